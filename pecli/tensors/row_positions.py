@@ -154,8 +154,8 @@ def _allowed_shapes(axes: int) -> str:
 def row_positions(
     positions: object = None,
     attention_mask: object = None,
-    shift: int | None = None,
-    offset: int | None = None,
+    shift: object = None,
+    offset: object = None,
 ) -> RowPositions:
     """Return the positions that at most one of the arguments states.
 

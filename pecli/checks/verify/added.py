@@ -1,8 +1,8 @@
-"""Inputs compared with those before rows of a table were added."""
+"""Inputs compared with those before rows of a table were added, as GPT-2 adds `wpe` to its tokens."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from pecli.tensors.row_positions import RowPositions, row_positions
 
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
 ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
-TOKEN_OPTIONS = {"positions", "attention_mask", "offset"}
 
 
 class _Sums(NamedTuple):
@@ -49,14 +48,15 @@ class _Sums(NamedTuple):
 
     Attributes:
         pair: The inputs before and after.
-        places: The rows that should be added, (batch, L) or (1, L).
-        seen: False for padding, of the same shape.
+        row_numbers: The rows of the table that should be added, (batch, L), or (1, L) if they are
+            the same for all sequences.
+        is_token: False for padding, of the same shape.
         expected: The sums, in float64, (batch, L, D); padding as it is.
     """
 
     pair: TensorPair
-    places: Indices
-    seen: Flags
+    row_numbers: Indices
+    is_token: Flags
     expected: Floats
 
 
@@ -67,7 +67,10 @@ def verify_added(
     reasons: bool,
     *,
     before: Given,
-    **tokens: Any,
+    positions: object = None,
+    attention_mask: object = None,
+    offset: object = None,
+    **others: object,
 ) -> Verification:
     """Compare inputs with those before plus rows of a scheme's table, or of a learned one.
 
@@ -77,19 +80,26 @@ def verify_added(
         tolerance: The errors that pass.
         reasons: Whether reasons for failures are searched for.
         before: Inputs without them.
-        tokens: `positions`, an `attention_mask` or an `offset`.
+        positions: The row of the table for each token, (L,) or (batch, L).
+        attention_mask: Instead, 0 for padding: tokens are counted, (batch, L).
+        offset: Instead, the row for the first token.
+        others: Options of `verify` that do not go with added rows.
+
+    Raises:
+        KindError: If there are such options.
+        ParameterError: If shapes do not belong together, or the table is too short.
     """
-    for name in tokens.keys() - TOKEN_OPTIONS:
+    for name in others:
         rule = "inputs have positions, an offset or an attention_mask"
         raise KindError(name, "given", rule, "leave it out")
-    weight = _weight(table)
-    rows = row_positions(**tokens)
+    weight = _rows_of(table)
+    rows = row_positions(positions, attention_mask, offset=offset)
     matched = tensor_pairs(after, before)
     tolerance = printed_tolerance(matched.label, tolerance, matched.rounding)
     results: list[Comparison] = []
     explanations: list[Explanation] = []
     for pair in matched.pairs:
-        sums = _sums(pair, weight, rows)
+        sums = _expected_sums(pair, weight, rows)
         expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
         result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
         results.append(result)
@@ -111,11 +121,14 @@ def verify_added(
 
 
 def _strange_values(sums: _Sums, result: Comparison) -> Problem | None:
-    """Return a problem if infinities or NaN are expected, or came into padding, which is not compared."""
-    count = _not_finite(sums)
+    """Return a problem if infinities or NaN are expected, or came into padding.
+
+    Padding is not compared. But attention multiplies it by 0, and 0 · NaN is NaN: it spoils tokens.
+    """
+    count = _count_not_finite(sums)
     if count:
         return NotFinite(count, "of the sums")
-    count = _strange_padding(sums)
+    count = _count_spoilt_padding(sums)
     if count and not result.mismatched:
         return PaddingNotFinite(count)
     return None
@@ -125,13 +138,13 @@ def _explained(
     table: "Scheme | Array", sums: _Sums, weight: Floats, atol: float
 ) -> list[Explanation]:
     """Return why inputs are wrong: other rows of the table were added, or rows of another table."""
-    other_rows = [*_rows_added(sums, weight, atol)]
-    if other_rows or not isinstance(table, Scheme):
-        return other_rows
-    return merged(_table_added(table, sums, atol))
+    by_rows = [*_explained_by_rows(sums, weight, atol)]
+    if by_rows or not isinstance(table, Scheme):
+        return by_rows
+    return merged(_explained_by_tables(table, sums, atol))
 
 
-def _weight(table: object) -> Floats:
+def _rows_of(table: object) -> Floats:
     """Return the rows of a scheme, or of a learned table, in float64."""
     values = table.single_array().array() if isinstance(table, Scheme) else table
     array = numbers("table", values)
@@ -150,8 +163,11 @@ def _check_shapes(weight: Floats, pair: TensorPair) -> None:
     raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
 
 
-def _sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
-    """Return the sums of inputs and the rows of a table at the positions of their tokens.
+def _expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
+    """Add to each input the row of the table at the position of its token.
+
+    Tokens at positions 0, 1, 2 need `before + weight[[0, 1, 2]]`. Padding has no right row, so that
+    it is expected as it is.
 
     Raises:
         ParameterError: If shapes do not belong together, or the table is too short.
@@ -159,28 +175,30 @@ def _sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
     if not pair.has_equal_shapes or pair.after.ndim < 2:
         raise pair.unlike_shapes()
     _check_shapes(weight, pair)
-    (places,), seen = rows.places(Input(pair.after, pair.label), -2)
-    last = int(places.max(initial=0))
+    (row_numbers,), is_token = rows.places(Input(pair.after, pair.label), -2)
+    last = int(row_numbers.max(initial=0))
     if last >= len(weight):
         given = f"of {len(weight):,} rows"
         raise ParameterError("table", given, f"row {last:,} is needed", "give a longer one")
-    added = widened(pair.before) + weight[places]
-    expected = np.where(seen[..., None], added, pair.after)
-    return _Sums(pair, places, seen, expected)
+    sums = widened(pair.before) + weight[row_numbers]
+    expected = np.where(is_token[..., None], sums, pair.after)
+    return _Sums(pair, row_numbers, is_token, expected)
 
 
-def _not_finite(sums: _Sums) -> int:
-    """Return how many of the expected sums are not finite, padding apart."""
-    strange = ~np.isfinite(sums.expected)
-    return int(np.count_nonzero(strange[np.broadcast_to(sums.seen, strange.shape[:-1])]))
+def _count_not_finite(sums: _Sums) -> int:
+    """Return how many of the expected sums are infinite or NaN, except for padding."""
+    is_strange = ~np.isfinite(sums.expected)
+    is_token = np.broadcast_to(sums.is_token, is_strange.shape[:-1])
+    return int(np.count_nonzero(is_strange[is_token]))
 
 
-def _strange_padding(sums: _Sums) -> int:
-    """Return how many values of padding are finite before, and infinite or not numbers after."""
+def _count_spoilt_padding(sums: _Sums) -> int:
+    """Return how many values of padding are finite before, and infinite or NaN after."""
     before = widened(sums.pair.before).reshape(sums.expected.shape)
     after = widened(sums.pair.after).reshape(sums.expected.shape)
-    is_new = np.isfinite(before) & ~np.isfinite(after)
-    return int(np.count_nonzero(is_new[~np.broadcast_to(sums.seen, is_new.shape[:-1])]))
+    is_spoilt = np.isfinite(before) & ~np.isfinite(after)
+    is_token = np.broadcast_to(sums.is_token, is_spoilt.shape[:-1])
+    return int(np.count_nonzero(is_spoilt[~is_token]))
 
 
 class _Sequence(NamedTuple):
@@ -190,73 +208,106 @@ class _Sequence(NamedTuple):
         name: The name of the sequence in results.
         before: The inputs without rows of the table.
         after: The inputs with them.
-        places: The rows that should be added.
-        seen: False for padding.
+        row_numbers: The rows of the table that should be added, (L,).
+        is_token: False for padding, (L,).
     """
 
     name: str
     before: Floats
     after: Floats
-    places: Indices
-    seen: Flags
+    row_numbers: Indices
+    is_token: Flags
 
     @property
     def added(self) -> Floats:
         """The differences that the addition made, 0 in padding."""
-        return np.where(self.seen[:, None], self.after - self.before, 0.0)
+        return np.where(self.is_token[:, None], self.after - self.before, 0.0)
 
 
 def _sequences(sums: _Sums) -> Iterator[_Sequence]:
+    """Yield the sequences of a batch; inputs (L, D) are one sequence, whose name is «after»."""
     pair = sums.pair
-    before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])
+    before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])  # (batch, L, D)
     after = widened(pair.after).reshape(-1, *pair.after.shape[-2:])
-    for number, (x, y) in enumerate(zip(before, after, strict=True)):
-        name = f"sequence {number}" if len(after) > 1 else "after"
-        places = sums.places[min(number, len(sums.places) - 1)]
-        seen = sums.seen[min(number, len(sums.seen) - 1)]
-        yield _Sequence(name, x, y, places, seen)
+    batch, length, _ = after.shape
+    row_numbers = np.broadcast_to(sums.row_numbers, (batch, length))
+    is_token = np.broadcast_to(sums.is_token, (batch, length))
+    for number in range(batch):
+        name = f"sequence {number}" if batch > 1 else "after"
+        yield _Sequence(name, before[number], after[number], row_numbers[number], is_token[number])
 
 
-def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
-    """Yield the rows of the table that were added to each sequence, if they are not the expected ones."""
+def _explained_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
+    """Yield, for each sequence, the rows of the right table that were added to it by mistake."""
     for sequence in _sequences(sums):
-        observed = ArrayObservations({sequence.name: as_dtype(sequence.after, sums.pair.dtype)})
-        for proposal in _proposals(sequence, weight):
-            # Padding is not compared.
-            made = np.where(sequence.seen[:, None], sequence.before + proposal.rows, sequence.after)
-            making = ArrayMaking((made,), is_computed=True)
-            found = explain_cases([array_case(making, observed, proposal.edits)], atol, most=0)
-            if found:
-                yield found[0].renamed(proposal.tensors)
-                break
+        explanation = _explained_sequence(sequence, weight, sums.pair.dtype, atol)
+        if explanation is not None:
+            yield explanation
 
 
-class _Proposal(NamedTuple):
-    """Rows that may have been added instead of the expected ones, and where the mistake is."""
+def _explained_sequence(
+    sequence: _Sequence, weight: Floats, dtype: str, atol: float
+) -> Explanation | None:
+    """Return the first of the usual wrong additions that makes exactly these inputs, or None."""
+    observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
+    is_token = sequence.is_token[:, None]
+    for addition in _wrong_additions(sequence, weight):
+        sums = np.where(is_token, sequence.before + addition.rows, sequence.after)
+        making = ArrayMaking((sums,), is_computed=True)
+        case = array_case(making, observed, addition.edits)
+        explanations = explain_cases([case], atol, most=0)  # No further mistake is supposed.
+        if explanations:
+            return explanations[0].renamed(addition.tensors)
+    return None
+
+
+class _WrongAddition(NamedTuple):
+    """Rows that may have been added instead of the expected ones.
+
+    Attributes:
+        edits: The mistake, as results state it.
+        rows: What was added to each token, (L, D).
+        tensors: What the mistake is in: the table, or a sequence.
+    """
 
     edits: tuple[Edit, ...]
     rows: Floats
     tensors: tuple[str, ...]
 
 
-def _proposals(sequence: _Sequence, weight: Floats) -> Iterator[_Proposal]:
-    """Yield no rows at all, the expected ones times a factor, and other rows of the table."""
+def _wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
+    """Yield what ports add by mistake: nothing, the right rows times a factor, or other rows.
+
+    A factor is √D, for example, by which token embeddings are to be multiplied, and rows are not.
+    """
+    expected = np.where(sequence.is_token[:, None], weight[sequence.row_numbers], 0.0)
     added = sequence.added
-    expected = np.where(sequence.seen[:, None], weight[sequence.places], 0.0)
     if not added.any() and expected.any():
-        yield _Proposal((Rotation("none added"),), added, (sequence.name,))
+        yield _WrongAddition((Rotation("none added"),), added, (sequence.name,))
         return
     factor = plain_factor(Sides(expected, added))
     if factor is not None:
-        names = ("table", sequence.name) if sequence.name != "after" else ("table",)
-        yield _Proposal(factor_edits(factor), factor * expected, names)
+        tensors = ("table",) if sequence.name == "after" else ("table", sequence.name)
+        yield _WrongAddition(factor_edits(factor), factor * expected, tensors)
+    other_rows = _other_rows_added(sequence, weight)
+    if other_rows is not None:
+        yield other_rows
+
+
+def _other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | None:
+    """Return the rows of the table that are nearest to what was added; None if they are the right ones.
+
+    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example.
+    """
     with np.errstate(invalid="ignore"):  # Values may be infinite.
-        used = np.where(sequence.seen, _nearest_rows(added, weight), sequence.places)
-    if (used != sequence.places).any():
-        first = int(sequence.seen.argmax())
-        mistake = find_position_mistake(sequence.places, used, first, rotated=False)
-        edits = (positions_edit(sequence.places, used, mistake),)
-        yield _Proposal(edits, weight[used], (sequence.name,))
+        nearest = _nearest_rows(sequence.added, weight)
+    used = np.where(sequence.is_token, nearest, sequence.row_numbers)
+    if np.array_equal(used, sequence.row_numbers):
+        return None
+    padding = int(sequence.is_token.argmax())  # rows before the first token
+    mistake = find_position_mistake(sequence.row_numbers, used, padding, rotated=False)
+    edit = positions_edit(sequence.row_numbers, used, mistake)
+    return _WrongAddition((edit,), weight[used], (sequence.name,))
 
 
 def _nearest_rows(added: Floats, weight: Floats) -> Indices:
@@ -271,27 +322,23 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
     return np.concatenate(nearest)
 
 
-def _table_added(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
-    """Explain the differences of each sequence as a table, if its rows follow each other.
+def _explained_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
+    """Explain what was added to each sequence as a table that was made by mistake, such as another base.
 
-    after − before is the table that was added, up to the rounding of the sums: in bfloat16, inputs
-    of 8 leave errors of up to 1/32 in a table of sines.
+    after − before is that table, if its rows are consecutive. It is as coarse as the sums: a sum of
+    8 in bfloat16 is rounded by up to 1/32, which hides the digits of a sine.
     """
-    are_consecutive = sums.seen.all() and (np.diff(sums.places) == 1).all()
+    are_consecutive = sums.is_token.all() and (np.diff(sums.row_numbers) == 1).all()
     if wave_table(scheme) is None or not are_consecutive:
         return
-    pair = sums.pair
-    after = widened(pair.after)
-    tables = (after - widened(pair.before)).reshape(-1, *after.shape[-2:])
-    largest = np.abs(after).max(keepdims=True).reshape(1)
-    rounding = ROUNDINGS * float(half_ulp(largest, pair.dtype)[0])
+    largest = np.abs(widened(sums.pair.after)).max(keepdims=True).reshape(1)
+    rounding = ROUNDINGS * float(half_ulp(largest, sums.pair.dtype)[0])
     limit = max(atol, rounding)
-    for number, table in enumerate(tables):
-        first = int(sums.places[min(number, len(sums.places) - 1), 0])
-        offset = scheme.value_of("offset", 0) + first
+    for sequence in _sequences(sums):
+        table = sequence.after - sequence.before
+        offset = scheme.value_of("offset", 0) + int(sequence.row_numbers[0])
         rows: NamedValues = {"seq_len": len(table), "offset": offset}
         expected = replace(scheme, **rows)
-        name = f"sequence {number}" if len(tables) > 1 else "after"
         for reason in search.explain(expected, {expected.single_array().name: table}, limit):
             if reason.mistakes:
-                yield reason.made_by(None).renamed([name])
+                yield reason.made_by(None).renamed([sequence.name])

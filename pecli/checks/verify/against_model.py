@@ -18,7 +18,7 @@ from pecli.checks.verify.batch_tables import (
 )
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_search import Tables, find_tables
-from pecli.checks.verify.targets import Place
+from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
 from pecli.compare.reading import Doubling, Reading, SchemeTables, doubling_problems
@@ -92,14 +92,14 @@ class _Job(NamedTuple):
         return [self.encodings.one(self.layer_type)]
 
     def answer(
-        self, file: LoadedFile, place: Place, notes: Mapping[str, str] | None = None
+        self, file: LoadedFile, settings: TableSettings, notes: Mapping[str, str] | None = None
     ) -> Verification:
         """Compare the tables of a file.
 
         If no name states the layers that tables belong to, the answer is that for the layers that
         they fit best.
         """
-        tensors = ModelTensors.of(file, self.encodings, self.layer_type, place)
+        tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
         checks = [_ModelCheck(label, assigned, notes) for assigned in tensors.assignments()]
         best = _best_answer(checks, self.tolerance, self.reasons)
@@ -136,9 +136,9 @@ def _verify_sequence(job: _Job, places: NamedValues) -> _Attempt:
     """Compare tables whose rows stand at the same positions for all sequences."""
     file = job.source.file
     options = {name: value for name, value in places.items() if name != "attention_mask"}
-    place = Place.of(options)
-    answer = job.answer(file, place)
-    is_placed = bool(place.offset) or bool(place.own)
+    settings = TableSettings.of(options)
+    answer = job.answer(file, settings)
+    is_placed = bool(settings.offset) or bool(settings.stated_rows)
     if answer.passed or is_placed:
         return _Attempt(answer, file.tensors, None)
     return _Attempt(answer, file.tensors, counted_rows(file.tensors))
@@ -153,8 +153,8 @@ def _verify_batch(job: _Job, places: NamedValues) -> _Attempt:
     batch = row_positions(options.pop("positions", None), options.pop("attention_mask", None))
     tables = {name: per_batch(array) for name, array in file.tensors.items()}
     tokens = token_tables(label, tables, batch, job.encodings.position_axes)
-    place = replace(Place.of(options), own={"positions": tokens.positions})
-    answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), place, tokens.notes)
+    settings = replace(TableSettings.of(options), stated_rows={"positions": tokens.positions})
+    answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), settings, tokens.notes)
     rows = batch if tokens.notes and not answer.passed else None
     answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
     return _Attempt(answer, tables, rows)
@@ -319,8 +319,8 @@ class _ModelCheck:
         if not ropes or not array.size:
             return SchemeTables(None, {})
         layout = _likely_layout(ropes[0], array)
-        place = self.tensors.place_of(name)
-        rope = place.rope(ropes[0], max(array.shape, default=1), layout=layout)
+        settings = self.tensors.settings_for(name)
+        rope = settings.rope(ropes[0], max(array.shape, default=1), layout=layout)
         role = self.tensors.role(name)
         table_name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
         return SchemeTables(rope, {table_name: array})

@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.checks.file_problems import TensorProblem
 from pecli.checks.verification import Verification
-from pecli.checks.verify.targets import PLACES
+from pecli.checks.verify.table_settings import TABLE_PARAMETERS
 from pecli.compare.forms import joined
 from pecli.compare.problems import PaddingNotFinite
 from pecli.compare.target import cos_and_sin
@@ -109,7 +109,7 @@ def _no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
 
 
 def _checked_positions(positions: object) -> PositionList:
-    checked: PositionList = PLACES["positions"].check("positions", positions)
+    checked: PositionList = TABLE_PARAMETERS["positions"].check("positions", positions)
     return checked
 
 

@@ -6,7 +6,8 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.targets import Place, model_targets, stated_name
+from pecli.checks.verify.table_settings import TableSettings
+from pecli.checks.verify.targets import model_targets, stated_name
 from pecli.compare.reading import Reading, best_reading
 from pecli.compare.target import Target
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
@@ -33,7 +34,7 @@ class ModelTensors:
         layer_type: The layers that were asked for; None for all.
         all_encodings: The encodings of these layers.
         encodings: Those that are tried; all, unless tables are assigned to layers.
-        place: The positions of tables, and the way they were computed.
+        settings: The positions of tables, and the way they were computed.
         assigned: By tensor, the only encoding that it is tried with.
     """
 
@@ -43,22 +44,26 @@ class ModelTensors:
     layer_type: str | None
     all_encodings: tuple[Encoding, ...]
     encodings: tuple[Encoding, ...]
-    place: Place
+    settings: TableSettings
     assigned: Mapping[str, Encoding] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, file: LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
+        cls,
+        file: LoadedFile,
+        model: ModelEncodings,
+        layer_type: str | None,
+        settings: TableSettings,
     ) -> "ModelTensors":
         """Return the tensors of a file for a model.
 
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
-        encodings = _encodings(model, layer_type, place)
+        encodings = _encodings(model, layer_type, settings)
         tensors = _with_frequencies(file.read_as("float32"))
-        place = replace(place, ends=_table_ends(tensors, place.offset or 0))
-        return cls(file, tensors, model, layer_type, encodings, encodings, place)
+        settings = replace(settings, ends=_table_ends(tensors, settings.offset or 0))
+        return cls(file, tensors, model, layer_type, encodings, encodings, settings)
 
     @property
     def schemes(self) -> set[str]:
@@ -109,19 +114,19 @@ class ModelTensors:
         layer_types = " ".join(self.model.layer_types())
         return any(part in name and part not in layer_types for part in OTHER_PARTS)
 
-    def place_of(self, name: str) -> Place:
+    def settings_for(self, name: str) -> TableSettings:
         """Return where a table is read.
 
         A .gguf file has two tensors of longrope's factors, and dividing by the long ones gives the
         frequencies of prompts that are longer than the original context.
         """
-        if not name.startswith(LONG_FACTORS) or self.place.length:
-            return self.place
+        if not name.startswith(LONG_FACTORS) or self.settings.length:
+            return self.settings
         contexts = [
             encoding.parameters.get("original_max_position_embeddings") or 0
             for encoding in self.encodings
         ]
-        return replace(self.place, length=max(contexts) + 1)
+        return replace(self.settings, length=max(contexts) + 1)
 
     def best_reading(
         self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
@@ -156,10 +161,10 @@ class ModelTensors:
             order = None  # Cosines are the real parts, whatever the name states.
         elif role == ANYTHING:
             role = None
-        place = self.place_of(name)
+        settings = self.settings_for(name)
         targets: list[Target] = []
         for encoding in encodings:
-            targets += model_targets(encoding, array, role, place, order)
+            targets += model_targets(encoding, array, role, settings, order)
         return targets
 
     def assignments(self) -> list["ModelTensors"]:
@@ -185,7 +190,9 @@ class ModelTensors:
         return assignments
 
 
-def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> tuple[Encoding, ...]:
+def _encodings(
+    model: ModelEncodings, layer_type: str | None, settings: TableSettings
+) -> tuple[Encoding, ...]:
     """Return the encodings of the layers in question.
 
     Raises:
@@ -196,7 +203,7 @@ def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> t
     if not model.encodings:
         rule = "it has no positional encoding to check"
         raise ParameterError("model", repr(model.file), rule, "see pecli config")
-    if "grid" in place.own:  # The text beside a vision tower may have no grid.
+    if "grid" in settings.stated_rows:  # The text beside a vision tower may have no grid.
         on_grid = tuple(encoding for encoding in model.encodings if encoding.grid.style)
         return on_grid or model.encodings
     return model.encodings

@@ -109,8 +109,8 @@ def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     Its converter permutes the weights of Llama and some others so that pairs are neighbours, as
     three channels of each end are: of halves, no printed channel has its other one printed.
     """
-    if job.place.layout:
-        return (job.place.layout,)
+    if job.settings.layout:
+        return (job.settings.layout,)
     return ("interleaved", "") if has_permuted_weights(encoding) else ("",)
 
 
@@ -140,7 +140,7 @@ def _positions(part: PrintedPart, job: RotationJob) -> Indices:
         rule = "of tokens that were not printed, nothing is known"
         raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
     if tokens.positions is None:
-        return part.tokens + (job.place.offset or 0)
+        return part.tokens + (job.settings.offset or 0)
     positions = np.asarray(tokens.positions)
     if positions.shape != (part.shape[1],):
         rule = f"the dump has {part.shape[1]} tokens"

@@ -169,7 +169,7 @@ class RotatedCheck:
         self.encoding = encoding
         self.job = job
         self.name = tensor.pair.name
-        self.rows = job.tokens.rows(job.place.offset)
+        self.rows = job.tokens.rows(job.settings.offset)
         self.rotation = self._model_rotation()
         self.before = np.moveaxis(tensor.before, tensor.axis, -2)
         self.after = np.moveaxis(tensor.after, tensor.axis, -2)
@@ -185,7 +185,7 @@ class RotatedCheck:
         self.result = self._compare_all()
 
     def _model_rotation(self) -> RowRotation:
-        place = self.job.place
+        settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
         return self.job.rotation(
@@ -193,20 +193,20 @@ class RotatedCheck:
             self.encoding,
             self.rows,
             seq_axis=self.tensor.axis,
-            layout="interleaved" if self._rotates_neighbours() else place.layout,
-            offset=place.offset or 0,
+            layout="interleaved" if self._rotates_neighbours() else settings.layout,
+            offset=settings.offset or 0,
         )
 
     def _has_permuted_weights(self) -> bool:
         """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
-        place = self.job.place
-        is_llama_cpp = place.runtime == LLAMA_CPP and not place.layout
+        settings = self.job.settings
+        is_llama_cpp = settings.runtime == LLAMA_CPP and not settings.layout
         return is_llama_cpp and has_permuted_weights(self.encoding)
 
     def _is_traditional(self) -> bool:
         """Return True if mlx-lm rotates neighbours, because of a key that other runtimes ignore."""
-        place = self.job.place
-        is_mlx = place.runtime == "mlx-lm" and not place.layout
+        settings = self.job.settings
+        is_mlx = settings.runtime == "mlx-lm" and not settings.layout
         return is_mlx and self.encoding.rope_traditional
 
     def _rotates_neighbours(self) -> bool:

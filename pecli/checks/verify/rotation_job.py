@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pecli.checks.verify.targets import Place
+from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.factors import Shape
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import MutableValues
@@ -62,7 +62,7 @@ class RotationJob:
     layer_type: str | None
     seq_axis: int | None
     tokens: Tokens
-    place: Place
+    settings: TableSettings
     tolerance: Tolerance
     reasons: bool  #: whether reasons for failures are searched for
 
@@ -76,12 +76,12 @@ class RotationJob:
         layer_type = options.pop("layer_type", None)
         seq_axis = options.pop("seq_axis", None)
         tokens = Tokens(**{name: options.pop(name, None) for name in Tokens._fields})
-        place = Place.of(options)
-        for name in place.own:
+        settings = TableSettings.of(options)
+        for name in settings.stated_rows:
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
         encodings = load_model(model)
-        return cls(model, encodings, layer_type, seq_axis, tokens, place, tolerance, reasons)
+        return cls(model, encodings, layer_type, seq_axis, tokens, settings, tolerance, reasons)
 
     @cached_property
     def rotary_encodings(self) -> Sequence[Encoding]:
@@ -165,9 +165,9 @@ class RotationJob:
             (),
             fields,
             offset=offset,
-            length=self.place.length,
-            recipe=self.place.recipe,
-            runtime=self.place.runtime,
+            length=self.settings.length,
+            recipe=self.settings.recipe,
+            runtime=self.settings.runtime,
             dtype="float64",
         )
 

@@ -1,0 +1,99 @@
+"""Options of `verify` that state where the rows of a model's table are, and how it was computed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pecli.compare.forms import DOUBLED_LAYOUTS
+from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.schemes import rope_parameters
+from pecli.engine.schemes.given_positions import LAST_POSITION
+from pecli.engine.schemes.parameters import Choice, Parameter, Whole
+from pecli.engine.schemes.recipes import RECIPE
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import KindError, ParameterError
+from pecli.models.encoding import Encoding
+
+ROW_OPTIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
+"""Options that state the position of each row, if they are not offset, offset + 1, …"""
+TABLE_PARAMETERS: Mapping[str, Parameter] = {
+    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
+    "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
+    "recipe": RECIPE,
+    "runtime": rope_parameters.RUNTIME,
+    "layout": Choice(help="how columns are doubled", options=DOUBLED_LAYOUTS),
+    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
+    **{name: Rope.parameters()[name] for name in ROW_OPTIONS},
+}
+"""The options that state where a model's tables are, and the way they were computed."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """The positions of a table's rows, and the way it was computed.
+
+    Attributes:
+        offset: The position of its first row.
+        length: The length at which dynamic scalings are read.
+        recipe: The precision recipe that computed it.
+        runtime: The runtime that computed it.
+        layout: How columns are meant to be doubled.
+        ends: Where tables in the same file end; frequencies may have been read there as well.
+        stated_rows: `positions`, or `grid` and its options; empty if rows are consecutive.
+    """
+
+    offset: int | None = None
+    length: int | None = None
+    recipe: str = "exact"
+    runtime: str = "none"
+    layout: str = ""
+    ends: tuple[int, ...] = ()
+    stated_rows: NamedValues = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: NamedValues) -> "TableSettings":
+        """Return the settings that options of `verify` state; those that are None state nothing.
+
+        {"runtime": "vllm", "positions": [0, 5]} becomes `runtime="vllm"` and
+        `stated_rows={"positions": …}`, each value checked by the rule of its option.
+
+        Raises:
+            KindError: If an option does not belong to tables of a model.
+            ParameterError: If an option breaks its rule, or does not go with the others.
+        """
+        for name in options:
+            if name not in TABLE_PARAMETERS or name == "seq_axis":
+                raise KindError(name, "given", "a model has no such option", "leave it out")
+        checked: MutableValues = {}
+        for name, value in options.items():
+            if value is not None:
+                checked[name] = TABLE_PARAMETERS[name].check(name, value)
+        stated_rows = {name: value for name, value in checked.items() if name in ROW_OPTIONS}
+        others = {name: value for name, value in checked.items() if name not in ROW_OPTIONS}
+        if stated_rows and "offset" in checked:
+            rule = "positions are given otherwise"
+            raise ParameterError("offset", checked["offset"], rule, "leave it out")
+        return cls(**others, stated_rows=stated_rows)
+
+    @property
+    def position_axes(self) -> tuple[tuple[float, ...], ...]:
+        """The given positions, axis by axis; empty if none are given."""
+        if "positions" not in self.stated_rows:
+            return ()
+        axes: tuple[tuple[float, ...], ...] = self.stated_rows["positions"].axes
+        return axes
+
+    def rope(self, encoding: Encoding, count: int, **parameters: object) -> Rope:
+        """Return the rotary scheme whose table an encoding has at these positions.
+
+        Args:
+            encoding: A rotary encoding of a model.
+            count: The number of rows, if they are consecutive.
+            parameters: Others of the scheme, such as `dtype` or `layout`.
+        """
+        options: MutableValues = {"recipe": self.recipe, "runtime": self.runtime, **parameters}
+        if self.stated_rows:
+            options |= self.stated_rows
+        else:
+            options["seq_len"] = count
+            options["offset"] = self.offset or 0
+        return encoding.rope(length=self.length, **options)
