@@ -9,10 +9,7 @@ from pecli.checks.tensor_fits import Fit, TablePair
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import (
-    AnyArray,
-    Array,
-)
+from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Scaled
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, recognition, search, time_limit
@@ -47,7 +44,10 @@ def explain_difference(
     tolerance: Tolerance,
     compare: Compare | None,
 ) -> DifferenceReasons:
-    """Explain the difference of two files.
+    """Return the reasons for which two files differ, such as «in B, base is 500000 (in A 10000)».
+
+    Dumps of two runs are explained by the first layer that departs, since all later layers differ
+    because of it. The tables of other files are explained one by one.
 
     Args:
         files: Both files.
@@ -59,13 +59,13 @@ def explain_difference(
     departure = first_departure(files.a, files.b, tensors, compare)
     if compare is None or departure.is_explained:
         return DifferenceReasons(departure.sentences, [])
-    explanations = _explained(fits, tensors, files.scheme, tolerance)
+    explanations = _explain_tensors(fits, tensors, files.scheme, tolerance)
     reasons = [sentence(explanation, FILE_A) for explanation in explanations]
     sentences = [*departure.sentences, *reasons]
     return DifferenceReasons(sentences, explanations)
 
 
-def _explained(
+def _explain_tensors(
     fits: Sequence[Fit],
     tensors: Sequence[Comparison],
     scheme: Scheme | None,
@@ -84,19 +84,19 @@ def _explained(
         tolerance: The errors that pass.
     """
     explanations: list[Explanation] = []
-    pairs: list[TablePair] = []
+    to_search: list[TablePair] = []
     for fit, result in zip(fits, tensors, strict=True):
         if result.passed:
             continue
         if isinstance(result.finding, OtherDtype):
-            rounded = _rounded(fit, result)
-            if rounded is not None:
-                explanations += rounded
+            rounding = _explain_rounding(fit, result)
+            if rounding is not None:
+                explanations += rounding
                 continue
         if result.finding is not None or not _is_noise(result):
-            pairs += fit.pairs()
+            to_search += fit.pairs()
     with time_limit.time_limit():
-        return explanations + _by_tables(pairs[:MAX_EXPLAINED], scheme, tolerance)
+        return explanations + _explain_tables(to_search[:MAX_EXPLAINED], scheme, tolerance)
 
 
 def _is_noise(result: Comparison) -> bool:
@@ -110,11 +110,12 @@ def _is_noise(result: Comparison) -> bool:
     return math.isfinite(result.max_abs_error or 0.0)
 
 
-def _rounded(fit: Fit, result: Comparison) -> list[Explanation] | None:
-    """Return the explanation of values that were only rounded to B's dtype.
+def _explain_rounding(fit: Fit, result: Comparison) -> list[Explanation] | None:
+    """Return that B holds the values of A rounded to its own dtype, such as bfloat16.
 
-    The list is empty if the rounding changes no value; the result is None if it does not explain
-    all tables.
+    Returns:
+        One explanation; none if the rounding changes no value; None (instead of a list) if some
+        table of the tensor differs by more than the rounding.
     """
     if not result.max_abs_error:
         return []
@@ -127,14 +128,14 @@ def _rounded(fit: Fit, result: Comparison) -> list[Explanation] | None:
     return explanations[:1]
 
 
-def _by_tables(
+def _explain_tables(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """Return explanations of pairs of tables: tables that were exchanged, transforms, parameters.
+    """Return reasons for tables that differ: exchanged names, a transform, or other parameters.
 
     A transform, such as rows that are shifted by one, is more certain than other parameters of a
-    scheme, and is tried first. One that other parameters might explain better is only returned if
-    they do not.
+    scheme, and is tried first. A factor of 1.1 may be one, or YaRN's attention factor: such a
+    doubtful transform is returned only if no parameters explain the table.
     """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
     explanations = array_transforms.explain_swapped(by_name, tolerance.atol)
@@ -152,7 +153,7 @@ def _by_tables(
             doubtful.append(transform)
         else:
             explanations.append(transform)
-    by_parameters = _by_parameters(unexplained, scheme, tolerance)
+    by_parameters = _explain_by_parameters(unexplained, scheme, tolerance)
     settled = _explained_names(by_parameters)
     remaining = [transform for transform in doubtful if settled.isdisjoint(transform.tensors)]
     return [*explanations, *by_parameters, *remaining]
@@ -173,10 +174,14 @@ def _may_be_parameter(transform: Explanation) -> bool:
     return any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in transform.edits)
 
 
-def _by_parameters(
+def _explain_by_parameters(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """Return other parameters of A's scheme, or of the scheme that A is recognised as."""
+    """Return the parameters by which the scheme of B differs from that of A: base 500000 instead of 10000.
+
+    A file of pecli carries its scheme. For other files, `scheme` is None, and the scheme that makes
+    A's tables is recognised by their values.
+    """
     large = {pair.name: pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS}
     in_a = {name: pair.a for name, pair in large.items()}
     in_b = {name: pair.b for name, pair in large.items()}
@@ -184,21 +189,22 @@ def _by_parameters(
     if scheme is None:  # One group after the other, as time is limited.
         recognised = map(_recognised, recognition.groups(in_a))
     explanations: list[Explanation] = []
-    for expected in recognised:
-        explanations += _other_parameters(expected, in_b, tolerance)
+    for tables_of_a in recognised:
+        explanations += _other_parameters(tables_of_a, in_b, tolerance)
     return merged(explanations)
 
 
 def _other_parameters(
-    expected: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
+    tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
 ) -> Iterator[Explanation]:
-    """Yield the parameters by which tables of B differ from a scheme that makes those of A."""
-    if expected.scheme is None or holds_several(expected.scheme) or not expected.tables:
+    """Yield the parameters that change a scheme of A so that it makes the tables of B."""
+    scheme = tables_of_a.scheme
+    if scheme is None or holds_several(scheme) or not tables_of_a.tables:
         return
-    names = expected.names()
+    # The search has the scheme's names of the tables, `cos`; the file may have `cos_cached`.
+    names = tables_of_a.names()
     tables = {key: in_b[name] for key, name in names.items()}
-    for explanation in search.explain(expected.scheme, tables, tolerance.atol):
-        # The search has the scheme's names of the tables; the file may have others.
+    for explanation in search.explain(scheme, tables, tolerance.atol):
         yield explanation.renamed(names[key] for key in explanation.tensors)
 
 

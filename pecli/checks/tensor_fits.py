@@ -1,9 +1,8 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -85,16 +84,25 @@ class Fit:
         return result.swapped() if self.reads_a else result
 
     def pairs(self) -> list[TablePair]:
-        """Return the tables without copies and doubled columns, for a search for reasons."""
+        """Return each table as A has it and as B has it, to search for the reason of a difference.
+
+        Copies of a batch and doubled columns are left out: they would have the same reason.
+        """
         if self.reading is None:
             return [TablePair(self.name, *self.arrays)]
         pairs = []
         for name, (expected, found) in self.reading.pairs().items():
             table = np.asarray(expected)
-            pairs.append(
-                TablePair(name, found, table) if self.reads_a else TablePair(name, table, found)
-            )
+            if self.reads_a:
+                pairs.append(TablePair(name, a=found, b=table))
+            else:
+                pairs.append(TablePair(name, a=table, b=found))
         return pairs
+
+    @property
+    def is_near(self) -> bool:
+        """True if one was read as the other, and a few rows have nearly the same values."""
+        return self.reading is not None and self.reading.is_near
 
 
 class _Rules(NamedTuple):
@@ -115,10 +123,10 @@ class _Rules(NamedTuple):
 
 
 def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
-    """Return the tensors that belong together.
+    """Return the tensors of two files that belong together, and how one is read as the other.
 
-    They are the only ones of both files; or cosines and sines with both in one array; or those of one name, and of the
-    others those whose names have the same role.
+    `cos_sin_cache` of B belongs to both `cos` and `sin` of A. Otherwise tensors belong together by
+    their names: the same name, or names that mean the same, such as `cos` and `cos_cached`.
 
     Args:
         a: The first file.
@@ -156,9 +164,11 @@ def _float_dtype(file: LoadedFile) -> str:
 
 
 def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
-    """Return the names in B of tensors in A: the only one, the same, or the only one with the same role.
+    """Return, for tensors of A, the names of the tensors of B that they are compared with.
 
-    `cos` in A is `rotary_emb.cos_cached` in B, if neither file has other cosines.
+    Two files with one tensor each are compared whatever the names are. Otherwise the names must be
+    the same, or the only ones with their role: `cos` in A is `rotary_emb.cos_cached` in B, if
+    neither file has other cosines.
     """
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
@@ -183,9 +193,10 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
 
 
 def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
-    """Fit one array that holds the cosines and sines which the other file has apart.
+    """Match one array that holds cosines and sines with two arrays of the other file.
 
-    vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`.
+    vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
+    is None unless one file has a single array, and the other one table of cosines and one of sines.
 
     Args:
         whole: The tensors of the file with one array.
@@ -230,9 +241,11 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
 
 
 def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
-    """Fit two tensors as one table; as they are if their shapes do not allow it.
+    """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Which of the two is read as the other does not depend on their order, so that both orders count the same errors.
+    Either may have the copies. Which of the two is read does not depend on their order, so that
+    `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
+    returned as they are.
     """
     fit = Fit(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
@@ -240,24 +253,19 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
     sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
     if a.shape == b.shape and not (has_waves and is_quantised):
-        side = sides[0]
-        reading = _read_upright_or_transposed(name, side, has_waves, rules)
-        return replace(fit, reading=reading, reads_a=side.reads_a)
-    fit = _with_first_reading(fit, sides, partial(_read_as_table, name, has_waves, rules))
-    is_settled = fit.reading is not None and fit.reading.is_near
-    if is_settled or not has_waves:
-        return fit
-    return _with_first_reading(fit, sides, partial(_read_as_both, rules))
-
-
-def _with_first_reading(
-    fit: Fit, sides: Sequence["_Side"], read: Callable[["_Side"], Reading | None]
-) -> Fit:
-    """Return a fit with the reading of the first side that can be read as the other; as it was if none can."""
+        reading = _read_upright_or_transposed(name, sides[0], has_waves, rules)
+        return replace(fit, reading=reading, reads_a=sides[0].reads_a)
     for side in sides:
-        reading = read(side)
-        if reading is not None:
-            return replace(fit, reading=reading, reads_a=side.reads_a)
+        table = _read_as_table(name, has_waves, rules, side)
+        if table is not None:
+            fit = replace(fit, reading=table, reads_a=side.reads_a)
+            break
+    if fit.is_near or not has_waves:
+        return fit
+    for side in sides:
+        both = _read_as_both(rules, side)
+        if both is not None:
+            return replace(fit, reading=both, reads_a=side.reads_a)
     return fit
 
 
@@ -298,9 +306,9 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     """Read an array as another of the same shape: element by element, or transposed if only that fits.
 
     Some programs store cosines and sines as (frequencies, positions). The shape does not show it if
-    a table is square: 64 positions of 64 columns are (64, 64) both ways. Other roles are not read so:
-    a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies and
-    slopes have one axis.
+    a table is square: 64 positions of 64 columns are (64, 64) both ways. Other tensors are not read
+    so: a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies
+    and slopes have one axis.
     """
     expected = side.expected
     found = np.asarray(side.found, order="C")
@@ -311,7 +319,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     may_be_transposed = is_cos_or_sin and has_two_axes and not rules.upright
     if not may_be_transposed or straight.is_near:
         return straight
-    # The shapes agree, so that every arrangement except a transposed one is reported as a difference.
+    # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
     best = _read_as_table(name, has_waves, rules, side)
     if best is not None and best.transposed and best.is_near:
         return best
@@ -319,7 +327,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
 
 
 def _targets(name: str, expected: AnyArray, has_waves: bool, rules: _Rules) -> Iterator[Target]:
-    """Yield the tables that another array may hold if it should equal this one.
+    """Yield the shapes in which the other file may have this array.
 
     A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
     the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
@@ -374,10 +382,10 @@ def _is_masked(array: AnyArray) -> bool:
 
 
 def _read_as_both(rules: _Rules, side: _Side) -> Reading | None:
-    """Read an array as the cosines and sines that another holds.
+    """Read an array as the cosines and sines that another array holds in a different order.
 
-    Both files may have both functions in one array, in different ways: (L, D) with cosines, then
-    sines, and (L, D/2, 2) with pairs.
+    One file may have (L, D) with all cosines and then all sines, and the other (L, D/2, 2) with
+    pairs. Nothing states that, so the expected array is first separated by its values.
     """
     for both in wave_readings(side.expected):
         if not both.has_equal_copies():
