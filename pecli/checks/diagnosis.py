@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pecli.compare.comparison import Comparison, compare
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
+from pecli.engine.named_values import JsonObject
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.explanation import Explanation
@@ -47,14 +48,18 @@ def diagnosis(
     """
     lines: list[Line] = []
     for explanation in explanations:
-        lines += _explained(explanation, tolerance)
+        lines += _lines_about(explanation, tolerance)
     lines = _with_rounding(lines, results, tolerance)
     lines += _integer_steps(results)
     return [*dict.fromkeys(lines)]
 
 
-def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
-    """Yield the sentence for an explanation, the options that would pass, and a command that makes such a table."""
+def _lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+    """Yield the lines of a report on one reason: a sentence, and commands that follow from it.
+
+    If a table was only computed with other rounding, `verify with --recipe float32` would pass. The
+    last line is a command that makes such a table, for a user who wants to see the mistake.
+    """
     from pecli.explain.words import reproduction, sentence
 
     yield Line(sentence(explanation))
@@ -66,6 +71,23 @@ def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Lin
         yield Line(words, is_advice=True)
     for line in reproduction(explanation):
         yield Line(line, is_advice=True)
+
+
+def explanations_json(
+    explanations: "Sequence[Explanation]", *, between_files: bool = False
+) -> list[JsonObject]:
+    """Return the field `explanations` of a result, each of them with its sentence.
+
+    Args:
+        explanations: The explanations.
+        between_files: True if they explain file B by file A, and not a file by its spec.
+    """
+    if not explanations:
+        return []  # Most checks pass: then nothing is imported that words mistakes.
+    from pecli.explain.words import FILE_A, SPEC, sentence
+
+    reference = FILE_A if between_files else SPEC
+    return [explanation.as_json(sentence(explanation, reference)) for explanation in explanations]
 
 
 def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
@@ -83,7 +105,12 @@ def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
 def _with_rounding(
     lines: list[Line], results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
-    """Return the lines with one on rounding, if all errors are a few ULPs."""
+    """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
+
+    An absolute tolerance may be finer than the dtype: with `--atol 1e-4`, bfloat16 cannot pass, as
+    its steps near 1 are 0.0078. That is stated first, whatever else was found. Otherwise rounding is
+    a reason only if there is no other.
+    """
     failed = [result for result in results if not result.passed]
     coarse = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
     ulps = _rounding_ulps(failed, is_coarse=bool(coarse))
@@ -104,9 +131,10 @@ def _have_findings(results: Sequence[Comparison]) -> bool:
 
 
 def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
-    """Yield the tolerance that fits integers, if all their errors are within one step.
+    """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
-    Of int8 with a scale of 1/128, 1 is held as 127/128, and truncated numbers are up to a step too small.
+    In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a
+    step of 0.0078; programs that truncate instead of rounding are off by up to a step everywhere.
     """
     failed = [result for result in results if not result.passed and result.parts]
     steps = {result.parts[0].step for result in failed}  # 0 for numbers that are not integers

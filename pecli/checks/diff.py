@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.diagnosis import explanations_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_fits import Fit, find_fits
@@ -61,17 +62,11 @@ class Difference(Answer):
         return (files, *self.diagnosis, *different)
 
     def as_json(self) -> JsonObject:
+        """Return the object that `pecli diff --json` prints."""
         fields = plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak")
         if self.forms:
             fields["forms"] = self.forms
-        fields["explanations"] = []
-        if self.explanations:
-            from pecli.explain.words import FILE_A, sentence
-
-            fields["explanations"] = [
-                explanation.as_json(sentence(explanation, FILE_A))
-                for explanation in self.explanations
-            ]
+        fields["explanations"] = explanations_json(self.explanations, between_files=True)
         fields["where"] = where_json(self.tensors)
         return fields
 
@@ -167,14 +162,18 @@ class _Both(NamedTuple):
 
 
 def _opened(a: Given, b: Given) -> _Both:
-    """Open two files; if neither can be read, one error states both problems."""
+    """Open two files; if neither can be read, one error states both problems.
+
+    A user who misspelt two names learns of both at once.
+    """
     try:
         first = opened(a)
-    except FileError as problem:
+    except FileError as problem_of_a:
         try:
             opened(b)
-        except FileError as second:
-            raise FileError(problem.path, f"{problem.problem}; {second}") from None
+        except FileError as problem_of_b:
+            both = f"{problem_of_a.problem}; {problem_of_b}"
+            raise FileError(problem_of_a.path, both) from None
         raise
     return _Both(first, opened(b))
 
@@ -208,7 +207,17 @@ def _carried_scheme(file: LoadedFile) -> Scheme | None:
 def _missing_tensors(
     a: LoadedFile, b: LoadedFile, fits: Sequence[Fit], schemes: Sequence[Scheme | None]
 ) -> Iterator[OnlyInOneFile]:
-    """Yield a problem for each tensor that only one file has, and that does not follow from others."""
+    """Yield a problem for each tensor that only one of two files has.
+
+    A tensor that follows from others is not missed: `inv_freq` may be left out of a file that has
+    cosines and sines.
+
+    Args:
+        a: The first file.
+        b: The second.
+        fits: The tensors that both have.
+        schemes: The schemes that the files carry.
+    """
     derived: set[str] = set()
     for scheme in schemes:
         if scheme is not None and fits:

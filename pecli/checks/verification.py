@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.diagnosis import diagnosis
+from pecli.checks.diagnosis import diagnosis, explanations_json
 from pecli.checks.doubts import Doubt, SinesFirst, UnnamedTable
 from pecli.checks.file_problems import FileProblem
 from pecli.checks.weak_checks import Tables, looks_like_table, weak_checks
@@ -80,6 +80,7 @@ class Verification(Answer):
         return replace(self, weak=tuple(weak))
 
     def as_json(self) -> JsonObject:
+        """Return the object that `pecli verify --json` prints."""
         fields = plain_fields(
             self,
             "file",
@@ -91,13 +92,7 @@ class Verification(Answer):
             "unchecked",
             "diagnosis",
         )
-        fields["explanations"] = []
-        if self.explanations:
-            from pecli.explain.words import sentence
-
-            fields["explanations"] = [
-                explanation.as_json(sentence(explanation)) for explanation in self.explanations
-            ]
+        fields["explanations"] = explanations_json(self.explanations)
         fields["where"] = where_json(self.tensors)
         return fields
 
@@ -140,18 +135,18 @@ class Checked:
         any_dtype: bool = True,
         stated: str = "",
     ) -> "Checked":
-        """Compare a tensor as it was read.
+        """Compare a tensor with the tables that it was read as.
 
         Args:
             tensor: Its name in the file.
             label: Its name in the result.
-            reading: How it was read.
+            reading: How its axes and columns were matched with the expected tables.
             tolerance: The errors that pass.
             any_dtype: True if another dtype is not a finding.
             stated: The name that may state the order of cosines and sines, by default the label.
         """
         scheme, found = reading.tables_to_explain()
-        result = compared(label, reading, tolerance, any_dtype=any_dtype)
+        result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
         doubt = _doubt_about_order(label, stated or label, reading)
         return cls(tensor, result, scheme, found, reading.note, doubt=doubt)
 
@@ -171,17 +166,21 @@ def _doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | Non
     return SinesFirst(label)
 
 
-def compared(
+def compare_reading(
     label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True
 ) -> Comparison:
-    """Compare a tensor as it was read; learned values can only be numbers that differ."""
+    """Compare a tensor with the tables that it was read as.
+
+    No scheme makes a learned table: its values pass unless training cannot have left them so. A
+    tensor whose copies differ, as of the sequences of a batch, is marked so that no single reason is
+    looked for.
+    """
     if reading.is_learned:
         return Comparison.learned(label, reading.array.shape, _learned_problem(reading.array))
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
     if not result.mismatched or result.finding is not None:
         return result
-    # One reason can explain all copies only if they are equal. Both columns of a frequency are
-    # explained together, so that they may differ.
+    # Both columns of a frequency are explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)
     if not reading.has_equal_copies(limit, columns_may_differ=True):
         result.finding = CopiesDiffer()
@@ -189,7 +188,11 @@ def compared(
 
 
 def _learned_problem(values: Array) -> Problem | None:
-    """Return what training cannot have left: values that are not finite, or one value only."""
+    """Return why a learned table cannot be the result of training; None if it can.
+
+    It cannot hold infinities or NaN, nor one number only, as memory that was never written does. A
+    table of a large model is read in blocks, since its float64 copy would not fit into memory.
+    """
     low = np.inf
     high = -np.inf
     for rows in np.array_split(values, max(1, values.size // BLOCK_ELEMENTS)):
@@ -210,7 +213,10 @@ def conclusion(
     reasons: bool,
     present: Mapping[str, Array] | None = None,
 ) -> Verification:
-    """Return the answer about a file.
+    """Return the answer about a file, from the comparisons of its tensors.
+
+    A failure gets the reasons for it. A pass gets the doubts that remain: mistakes with which the
+    same tensors would have passed as well.
 
     Args:
         path: The file, as it was given.
@@ -221,7 +227,7 @@ def conclusion(
         reasons: Whether reasons for failures are searched for.
         present: All tensors of the file, if a pass is to be examined for what it does not prove.
     """
-    failures = _reasons(checked, tolerance, search=reasons)
+    failures = _reasons_for_failures(checked, tolerance, search=reasons)
     results = tuple(tensor.result for tensor in checked)
     unchecked = _unchecked(checked, present or {})
     answer = Verification(
@@ -236,7 +242,7 @@ def conclusion(
     )
     if not answer.passed or present is None:
         return answer
-    return answer.with_doubts(_doubts(checked, unchecked, tolerance))
+    return answer.with_doubts(_doubts_about_pass(checked, unchecked, tolerance))
 
 
 def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict[str, Array]:
@@ -248,10 +254,17 @@ def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict
     return {name: array for name, array in present.items() if name not in names_checked}
 
 
-def _doubts(
+def _doubts_about_pass(
     checked: Sequence[Checked], unchecked: Mapping[str, Array], tolerance: Tolerance
 ) -> Iterator[Doubt]:
-    """Yield what a pass does not prove."""
+    """Yield what a pass does not prove, such as a base that so few rows do not determine.
+
+    Args:
+        checked: The tensors that passed.
+        unchecked: Tensors of the file that nothing was compared with. If one of them holds waves,
+            the file may have a table that was overlooked.
+        tolerance: The errors that passed.
+    """
     yield from weak_checks(_by_scheme(checked), tolerance)
     for tensor in checked:
         if tensor.doubt is not None:
@@ -268,18 +281,22 @@ class _Reasons(NamedTuple):
     explanations: "list[Explanation]"
 
 
-def _reasons(checked: Sequence[Checked], tolerance: Tolerance, *, search: bool) -> _Reasons:
-    """Return the reasons for all failures; explanations only if they are searched for."""
+def _reasons_for_failures(
+    checked: Sequence[Checked], tolerance: Tolerance, *, search: bool
+) -> _Reasons:
+    """Return the reasons for all failures, in lines and as data.
+
+    Some are seen at once, such as a bias of zeros. For others a search changes the expected scheme
+    until it makes the wrong table, which takes seconds and is left out unless `search` is set.
+    """
     reasons = _Reasons([], [])
     for failure in _failures(checked):
-        plain_reason = _plain_reason(failure.checked)
-        if plain_reason:
+        obvious_reason = _obvious_reason(failure.checked)
+        if obvious_reason:
             names = [tensor.result.name for tensor in failure.checked]
-            reasons.lines.append(f"{listed(names, MAX_LISTED)}: {plain_reason}")
+            reasons.lines.append(f"{listed(names, MAX_LISTED)}: {obvious_reason}")
             continue
-        explanations = _explained(_by_scheme(failure.checked), tolerance) if search else []
-        if not all(tensor.has_length for tensor in failure.checked):
-            explanations = [reason.without_parameter("seq_len") for reason in explanations]
+        explanations = _search_reasons(failure.checked, tolerance) if search else []
         reasons.explanations.extend(explanations)
         results = [tensor.result for tensor in failure.checked]
         for line in diagnosis(explanations, results, tolerance):
@@ -287,7 +304,7 @@ def _reasons(checked: Sequence[Checked], tolerance: Tolerance, *, search: bool) 
     return reasons
 
 
-def _plain_reason(checked: Sequence[Checked]) -> str:
+def _obvious_reason(checked: Sequence[Checked]) -> str:
     """Return the reason for a failure that needs no search; empty if there is none."""
     right_for = checked[0].right_for
     if right_for:
@@ -311,7 +328,12 @@ class _Failure(NamedTuple):
 
 
 def _failures(checked: Sequence[Checked]) -> Iterator[_Failure]:
-    """Yield the tensors that failed, those of layers with the same tables together."""
+    """Yield the tensors that failed, those together that have the same reason.
+
+    If 28 layers have the same wrong table, that is one failure. If only layers 3 and 4 have it, the
+    failure states their numbers: «layers 3, 4», or «sliding_attention layers 3, 4» in a model with
+    several layer types.
+    """
     layer_counts = _layer_counts(checked)
     for layer_type, layers in _failed_layers(checked):
         for group in _alike_layers(layers)[:MAX_EXPLAINED]:
@@ -369,11 +391,16 @@ Layers = dict[str, list[Checked]]
 
 
 def _alike_layers(layers: Layers) -> list[Layers]:
-    """Return groups of layers that have the same tables: a mistake in all of them has one reason."""
+    """Return groups of layers that have the same tables, so that each group is explained once.
+
+    Args:
+        layers: By the number of a layer, as text, its tensors that failed.
+    """
     groups: list[Layers] = []
     for number, layer in layers.items():
         for group in groups:
-            if _are_alike(layer, next(iter(group.values()))):
+            first_layer = next(iter(group.values()))
+            if _are_alike(layer, first_layer):
                 group[number] = layer
                 break
         else:
@@ -409,13 +436,20 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
     return tables
 
 
-def _explained(tables: Tables, tolerance: Tolerance) -> "list[Explanation]":
+def _search_reasons(checked: Sequence[Checked], tolerance: Tolerance) -> "list[Explanation]":
+    """Search for the mistakes that turn the expected tables into those that were found.
+
+    If nobody stated how many rows a table should have, a different number is not a mistake.
+    """
     from pecli.explain.explanation import merged
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
 
+    explanations: list[Explanation] = []
     with time_limit():
-        explanations = []
-        for scheme, found in tables.items():
+        for scheme, found in _by_scheme(checked).items():
             explanations += explain(scheme, found, tolerance.atol)
-        return merged(explanations)
+        explanations = merged(explanations)
+    if all(tensor.has_length for tensor in checked):
+        return explanations
+    return [reason.without_parameter("seq_len") for reason in explanations]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pecli.checks.doubts import Doubt, LayersNotNamed
-from pecli.checks.verification import Checked, Verification, compared, conclusion
+from pecli.checks.verification import Checked, Verification, compare_reading, conclusion
 from pecli.checks.verify.batch_tables import (
     counted_rows,
     per_batch,
@@ -270,7 +270,7 @@ class _ModelCheck:
             if encoding.layer_type == layers:
                 continue
             best = self.tensors.reading_as(name, role_of(reading.name), encoding)
-            if best is not None and compared(name, best, tolerance).passed:
+            if best is not None and compare_reading(name, best, tolerance).passed:
                 return encoding.layer_type
         return ""
 
