@@ -1,7 +1,7 @@
 """Charts in a terminal: curves of braille dots, eight to a character, or of letters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import apart, ticks, typeset
 from pecli.views.pictures.downsample import envelope
-from pecli.views.pictures.panels import Chart, Spread
+from pecli.views.pictures.panels import Chart, Curve, Spread
 from pecli.views.pictures.terminal_text import (
     ColourCode,
     coloured,
@@ -23,6 +23,8 @@ from pecli.views.screen import Terminal
 LETTERS = "*o+x#@%&"  #: One per curve, if neither colours nor dots can distinguish them.
 LEVEL_LETTERS = "-=~"  #: One per level, if curves are letters.
 POINTS = "●○▲△■□◆◇"  #: One per curve whose points are not joined.
+MARK = "●"  #: A marked point of a curve.
+ASCII_MARK = "O"
 BRAILLE = 0x2800  #: The character without dots; the dots are bits that are added to it.
 DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a character, by line and column."""
@@ -138,6 +140,7 @@ class _Pen(NamedTuple):
     ink: str  #: The sequence that begins its colour; empty without colours.
     letter: str  #: The character that it is drawn with; empty for braille dots.
     sample: str  #: Its sign in the legend.
+    mark: str  #: The character of a point of it that is marked, such as a context.
 
 
 def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
@@ -146,9 +149,10 @@ def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
     letters = _letters(chart, terminal)
     samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
     samples += [_LEVELS[k % len(_LEVELS)].sample for k in range(len(chart.levels))]
+    mark = MARK if terminal.unicode else ASCII_MARK
     pens = []
     for ink, letter, sample in zip(inks, letters, samples, strict=True):
-        pens.append(_Pen(ink, letter, letter or sample))
+        pens.append(_Pen(ink, letter, letter or sample, mark))
     return pens
 
 
@@ -226,15 +230,32 @@ def _body(chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_P
         parts = [_braille_bits(mask, size) for mask in masks]
     owners = _owners(parts, len(chart.curves))
     bits = np.bitwise_or.reduce(np.array(parts), axis=0)
-    nobody = _Pen("", " ", "")
-    lines = []
+    nobody = _Pen("", " ", "", "")
+    rows = []
     for line_owners, line_bits in zip(owners.tolist(), bits.tolist(), strict=True):
         cells = []
         for owner, dots in zip(line_owners, line_bits, strict=True):
             pen = nobody if owner == NOBODY else pens[owner]
             cells.append((pen.ink, pen.letter or chr(BRAILLE + dots)))
-        lines.append(coloured(cells).rstrip())
-    return lines
+        rows.append(cells)
+    for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
+        for line, column in _marked_characters(curve, across, up, size):
+            rows[line][column] = (pen.ink, pen.mark)
+    return [coloured(cells).rstrip() for cells in rows]
+
+
+def _marked_characters(
+    curve: Curve, across: _Axis, up: _Axis, size: _Size
+) -> Iterator[tuple[int, int]]:
+    """Yield the line, from the top, and the column of each point that is marked on a curve.
+
+    Points beyond the ends of an axis, which `--range` may set, are not drawn.
+    """
+    for x, y in curve.marks:
+        (right,) = across.places(np.array([x]))
+        (high,) = up.places(np.array([y]))
+        if 0 <= right <= 1 and 0 <= high <= 1:
+            yield round((1 - high) * (size.lines - 1)), round(right * (size.columns - 1))
 
 
 def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:

@@ -9,6 +9,7 @@ from pecli.views.pictures.plot_sources import PlotSource
 
 _ALWAYS_NAMED = ("dim", "heads")  #: Parameters that a title states even if they are defaults.
 _ON_AXES = ("seq_len", "max_len", "offset", "slopes")  #: Parameters that the picture shows.
+_NAMED_BESIDE_OTHERS = ("base", "heads")  #: Parameters that tell a scheme from the other sources.
 MAX_LETTERS = 40  #: Letters for parameters in a title.
 
 
@@ -34,6 +35,8 @@ def labelled(sources: Sequence[PlotSource], names: Sequence[str] = ()) -> list[P
 def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
     """Add the parameters in which sources of one label differ: «rope, base 500000»."""
     named = [source._replace(label=source.label or source.kind) for source in sources]
+    for k in _alone_under_label(named):
+        named[k] = _with_parameters(named[k])
     for group in _equal_labels(named):
         parameters = {k: _parameters(named[k].scheme) for k in group}
         for k in group:
@@ -41,6 +44,25 @@ def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
             label = ", ".join([named[k].label, *differences])
             named[k] = named[k]._replace(label=label)
     return named
+
+
+def _alone_under_label(sources: Sequence[PlotSource]) -> list[int]:
+    """Return the indices of sources whose label no other source of the picture has."""
+    if len(sources) == 1:
+        return []
+    labels = [source.label for source in sources]
+    return [k for k, label in enumerate(labels) if labels.count(label) == 1]
+
+
+def _with_parameters(source: PlotSource) -> PlotSource:
+    """Add parameters to a label that is only the name of a scheme: «rope, base 10000».
+
+    Files and models have names of their own, which stay as they are.
+    """
+    if source.scheme is None or source.label != source.kind:
+        return source
+    words = [source.label, *_notable_parameters(source.scheme, _NAMED_BESIDE_OTHERS)]
+    return source._replace(label=", ".join(_first_words(words)))
 
 
 def _differences(parameters: dict[str, object], group: Sequence[dict[str, object]]) -> list[str]:
@@ -94,17 +116,23 @@ def title_of(sources: Sequence[PlotSource], shows: str) -> str:
     (source,) = sources
     words = [source.label]
     if source.scheme is not None and source.label == source.kind:
-        words += _notable_parameters(source.scheme)
-    while len(words) > 2 and sum(map(len, words[1:])) > MAX_LETTERS:
-        words.pop()
-    return f"{', '.join(words)}: {shows}"
+        words += _notable_parameters(source.scheme, _ALWAYS_NAMED)
+    return f"{', '.join(_first_words(words))}: {shows}"
 
 
-def _notable_parameters(scheme: Scheme) -> list[str]:
-    """Return the parameters for a title: some always, others if they are not the default."""
+def _first_words(words: Sequence[str]) -> list[str]:
+    """Return a name and as many of its parameters, one at least, as there is room for."""
+    kept = list(words)
+    while len(kept) > 2 and sum(map(len, kept[1:])) > MAX_LETTERS:
+        kept.pop()
+    return kept
+
+
+def _notable_parameters(scheme: Scheme, always: Sequence[str]) -> list[str]:
+    """Return the parameters for a title or label: some always, others if not the default."""
     words = []
     for name, value in _parameters(scheme).items():
-        is_notable = name in _ALWAYS_NAMED or value != default_of(type(scheme), name)
+        is_notable = name in always or value != default_of(type(scheme), name)
         if is_notable and name not in _ON_AXES:
             words.append(_format_parameter(name, value))
     return words

@@ -327,6 +327,20 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
     assert next(filter(None, (line.split("│")[0].strip() for line in rows if "│" in line))) == "−4"
 
 
+@pytest.mark.parametrize(("kind", "mark"), [(GREY, "●"), (TRUE, "●"), (ASCII, "O")])
+def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
+    line = Curve("", X, X, marks=[(0.0, 0.0), (X[-1], X[-1])])
+    drawn = body(plain(curves([line], kind)))
+    assert drawn[0].strip()[-1] == mark, "the last point is at the top right"
+    assert drawn[-1][0] == mark, "the first point is at the bottom left"
+    assert "".join(drawn).count(mark) == 2
+
+
+def test_marked_points_beyond_the_range_are_not_drawn() -> None:
+    line = Curve("", X, X, marks=[(0.0, 0.0), (X[-1], X[-1])])
+    assert "●" not in "".join(curves([line], GREY, y_limits=(X[1], X[-2])))
+
+
 @pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
 @pytest.mark.parametrize("log", [False, True])
 def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
