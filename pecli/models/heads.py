@@ -47,8 +47,10 @@ def width_of(keys: Keys) -> Setting[int] | None:
 
 
 def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
-    """Return the width of a head: of the layer type, or of all layers, or else the model's width
-    over its heads.
+    """Return the number of channels of an attention head.
+
+    It is the `head_dim` of the layer type, or that of all layers. Many files have neither: then it
+    is the model's width over its heads, 4096 // 32 = 128 in Llama 2.
 
     Raises:
         FileError: No key gives the width, or it is smaller than the number of heads.
@@ -114,11 +116,14 @@ def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
-    """Return the head of a layer type.
+    """Return the width of a layer's heads, and the channels of a head that rotate.
+
+    The rotating channels are, in this order: the rotary part of latent attention (DeepSeek), the
+    share of one axis of an image, a number in the file (`rotary_dim`), or a fraction of the head.
 
     Args:
-        layer: The layer type.
-        axes: The number of axes of positions; 0 for text.
+        layer: The layer type, such as sliding attention, with its keys.
+        axes: The number of axes of positions, 2 for rows and columns of an image; 0 for text.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
     latent = nonzero(layer.keys.whole("qk_rope_head_dim", low=0))
@@ -135,12 +140,14 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
 
 def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """Return the head of a layer of which a fraction rotates, or all of it."""
-    partial = _partial(layer, scaled=scaled) or default(layer.family.partial, layer.family.source)
+    partial = _rotating_fraction(layer, scaled=scaled) or default(
+        layer.family.partial, layer.family.source
+    )
     if partial is None or partial.value == 1:
         return Head(size, size)
     if layer.family.spreads_heads and partial.value > 1:
         # EfficientLoFTR: the frequencies of one axis are spread over 4 heads.
-        return Head(size, _multiplied(size, partial))
+        return Head(size, _share_of_head(size, partial))
     return Head(size, size, partial)
 
 
@@ -169,28 +176,32 @@ def _rotary_dim(layer: Layer) -> Setting[int] | None:
     return layer.keys.whole("rotary_dim", low=0)
 
 
-def _multiplied(size: Setting[int], partial: Setting[float]) -> Setting[int]:
+def _share_of_head(size: Setting[int], partial: Setting[float]) -> Setting[int]:
     return computed(int(size.value * partial.value), "{} · {}", size, partial)
 
 
-def _partial(layer: Layer, *, scaled: bool) -> Setting[float] | None:
-    """Return the fraction of a head that rotates, if one is given and read.
+def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
+    """Return the fraction of a head that rotates (`partial_rotary_factor`), if the model reads one.
 
-    Without a scaling, most rotary classes of transformers compute frequencies by a function of
-    their own, and many of these ignore the fraction: in the settings, at the top, or in both
+    GPT-NeoX has 0.25: of the 96 channels of a head, 24 rotate. The fraction stands in the rotary
+    settings (`rope_parameters`) or at the top of config.json, where it has several names. Without a
+    scaling such as YaRN, most rotary classes of transformers compute frequencies by a function of
+    their own, and many of these ignore the fraction in the settings, at the top, or in both
     places. With a scaling they share one function, which reads it.
     """
     keys = layer.keys
     settings = layer.settings
     ignored = frozenset() if scaled else keys.defaults.ignores
-    ignores_nested = f"rope_parameters.{PARTIAL}" in ignored
-    if ignores_nested:
+    ignores_settings = f"rope_parameters.{PARTIAL}" in ignored
+    if ignores_settings:
+        # The warning about an unread key will name the class that ignores it.
         settings.account.ignored[settings.full_name(PARTIAL)] = keys.defaults.name
     else:
-        nested = settings.number(PARTIAL)
-        if nested is not None:
-            return nested
-    if ignores_nested and PARTIAL in ignored:
+        in_settings = settings.number(PARTIAL)
+        if in_settings is not None:
+            return in_settings
+    if ignores_settings and PARTIAL in ignored:
+        # A class that reads it in neither place does not read its other names either.
         ignored |= set(PARTIALS)
         _mark_whole(keys)
     defaults = replace(keys.defaults, ignores=ignored)
@@ -209,8 +220,9 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     """Return the head of multi-head latent attention, of which a part is made for rotation.
 
     DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do (`latent`, its
-    `qk_rope_head_dim`). A `partial_rotary_factor` is a share of these 64, except in families in
-    which it is a share of the whole head.
+    `qk_rope_head_dim`). A `head_dim` in the file is the rotating part in some families, instead of
+    `latent`. A `partial_rotary_factor` is a share of the rotating part, except in families in which
+    it is a share of the whole head.
     """
     keys = layer.keys
     family = layer.family
@@ -221,11 +233,11 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
         warnings = _contradicting_dims(given, latent)
         latent = given
     head = Head(size, latent, is_latent=True, warnings=warnings)
-    partial = _partial(layer, scaled=scaled)
+    partial = _rotating_fraction(layer, scaled=scaled)
     if partial is None:
         return head
     if family.partial_of_head:
-        return replace(head, dim=_multiplied(size, partial))
+        return replace(head, dim=_share_of_head(size, partial))
     return head if partial.value == 1 else replace(head, partial=partial)
 
 

@@ -58,16 +58,18 @@ class _Settings(NamedTuple):
 
 def layers_of(keys: Keys, family: Family) -> Layers:
     """Return the layer types that rotate; one without a name if all layers share their settings."""
-    settings, warnings = _settings(keys)
-    nested = _nested(keys, settings, family)
+    settings, warnings = _rotary_settings(keys)
+    nested = _layers_by_name(keys, settings, family)
     if nested is None:
-        return Layers(_flat(keys, settings, family), warnings)
+        return Layers(_layers_without_names(keys, settings, family), warnings)
     return Layers(nested.layers, [*warnings, *nested.warnings])
 
 
-def _settings(keys: Keys) -> _Settings:
-    """Return the settings: `rope_scaling` if it is given, else `rope_parameters`, else the class's
-    default.
+def _rotary_settings(keys: Keys) -> _Settings:
+    """Return the object of a config.json that holds the rotary settings.
+
+    It is `rope_scaling` (the old name) if the file has it, else `rope_parameters` (transformers 5),
+    else the default of the model's class. If a file has both and they differ, the old one counts.
     """
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
@@ -123,7 +125,7 @@ def _mark_all(keys: Keys) -> None:
             _mark_all(section)
 
 
-def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
+def _layers_by_name(keys: Keys, settings: Keys, family: Family) -> Layers | None:
     """Return the layer types whose settings are objects by name; None if the settings are flat.
 
     Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
@@ -231,7 +233,9 @@ def _absent_layers(keys: Keys, family: Family, types: set[str], layers: list[Lay
     absent = (types or set(SIZES_OF_LAYERS)) - names
     if not absent:
         return []
-    return [layer for layer in _flat(keys, keys.empty(), family) if layer.name in absent]
+    return [
+        layer for layer in _layers_without_names(keys, keys.empty(), family) if layer.name in absent
+    ]
 
 
 def _local_theta(keys: Keys, family: Family) -> Setting[float] | None:
@@ -239,8 +243,12 @@ def _local_theta(keys: Keys, family: Family) -> Setting[float] | None:
     return keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
 
 
-def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
-    """Return the layer types of settings that name none: one, or two if there is a second base."""
+def _layers_without_names(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
+    """Return the layer types of rotary settings that do not name any: one, or two with two bases.
+
+    A second base belongs to sliding layers (Gemma 3: 1e6 and 1e4) or to DeepSeek-V4's layers that
+    compress their keys.
+    """
     local = _local_theta(keys, family)
     if local is not None:
         # Gemma 3 scales only its full layers, ModernBERT all of them.
@@ -338,13 +346,17 @@ def _unrotated_numbers(
         return computed(zeros, "{} is 0 there", rotates)
     if layers is None:
         return Setting((), "")
-    return _repeated(min(layers.value, MAX_LAYERS), interval, family)
+    return _every_so_many(min(layers.value, MAX_LAYERS), interval, family)
 
 
-def _repeated(
+def _every_so_many(
     count: int, interval: Setting[int] | None, family: Family
 ) -> Setting[tuple[int, ...]]:
-    """Return the layers without rope of `count` layers, if every so many have none."""
+    """Return the numbers of layers without rope, if every so many layers have none.
+
+    An interval of 4 in the file means layers 3, 7, 11, … Families may count from the last layer
+    instead: of 30 layers, one in 4, these are 1, 5, …, 29.
+    """
     if interval is not None:
         every = tuple(range(interval.value - 1, count, interval.value))
         return computed(every, f"one layer in {interval.value} ({{}})", interval)

@@ -72,7 +72,17 @@ def _reads_images(label: str, model_type: str) -> bool:
 def _ignored_keys(
     keys: Keys, defaults: ClassDefaults, model_type: str | None, *, vision: bool
 ) -> frozenset[str]:
-    """Return the keys that the code of a class does not read in this configuration."""
+    """Return the keys of a file that the model's own code does not read.
+
+    They are not read here either, and reported: a `rotary_emb_base` in a file of Llama, which is
+    GPT-NeoX's key, has no effect in transformers.
+
+    Args:
+        keys: The keys of the file.
+        defaults: The configuration class of transformers; without a name if it is not known.
+        model_type: The model type of the file.
+        vision: True for a tower that reads images.
+    """
     ignores = set(defaults.ignores)
     if "rope_theta alone" in defaults.ignores and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
@@ -181,25 +191,26 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
-    """Yield the objects within a part that describe parts, in the order of the file.
+    """Yield the language model and the towers within a model, such as `text_config`, in file order.
 
-    A file without a language model gets an empty `text_config`, which the defaults of its class
-    fill in, and so does a part that is null.
+    transformers makes parts of default size if a file leaves them out: `{"model_type": "llava"}` is
+    a Llama beside a CLIP tower, and so is `"vision_config": null`. Such parts are read as empty
+    objects, which the defaults of the larger model's class fill in.
     """
     default_text = class_part(part.model_type)
     towers = _towers(part.model_type)
     absent = _absent_towers(part, towers)
-    is_bare = lacks_text_model(part)
+    lacks_text = lacks_text_model(part)
     objects: JsonObject = dict(part.keys.data)
-    if is_bare:
+    if lacks_text:
         objects["text_config"] = {}
     objects |= {name: {} for name in absent}
-    fills_in = is_bare or default_text.fills_in
     for name, value in objects.items():
-        if not isinstance(value, Mapping) or not (name in towers or _names_part(name)):
+        is_part = name in towers or _names_part(name)
+        if not is_part or not isinstance(value, Mapping):
             continue
         inner = _inner_part(part, name, value, _implied_type(name, towers, default_text))
-        if inner.is_text and fills_in:
+        if inner.is_text and (lacks_text or default_text.fills_in):
             inner = _filled_in(inner, part, default_text.values)
         if name in absent:
             inner = _filled_in(inner, part, towers[name].values)
@@ -241,10 +252,16 @@ def _names_part(name: str) -> bool:
 def _inner_part(
     part: ModelPart, name: str, value: Mapping[str, object], implied_type: str
 ) -> ModelPart:
-    """Return an object within a part as a part of its own.
+    """Return an object of a config.json, such as `vision_config`, as a part of its own.
 
     Its model type is the one that it states, the default of the larger model's class, or one that
-    follows from the larger model's type.
+    follows from the larger model's type: the `vision_config` of qwen2_vl is a `qwen2_vl_vision`.
+
+    Args:
+        part: The larger model.
+        name: The key of the object.
+        value: The object.
+        implied_type: The model type that the larger model's class has for it; empty if none.
     """
     part.keys.mark(name)
     prefix = f"{part.keys.full_name(name)}."

@@ -106,7 +106,17 @@ def _model_warnings(keys: Keys, family: Family) -> list[str]:
 def _layer_encoding(
     layer: Layer, unrotated: dict[str, Setting[object]], *, vision: bool
 ) -> tuple[Encoding, list[str]]:
-    """Return the encoding of a layer type, and warnings about it."""
+    """Return the rotary encoding of a layer type, and warnings about it.
+
+    Each step reads some keys of config.json: the type of scaling, the axes of positions, the size
+    of the head, the base, the parameters of the scaling. The encoding is then tried out, so that a
+    wrong value is reported with the file and the key that it comes from.
+
+    Args:
+        layer: The layer type, such as sliding attention, with its keys and its model's family.
+        unrotated: Settings of the model's layers without rope (NoPE).
+        vision: True for a part of the model that reads images.
+    """
     rope_type = rope_type_of(layer)
     axes = _axes(layer.family, rope_type, vision=vision)
     head = head_of(
@@ -238,7 +248,10 @@ def _axes(family: Family, rope_type: RopeType, *, vision: bool) -> Setting[int] 
 
 
 def _theta(layer: Layer) -> Setting[float]:
-    """Return the base of the frequencies.
+    """Return the base of the frequencies, by the first of many places that states one.
+
+    These are the layer type's own base (Gemma 3's sliding layers), the rotary settings, the keys at
+    the top, and the defaults of the model's family; 10000 if there is none.
 
     Raises:
         FileError: The base is not above 0.
@@ -307,8 +320,10 @@ def _frequency_order(
 def _sections(
     settings: Keys, head: Head, family: Family, section: Setting[list[float]] | None
 ) -> dict[str, Setting[object]]:
-    """Return how many frequencies follow time, rows and columns (M-RoPE), and whether they are
-    interleaved.
+    """Return the sections of M-RoPE: how many frequencies follow time, rows and columns.
+
+    Qwen2-VL has 16, 24 and 24 of 64. They are consecutive, or interleaved as in Qwen3-VL, where the
+    three axes take turns. Empty for models with one axis.
     """
     if section is None:
         section = _family_section(head, family)

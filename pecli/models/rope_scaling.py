@@ -65,7 +65,9 @@ class Scaling(NamedTuple):
 
 
 def rope_type_of(layer: Layer) -> RopeType:
-    """Return the rope type of a layer.
+    """Return the type of scaling that a layer's rotary settings name, such as «yarn».
+
+    Some families mean another type by a name: «yarn» is longrope in Phi-3.
 
     Raises:
         FileError: The type is not known.
@@ -105,7 +107,11 @@ def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
 
 
 def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
-    """Return the scaling of a layer, with parameters that count without being given."""
+    """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
+
+    They are those of `rope_scaling`, and defaults of the method that files leave out. Hunyuan calls
+    its scaling dynamic, and has an `alpha` that makes it NTK with a constant factor.
+    """
     settings = layer.settings
     kind = rope_type.scaling
     ignored_alpha = None
@@ -198,9 +204,9 @@ class _OriginalContext(NamedTuple):
 
 
 def _original_context(layer: Layer) -> _OriginalContext:
-    """Return the context length before scaling.
+    """Return the context length that a model was trained on, before a scaling extended it.
 
-    The key at the top takes precedence over the one in flat settings, as in transformers; settings
+    `original_max_position_embeddings` of Llama 3.1 is 8192. The key at the top takes precedence over the one in flat settings, as in transformers; settings
     by layer type have their own. If there is none, transformers takes the context length of the
     model.
     """
@@ -223,7 +229,10 @@ def _original_context(layer: Layer) -> _OriginalContext:
 def _with_defaults(
     given: Mapping[str, Setting[object]], magnitude: float | None
 ) -> dict[str, Setting[object]]:
-    """Return the parameters of a rotary scheme, with those that count without being given.
+    """Return the parameters of a scaling, completed by those that count without being given.
+
+    YaRN has betas of 32 and 1 by default. A factor may follow from the longer and the original
+    context: 131072 / 32768 is 4. Some methods define another attention factor than YaRN's own.
 
     Args:
         given: The parameters that the configuration gives, `scaling` included.

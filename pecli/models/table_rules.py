@@ -173,6 +173,10 @@ class LearnedRule(TableRule):
     padded: bool = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the learned table: its rows, its width, and the row of position 0.
+
+        OPT's table of 2048 positions has 2 rows more, and begins with them: position 0 is row 2.
+        """
         rows, dim = self.size(keys)
         if self.more:
             rows = computed(rows.value + self.more, f"{{}} + {self.more}", rows)
@@ -214,6 +218,11 @@ class SinusoidalRule(TableRule):
     amplitude: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the sinusoidal table, with the layout that the project's style stands for.
+
+        fairseq has all sines before all cosines, and a row of zeros for the padding token, after
+        which positions are counted.
+        """
         rows, dim = self.size(keys)
         style = STYLES[self.style]
         source = f"style {self.style}"
@@ -250,6 +259,10 @@ class GridRule(TableRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the sinusoidal table over an image's patches: ViT-MAE has 14 × 14 of them.
+
+        Models for images of any size, such as DETR, get the table of a usual image.
+        """
         parameters: dict[str, Setting[object]] = {
             "grid": _usual_grid(self.pixels) if self.pixels else patch_grid(keys),
             "dim": table_width(keys, self.dim),
@@ -278,6 +291,11 @@ class T5Rule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the buckets of the encoder and of the decoder, whose keys are never ahead.
+
+        The encoder divides its 32 buckets between keys before and after the query; the decoder,
+        which is causal, has all of them for keys before it.
+        """
         parameters: dict[str, Setting[object]] = {
             "style": Setting("t5", FAMILY),
             "seq_len": keys.whole_or(512, *self.rows),
@@ -304,6 +322,7 @@ class DebertaRule(EncodingRule):
         return notes
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the buckets of distances; those beyond `max_relative_positions` share the last."""
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         # −1 stands for the length, in all published models.
         limit = keys.number_or(-1, "max_relative_positions")
@@ -344,6 +363,10 @@ class AlibiRule(EncodingRule):
     scaled: bool = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the bias: its heads, the rule of its slopes, and how the model rounds or scales it.
+
+        The slopes of n heads are powers of 2^(−max_bias / n); `alibi_bias_max` is 8 in most models.
+        """
         # MPT keeps the largest bias with its other settings of attention.
         attention = keys.section("attn_config") or Keys({}, keys.path)
         largest = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")

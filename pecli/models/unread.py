@@ -166,9 +166,15 @@ class _Search:
     schemes: Collection[str]
 
     def keys_in(self, keys: Keys, *, within_positions: bool, depth: int = 0) -> Iterator[UnreadKey]:
-        """Yield the unread keys of an object and of those within it.
+        """Yield the keys about positions that nothing has read, also of objects within.
 
-        In settings about positions (`rope_scaling`), every key counts, whatever its name.
+        A misspelled `rope_tetha` is found by its name. Within settings about positions
+        (`rope_scaling`), every key counts, whatever its name.
+
+        Args:
+            keys: An object of the file.
+            within_positions: True if it is, or lies in, an object about positions.
+            depth: The number of objects around it.
         """
         for name, value in keys.data.items():
             is_setting = within_positions and not name.startswith("_")
@@ -205,8 +211,10 @@ class _Search:
         )
 
     def _is_unread(self, key: UnreadKey) -> bool:
-        """Return True unless a key was read, is empty, or is a switch that agrees with the
-        encodings that were read.
+        """Return True if nothing has read a key, and its value could change the encoding.
+
+        Empty values change nothing, and neither does a switch that agrees with the encodings that
+        were read: `use_alibi: false` in a file with rope.
         """
         switch = SWITCH.fullmatch(plain_name(key.name))
         if key.full_name in self.account.read:

@@ -15,9 +15,10 @@ INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings: YaRN as soon as the context exceeds the original one.
+    """Return the encodings of a config of DeepSeek's own inference code (`ModelArgs`).
 
-    The code multiplies the softmax scale, not cos and sin.
+    It has YaRN as soon as `max_seq_len` exceeds `original_seq_len`. The attention factor then
+    multiplies the softmax scale, not cos and sin, which a warning states.
     """
     keys = with_defaults(keys, "DeepSeek's ModelArgs")
     length = keys.needed(keys.whole("max_seq_len"), "max_seq_len")

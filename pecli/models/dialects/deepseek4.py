@@ -9,10 +9,10 @@ READS = ("head_dim", "rope_theta", "compress_rope_theta")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings: plain layers, and layers that compress, which have YaRN and a base of
-    their own.
+    """Return the encodings of a config of DeepSeek-V4's own code.
 
-    The last channels of a head rotate.
+    Its plain layers have no scaling. Layers that compress their keys have YaRN and a base of their
+    own. In both, the last channels of a head rotate.
     """
     scaling = renamed(
         keys,

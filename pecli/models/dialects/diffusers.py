@@ -26,7 +26,11 @@ PIXART_SIZE = 64
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encoding of a class of diffusers."""
+    """Return the encoding of a config.json of diffusers, which depends on the class that it names.
+
+    Classes that rotate by the rows and columns of an image (Flux), and classes with a table for
+    patches, are known by name. Others have none, or a reason why they cannot be described.
+    """
     name = keys.needed(keys.word("_class_name"), "_class_name").value
     data = stored("dialects/diffusers.json")
     note = data["notes"].get(name)
@@ -69,7 +73,7 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     """
     style = row["style"]
     options = _style_options(keys, row)
-    channels = _channels(keys, style, row["axes"])
+    channels = _channels_of_axes(keys, style, row["axes"])
     count = len(channels.axes.value)
     if style == "hunyuan-image" and count == 3:
         # With three axes, the image is a video of one frame.
@@ -114,8 +118,12 @@ def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
     return options
 
 
-def _channels(keys: Keys, style: str, axes_key: str) -> Channels:
-    """Return the channels of each axis: as a key lists them, or as the style divides a head."""
+def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
+    """Return how the channels of a head are divided among the axes of an image or video.
+
+    Flux lists them: `axes_dims_rope` is [16, 56, 56]. Without such a key, each project's style
+    divides a head in its own way.
+    """
     listed = keys.numbers(axes_key) if axes_key else None
     if listed is not None:
         counts = tuple(int(count) for count in listed.value)
@@ -198,8 +206,10 @@ def _pixart(keys: Keys) -> Encoding:
 
 
 def _cogvideox(keys: Keys) -> Encoding:
-    """Return CogVideoX's encoding: rotary in the model of 5B, an added table over time, rows and
-    columns in that of 2B.
+    """Return CogVideoX's encoding.
+
+    The model of 5B rotates. The one of 2B adds a table over time, rows and columns, whose size
+    follows from the frames and the patches of a sample.
     """
     if keys.is_true("use_rotary_positional_embeddings"):
         return _axial_rope(keys, {"style": "cogvideox", "axes": ""})

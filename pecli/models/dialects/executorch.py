@@ -22,8 +22,10 @@ HF_READS = ("partial_rotary_factor", "max_position_embeddings", ORIGINAL)
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings; `use_hf_rope` selects halves and longrope, otherwise pairs are
-    interleaved.
+    """Return the encodings of an executorch config.
+
+    `use_hf_rope` selects Hugging Face's way: pairs are halves of a head, and longrope is possible.
+    Otherwise pairs are neighbouring channels as in Meta's code, with Llama 3.1's scaling.
     """
     halves = keys.flag("use_hf_rope")
     settings: dict[str, Setting[object] | None] = {"num_hidden_layers": keys.whole("n_layers")}

@@ -188,7 +188,7 @@ def _encodings(model: Model) -> Parsed:
     if model.follows("learned") and "rope.dimension_count" not in keys:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
         return Parsed(rule.encodings(keys), [])
-    return _ropes(model)
+    return _rotary_encodings(model)
 
 
 def _alibi_bias(model: Model) -> Setting[float] | None:
@@ -215,7 +215,7 @@ def factor_frequencies(path: str) -> dict[str, Table]:
         return {}
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
-    size, rotary = _head(keys)
+    size, rotary = _head_sizes(keys)
     dim = keys.needed(rotary or size, "rope.dimension_count").value
     return {name: _divided(name, base, dim, numbers) for name, numbers in factors.items()}
 
@@ -235,8 +235,11 @@ class HeadSizes(NamedTuple):
     rotary: Setting[int] | None
 
 
-def _head(keys: Keys) -> HeadSizes:
-    """Return the width of a head: as stated, or the model's width over its heads, or all that rotates."""
+def _head_sizes(keys: Keys) -> HeadSizes:
+    """Return the width of a head, and the channels of it that rotate.
+
+    The width is stated, or the model's width over its heads, or else all that rotates.
+    """
     size = keys.whole("attention.key_length")
     width = keys.whole("embedding_length")
     # Some models have a number of heads per layer.
@@ -249,10 +252,15 @@ def _head(keys: Keys) -> HeadSizes:
     return HeadSizes(size or rotary, rotary)
 
 
-def _ropes(model: Model) -> Parsed:
-    """Return the encoding of all layers, or those of full and of sliding layers if they differ."""
+def _rotary_encodings(model: Model) -> Parsed:
+    """Return the rotary encoding of all layers, or two: of full and of sliding layers.
+
+    The keys of GGUF are translated into those of a config.json (`rope.freq_base` is `rope_theta`)
+    and read by the same rules, with llama.cpp's habits as the family. Sliding layers that turn out
+    to have the parameters of the full ones are not listed.
+    """
     keys = model.keys
-    scaling = {**_scaling(model), **_sections(model)}
+    scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
     warnings = []
     divisors = scaling.get("long_factor")
     if divisors is not None and divisors.stated_by == (FREQS,):
@@ -278,10 +286,14 @@ def _ropes(model: Model) -> Parsed:
 
 
 def _sizes_and_bases(model: Model) -> Settings:
-    """Return sizes and bases, also those of sliding layers, by Hugging Face's names."""
+    """Return the base, the head size and the rotary size by Hugging Face's names.
+
+    Sliding layers (swa: sliding window attention) have a base of their own in some architectures:
+    a key states it, or llama.cpp's code has 10000; otherwise it is that of the other layers.
+    """
     keys = model.keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base")
-    size, rotary = _head(keys)
+    size, rotary = _head_sizes(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
         local = base
@@ -308,7 +320,7 @@ def _family(model: Model, *, has_sections: bool) -> Family:
     return Family(name, layout=layout, scales_all_layers=not is_unscaled)
 
 
-def _sections(model: Model) -> Settings:
+def _mrope_sections(model: Model) -> Settings:
     """Return the sections of M-RoPE. GGUF has four numbers; the last one is for an axis that no
     model uses.
     """
@@ -327,8 +339,12 @@ def _sections(model: Model) -> Settings:
     }
 
 
-def _scaling(model: Model) -> Settings:
-    """Return the scaling: factors in tensors if there are any, else what `rope.scaling.type` names."""
+def _scaling_of_file(model: Model) -> Settings:
+    """Return the scaling of a GGUF file by the names of Hugging Face's `rope_scaling`.
+
+    Files hold Llama 3.1's scaling and longrope as tensors of divisors, one per frequency. Without
+    such a tensor, `rope.scaling.type` names linear scaling or YaRN.
+    """
     keys = model.keys
     # A factor without a type means linear in llama.cpp.
     kind = keys.word("rope.scaling.type") or Setting("linear", "default")
@@ -349,7 +365,7 @@ def _scaling(model: Model) -> Settings:
         ORIGINAL: original,
     }
     if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
-        scaling |= _yarn(model, attention, factor)
+        scaling |= _yarn_parameters(model, attention, factor)
     return scaling
 
 
@@ -384,15 +400,21 @@ def _scaling_by_tensors(
     }
 
 
-def _yarn(
+def _yarn_parameters(
     model: Model, attention: Setting[float] | None, factor: Setting[float] | None
 ) -> dict[str, Setting[object] | None]:
-    """Return the parameters of YaRN."""
+    """Return the parameters of YaRN in a GGUF file: its betas, mscales and attention factor.
+
+    Args:
+        model: The file.
+        attention: Its `rope.scaling.attn_factor`, if it has one.
+        factor: The factor by which the context is extended.
+    """
     keys = model.keys
     scaling: dict[str, Setting[object] | None] = {
         "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
-        **_mscales(model),
+        **_mscales_of_multiplier(model),
     }
     if attention is not None and factor is not None and factor.value > 1:
         # ggml multiplies the factor that is given by YaRN's own.
@@ -401,7 +423,7 @@ def _yarn(
     return scaling
 
 
-def _mscales(model: Model) -> Settings:
+def _mscales_of_multiplier(model: Model) -> Settings:
     """Return mscale and mscale_all_dim, which `yarn_log_multiplier` stands for.
 
     Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim

@@ -14,7 +14,10 @@ READS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings that `pos_emb` names."""
+    """Return the encodings of a GPT-NeoX training config, whose `pos_emb` names the kind.
+
+    Without the key, GPT-NeoX adds a learned table.
+    """
     keys, warnings = plain_keys(keys)
     rules = project_rules("gpt-neox")
     word = keys.word("pos_emb") or Setting("learned", "default of GPT-NeoX")

@@ -9,8 +9,10 @@ READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings: YaRN with unrounded limits, from `initial_context_length`, if its
-    factor exceeds 1.
+    """Return the encodings of a config of OpenAI's own code for gpt-oss.
+
+    If `rope_scaling_factor` exceeds 1, they have YaRN, whose limits are not rounded to whole pairs,
+    and whose original context is `initial_context_length`.
     """
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
     family = Family("gpt-oss's code", theta=150000.0)

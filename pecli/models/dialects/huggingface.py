@@ -43,12 +43,16 @@ LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of a whole configuration, the language model's first."""
+    """Return the positional encodings of a Hugging Face config.json, the language model's first.
+
+    A file may only name the model: its encodings then follow from the class's defaults, and notes
+    mention tables that such a file cannot describe, unless warnings name them already.
+    """
     model_type = _model_type(keys)
     top = make_part(keys, "", model_type, is_text=True)
     encodings, warnings = _read_part(top, MAX_DEPTH)
     if not encodings:
-        warnings += _nothing_found(top)
+        warnings += _warnings_of_no_encoding(top)
     has_defaults = lacks_text_model(top) or only_names_model(top)
     has_tables = any(not encoding.is_rotary for encoding in encodings)
     names_all = has_tables and bool(warnings)
@@ -66,24 +70,25 @@ def _model_type(keys: Keys) -> str | None:
     return next(filter(None, known), None)
 
 
-def _nothing_found(part: ModelPart) -> list[str]:
-    """Return warnings that a part has no encoding, with the reason.
+def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
+    """Return the warning «no positional encoding was found», with the reason.
 
-    A rule with a note states what the model has instead. The note of a family's rule has been
-    reported already, by the part that it was applied to.
+    A rule is what is known of a model type without rope: ALiBi, a learned table, or nothing. A rule
+    with a note states what the model has instead («relative positions within attention»), so that
+    no warning is needed. The note of a family's rule has been reported already.
     """
     keys = part.keys
-    rule = _rule_of(keys, part.model_type)
+    rule = _rule_for_other_encoding(keys, part.model_type)
     notes: list[str] = []
     if rule is None:
         rule = non_rotary.tables_of(part.model_type)
         notes = [] if rule is None else rule.notes(keys)
     if rule is not None and rule.note:
         return notes
-    return [*notes, f"no positional encoding was found: {_reason(part, rule)}"]
+    return [*notes, f"no positional encoding was found: {_reason_for_no_encoding(part, rule)}"]
 
 
-def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
+def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     """Return why no encoding was found: another file or code defines it, or the model has none.
 
     Args:
@@ -114,13 +119,14 @@ def _path_of_text_model(keys: Keys) -> Setting[str] | None:
 
 
 def _read_part(part: ModelPart, depth: int) -> Parsed:
-    """Return the encodings of a part, and of the parts within it, the language model's first.
+    """Return the encodings of a part of a model, and of the parts within it.
 
-    If there is a language model within, the keys at the top are not about layers, except in
-    families that describe another part there.
+    A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
+    at the top are then not about layers, except in families that describe another part there
+    (MusicFlamingo its audio tower). A file without parts describes its layers at the top.
 
     Args:
-        part: The part.
+        part: The part, for example the whole file.
         depth: How many levels of parts within it are read.
     """
     inner_parts = parts_of(part) if depth else []
@@ -133,7 +139,7 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     results = []
     describes_layers = not inner_parts or _has_layers(part)
     if not has_text and describes_layers:
-        results.append(_own_encodings(part))
+        results.append(_encodings_of_part(part))
     results += [_read_inner(inner, _label_in_front(inner), depth - 1) for inner in inner_parts]
     return joined(results)
 
@@ -152,7 +158,7 @@ def _beside_text(part: ModelPart, name: str) -> Parsed:
 
     In MusicFlamingo they are about its audio tower.
     """
-    encodings, warnings = _own_encodings(part)
+    encodings, warnings = _encodings_of_part(part)
     return Parsed([replace(encoding, part=name) for encoding in encodings], warnings)
 
 
@@ -169,19 +175,23 @@ def _has_layers(part: ModelPart) -> bool:
 
 
 def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
-    """Return the encodings of an inner part, named after it: `vision`, or `vision.patches`."""
+    """Return the encodings of a part within a model, and name its layer types after it.
+
+    The layer type of a vision tower's only encoding is `vision`; if the tower calls it `patches`,
+    it is `vision.patches`. The language model passes an empty label, and keeps its layer types.
+    """
     encodings, warnings = _read_part(part, depth)
     if not encodings and part.keys.any(*HEADS):
-        warnings += _nothing_found(part)
+        warnings += _warnings_of_no_encoding(part)
     labelled = []
     for encoding in encodings:
-        layer_type = _joined(label, encoding.layer_type)
-        place = encoding.part if part.is_text else _joined(label, encoding.part)
+        layer_type = _joined_by_dots(label, encoding.layer_type)
+        place = encoding.part if part.is_text else _joined_by_dots(label, encoding.part)
         labelled.append(replace(encoding, layer_type=layer_type, part=place))
     return Parsed(labelled, [f"{part.label}: {warning}" for warning in warnings])
 
 
-def _joined(*words: str) -> str:
+def _joined_by_dots(*words: str) -> str:
     return ".".join(word for word in words if word)
 
 
@@ -234,23 +244,34 @@ class RotaryEncoding:
 Decision = NoEncoding | OtherEncoding | RotaryEncoding
 
 
-def _own_encodings(part: ModelPart) -> Parsed:
-    """Return the encodings of a part itself, without the parts within it."""
-    evidence = _gather(part)
-    decision = _decide(evidence)
+def _encodings_of_part(part: ModelPart) -> Parsed:
+    """Return the encodings that the keys of a part itself describe, without the parts within it.
+
+    First the keys and the model type are asked which kind of encoding the part has: none, rope, or
+    another one, for which there is a rule (ALiBi, a learned or sinusoidal table). Then it is read,
+    with warnings about words that are unknown or contradict it.
+    """
+    evidence = _gather_evidence(part)
+    decision = _decide_on_encoding(evidence)
     match decision:
         case NoEncoding(warning) if warning:
             return Parsed([], [warning])
         case NoEncoding():
-            return Parsed([], _unknown_word(evidence))
+            return Parsed([], _warnings_of_unknown_word(evidence))
         case OtherEncoding(rule):
-            warnings = [*_unknown_word(evidence), *_unknown_family(evidence, rule)]
-            warnings += _overruled_word(evidence, decision)
+            warnings = [
+                *_warnings_of_unknown_word(evidence),
+                *_warnings_of_unknown_family(evidence, rule),
+            ]
+            warnings += _warnings_of_overruled_word(evidence, decision)
             warnings += rule.notes(part.keys)
             return Parsed(rule.encodings(part.keys), warnings)
         case RotaryEncoding(tables):
-            warnings = [*_unknown_word(evidence), *_unknown_family(evidence, None)]
-            warnings += _overruled_word(evidence, decision)
+            warnings = [
+                *_warnings_of_unknown_word(evidence),
+                *_warnings_of_unknown_family(evidence, None),
+            ]
+            warnings += _warnings_of_overruled_word(evidence, decision)
             warnings += tables.notes(part.keys)
             family = evidence.family or Family()
             parsed = rope_encodings(part.keys, family, vision=part.vision)
@@ -258,7 +279,7 @@ def _own_encodings(part: ModelPart) -> Parsed:
             return Parsed(encodings, [*warnings, *parsed.warnings])
 
 
-def _gather(part: ModelPart) -> Evidence:
+def _gather_evidence(part: ModelPart) -> Evidence:
     """Collect what speaks for each kind of encoding: the family, the class's tables, and the keys.
 
     A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
@@ -267,7 +288,7 @@ def _gather(part: ModelPart) -> Evidence:
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables = non_rotary.tables_of(part.model_type)
-    rule = _rule_of(keys, part.model_type)
+    rule = _rule_for_other_encoding(keys, part.model_type)
     if rule is None and family is None:
         rule = tables
     stated = keys.word(*STATEMENTS)
@@ -287,11 +308,12 @@ def _attends_with_rope(keys: Keys) -> bool:
     return attention.any("rope_theta") or attention.data.get("rope") is True
 
 
-def _decide(evidence: Evidence) -> Decision:
-    """Return what a part has: a rule's encoding, rope, or nothing.
+def _decide_on_encoding(evidence: Evidence) -> Decision:
+    """Return the kind of encoding that a part of a model has: rope, another one, or none.
 
-    A rule that overrides rope (ALiBi, no encoding) counts even if the file has a `rope_theta`,
-    which many such files have and their code ignores.
+    A rule describes another encoding than rope. Rules for ALiBi and for no encoding override rope:
+    they count even if the file has a `rope_theta`, which many such files have and their code
+    ignores. Other rules count only without such keys.
     """
     part = evidence.part
     if _rotates_no_channel(part.keys):
@@ -320,7 +342,7 @@ def _rotates_by_default(evidence: Evidence) -> bool:
     return evidence.family.axes > 0 or not evidence.part.vision
 
 
-def _unknown_word(evidence: Evidence) -> list[str]:
+def _warnings_of_unknown_word(evidence: Evidence) -> list[str]:
     """Return a warning about a stated type of encoding that is not known."""
     stated = evidence.stated
     known = (*ROTARY_WORDS, *OTHER_WORDS)
@@ -329,7 +351,7 @@ def _unknown_word(evidence: Evidence) -> list[str]:
     return [f"{stated.source} is {quoted(stated.value)}, which is none of {', '.join(known)}"]
 
 
-def _unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
+def _warnings_of_unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
     """Return a warning that general rules were applied, unless the family or the rule's own row is
     known.
     """
@@ -342,7 +364,7 @@ def _unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
     return [f"{name}: read by the general rules; check layout and defaults"]
 
 
-def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
+def _warnings_of_overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
     """Return a warning that a word names another encoding than the one that is read."""
     stated = evidence.stated
     if stated is None:
@@ -364,11 +386,12 @@ def _stated_word(keys: Keys) -> str:
     return (value_of(keys.word(*STATEMENTS[:2])) or "").lower()
 
 
-def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
-    """Return the rule that a family has, or that keys state in a word; None if neither does.
+def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule | None:
+    """Return the rule for an encoding other than rope; None if nothing points to one.
 
-    ALiBi, and no encoding at all, are stated by flags (`alibi`, `mla_use_nope`) or a word, which
-    override the family. Other words only count if the family has no rule.
+    A rule makes encodings of keys: ALiBi, a learned table, or none at all. ALiBi and no encoding
+    are stated by flags (`alibi`, `mla_use_nope`) or by a word (`position_embedding_type: "alibi"`),
+    which override the rule of the model type. Other words only count if the model type has none.
     """
     rule = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(rule, ChoiceRule):

@@ -17,8 +17,10 @@ class PlainKeys(NamedTuple):
 
 
 def plain_keys(keys: Keys) -> PlainKeys:
-    """Return the keys without leading hyphens, and with underscores instead of the others; the last
-    of a name counts.
+    """Return the keys of a file that holds command-line arguments, in one spelling.
+
+    `--rotary-base`, `rotary-base` and `rotary_base` become `rotary_base`. Of several spellings in
+    one file the last counts, as on a command line, and a warning names values that differ.
     """
     full_names: dict[str, str] = {}
     warnings = []

@@ -46,7 +46,7 @@ def read(keys: Keys) -> Parsed:
 
 
 def _read_plain(keys: Keys, model_name: str) -> Parsed:
-    """Return the encodings by Megatron's own rules.
+    """Return the encodings of a Megatron or NeMo config by Megatron's own rules.
 
     Latent attention comes first: it rotates whatever the type of the encoding is. A type that
     Megatron does not have is left to Hugging Face's rules.
@@ -57,12 +57,12 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
     """
     kind = keys.word("position_embedding_type")
     if keys.is_true("multi_latent_attention"):
-        return _latent(keys)
+        return _latent_encoding(keys)
     word = "" if kind is None else kind.value
     if keys.is_true("use_rotary_position_embeddings"):
         word = "rope"
     if word in ("rope", "mrope", "yarn"):
-        return _rotary(keys, model_name, word)
+        return _rotary_encoding(keys, model_name, word)
     if word not in ("", "learned_absolute"):
         return huggingface.read(keys)
     table = LearnedRule(rows=("max_position_embeddings",)).encodings(keys)
@@ -72,7 +72,7 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
     return Parsed(table, [warning])
 
 
-def _rotary(keys: Keys, model_name: str, kind: str) -> Parsed:
+def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> Parsed:
     """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one.
 
     Args:
@@ -85,7 +85,7 @@ def _rotary(keys: Keys, model_name: str, kind: str) -> Parsed:
     if ratio is not None and not scaling:
         scaling = linear_scaling(ratio)
     if kind == "yarn":
-        scaling = _yarn(keys, "yarn_")
+        scaling = _yarn_parameters(keys, "yarn_")
         scaling["rope_type"] = keys.word("position_embedding_type")
         scaling["truncate"] = keys.flag("yarn_correction_range_round_to_int")
     if kind == "mrope":
@@ -96,14 +96,17 @@ def _rotary(keys: Keys, model_name: str, kind: str) -> Parsed:
     return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
 
 
-def _latent(keys: Keys) -> Parsed:
-    """Return the encodings of latent attention: YaRN unless `rope_type` is rope."""
+def _latent_encoding(keys: Keys) -> Parsed:
+    """Return the rotary encoding of latent attention (MLA), as DeepSeek-V3 has it.
+
+    Megatron's class for it has YaRN by default, unless `rope_type` is `rope`.
+    """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     word = keys.needed(keys.word("rope_type"), "rope_type")
     kind = keys.known_kind(word, "yarn", "rope")
     scaling = {}
     if kind == "yarn":
-        scaling = {**_yarn(keys), "rope_type": word}
+        scaling = {**_yarn_parameters(keys), "rope_type": word}
     settings = renamed(
         keys,
         rope_theta="rotary_base",
@@ -116,7 +119,7 @@ def _latent(keys: Keys) -> Parsed:
     return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
 
-def _yarn(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
+def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
     """Return YaRN without its type; its attention factor is the ratio of two magnitudes.
 
     Args:

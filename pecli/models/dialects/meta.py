@@ -27,8 +27,9 @@ TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of a language model, whose pairs are interleaved, and of its vision
-    tower.
+    """Return the encodings of Meta's or Mistral's params.json: the language model, then its towers.
+
+    Both projects rotate neighbouring channels (interleaved pairs).
     """
     if "dim" not in keys:
         keys = keys.part("model") or keys
@@ -37,7 +38,7 @@ def read(keys: Keys) -> Parsed:
         "no_rope_layer_interval": keys.whole("nope_layer_interval"),
         "num_hidden_layers": keys.whole("n_layers"),
     }
-    scaling = _scaling(keys)
+    scaling = _scaling_of_params(keys)
     ropes = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
     encodings, warnings = _with_query_scaling(ropes, keys)
     for name, model_type in TOWERS.items():
@@ -58,9 +59,10 @@ def _with_query_scaling(ropes: Parsed, keys: Keys) -> Parsed:
     return Parsed(encodings, [*ropes.warnings, multiplied_queries(beta.value, original.value)])
 
 
-def _scaling(keys: Keys) -> Settings:
-    """Return Llama 3.1's scaling, or Mistral's `yarn`, whose alpha and beta are the slow and the
-    fast limit.
+def _scaling_of_params(keys: Keys) -> Settings:
+    """Return the scaling of a params.json: Llama 3.1's, or YaRN in Mistral's spelling.
+
+    Mistral calls YaRN's slow limit `alpha` and its fast limit `beta`.
     """
     scaling = llama3_scaling(
         keys,

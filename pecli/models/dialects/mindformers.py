@@ -25,7 +25,11 @@ SCALING_NAMES = (
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of the rotary classes; others are read by Hugging Face's rules."""
+    """Return the encodings of a mindformers YAML file, whose `model.model_config` names a class.
+
+    Rotary classes are read here: GLM's rotate neighbouring channels of half a head, the others
+    halves of the whole head. All other files are read by Hugging Face's rules.
+    """
     model = keys.within("model").within("model_config")
     kind = model.word("type")
     if kind is None or kind.value not in (*ROTARY, *GLM):
@@ -41,8 +45,9 @@ def read(keys: Keys) -> Parsed:
 
 
 def _scaling(model: Keys) -> Settings:
-    """Return the scaling of `extend_method`: `scaling_factor` is a number for PI, an object for
-    others.
+    """Return the scaling that `extend_method` names.
+
+    `scaling_factor` is a number for PI (linear scaling), and an object of settings for others.
 
     Raises:
         FileError: The method is another one, such as NTK, whose code is not known here.

@@ -16,8 +16,10 @@ KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings that `positional_embedding` names, of the transformer and of the depth
-    transformer.
+    """Return the encodings of a Moshi configuration: of its transformer and its depth transformer.
+
+    Moshi predicts a step in time with one transformer, and the audio codes within the step with a
+    small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
     keys = keys.part("transformer_lm") or keys
     warnings = []
@@ -29,9 +31,9 @@ def read(keys: Keys) -> Parsed:
         )
     depth = _depth_keys(keys)
     depth_kind = depth.word("pos_emb", "positional_embedding")
-    parts = [_part("", keys, kind)]
+    parts = [_encodings_of_transformer("", keys, kind)]
     if depth_kind is not None:
-        parts.append(_part("depformer", depth, depth_kind))
+        parts.append(_encodings_of_transformer("depformer", depth, depth_kind))
     parsed = joined(parts).after(warnings)
     if not parsed.encodings:
         none = f"{kind.source} is {kind.value}: the model has no positional encoding"
@@ -47,8 +49,14 @@ def _depth_keys(keys: Keys) -> Keys:
     return replace(keys, data=data, origins=origins)
 
 
-def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
-    """Return the encodings of one transformer; `sin_rope` has both."""
+def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
+    """Return the encodings of one of the transformers: rope, a table of sines, or both (`sin_rope`).
+
+    Args:
+        name: The layer type of its encodings; empty for the main transformer.
+        keys: Its keys.
+        kind: The word that names the kind.
+    """
     word = keys.known_kind(kind, *KINDS)
     base = keys.number("max_period")
     parsed = Parsed([], [])

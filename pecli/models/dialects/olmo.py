@@ -10,7 +10,10 @@ READS = ("d_model", "n_heads", "rope_theta")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encoding: `rope: true`, `alibi: true`, or else a learned table."""
+    """Return the encoding of a config of OLMo's own code, which has a switch for each kind.
+
+    They are `rope: true` and `alibi: true`; with neither, the code adds a learned table.
+    """
     if "d_model" not in keys:
         keys = keys.part("model") or keys
     if keys.is_true("rope"):

@@ -37,7 +37,11 @@ SCALINGS = {
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of the model's `block`; layers that override it are only reported."""
+    """Return the encodings of an OLMo-core config: those of the block that all layers repeat.
+
+    The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
+    the block (`block_overrides`), which is reported and not read.
+    """
     model = keys if "d_model" in keys else keys.part("model") or keys
     block = model.part("block") or model
     attention = block.part("attention") or block.part("sequence_mixer") or block
@@ -77,7 +81,10 @@ def _override_warning(keys: Keys, name: str) -> list[str]:
 
 
 def _scaling(keys: Keys | None) -> Settings:
-    """Return the scaling of a class of OLMo-core, whose keys have names of their own."""
+    """Return the scaling of an OLMo-core config, whose object names its Python class.
+
+    `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.
+    """
     if keys is None:
         return {}
     kind = keys.word("_CLASS_", "type")

@@ -28,7 +28,11 @@ READS = (
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings that `position_embedding_type` names."""
+    """Return the encodings of a TensorRT-LLM checkpoint's config.
+
+    Its `position_embedding_type` is one of the rotary kinds, such as `rope_gpt_neox`, which differ
+    in the layout of pairs; or a learned table or ALiBi.
+    """
     inner = keys.part("pretrained_config") or keys
     rules = project_rules("tensorrt-llm")
     word = inner.needed(inner.word("position_embedding_type"), "position_embedding_type")

@@ -34,7 +34,10 @@ def translated_ropes(
     scaling: Settings | None = None,
     settings: Settings | None = None,
 ) -> Parsed:
-    """Return the rotary encodings of a project's configuration.
+    """Return the rotary encodings of a project's configuration, by way of Hugging Face's names.
+
+    Megatron calls the base `rotary_base`. The caller passes it as the setting `rope_theta`, and the
+    file is then read like a config.json; messages still name the key of the project.
 
     Args:
         keys: The keys of the project, with the defaults of its code.
@@ -75,8 +78,10 @@ def with_defaults(keys: Keys, name: str) -> Keys:
 def llama3_scaling(
     keys: Keys, flag: str = "use_scaled_rope", **names: str | tuple[str, ...]
 ) -> Settings:
-    """Return Llama 3.1's scaling if a flag requests it; `names` are keys that may give some of its
-    numbers.
+    """Return Llama 3.1's scaling if a flag such as `use_scaled_rope` requests it; else nothing.
+
+    Its numbers are constants of Meta's code (factor 8, original context 8192). Projects that let a
+    key replace one pass its name: `factor="rope_scaling_factor"`.
     """
     if not keys.is_true(flag):
         return {}

@@ -44,7 +44,7 @@ def apply_exllama_flags(
     encodings = []
     for encoding in model.encodings:
         if encoding.is_rotary and not encoding.part:
-            encoding = _changed(encoding, settings, findings, model.context)
+            encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
     return Applied(tuple(encodings), context)
 
@@ -63,21 +63,25 @@ def _with_automatic_alpha(
     return {**settings, Meaning.ALPHA: automatic}
 
 
-def _changed(
+def _with_flags(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
 ) -> Encoding:
-    """Return an encoding with the flags: a base, dynamic scaling or YaRN, then linear scaling."""
+    """Return an encoding as exllama computes it with flags.
+
+    Alpha changes the base, unless it means dynamic scaling. YaRN, and then a factor of positions
+    (`compress_pos_emb`), come on top.
+    """
     parameters: Parameters = {}
-    base = _base(encoding, settings, findings)
+    base = _stated_base(encoding, settings, findings)
     if base is not None:
         parameters["base"] = base
     if _alpha_is_dynamic(settings):
-        parameters = _dynamic(settings, trained)
+        parameters = _dynamic_scaling(settings, trained)
     if Meaning.YARN_FACTOR in settings:
-        parameters |= _yarn(encoding, settings, findings, trained)
+        parameters |= _yarn_of_flag(encoding, settings, findings, trained)
     factor = settings.get(Meaning.FACTOR)
     if factor is not None and factor.value not in (0, 1):  # 0 stands for the model's own.
-        parameters |= _linear(encoding, factor, findings)
+        parameters |= _compressed_positions(encoding, factor, findings)
     return with_parameters(encoding, parameters) if parameters else encoding
 
 
@@ -88,8 +92,14 @@ def _alpha_is_dynamic(settings: FlagSettings) -> bool:
     return is_transformers and Meaning.ALPHA in settings
 
 
-def _base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Setting[float] | None:
-    """Return the base that alpha stands for, or that a flag states; None if it stays."""
+def _stated_base(
+    encoding: Encoding, settings: FlagSettings, findings: Findings
+) -> Setting[float] | None:
+    """Return the base that a flag states, or that alpha stands for; None if the model's own stays.
+
+    Alpha (NTK scaling) multiplies the base: 2 makes 20221 of 10000 for heads of 128 channels, which
+    is 10000 · 2^(128/126).
+    """
     own = float(encoding.parameters["base"])
     dim = encoding.frequency_rope().rotary_dim
     stated = settings.get(Meaning.BASE)
@@ -109,7 +119,7 @@ def _base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Set
     return computed(base, f"{{}} {alpha_flag.value:.6g}", alpha_flag)
 
 
-def _dynamic(settings: FlagSettings, trained: int | None) -> Parameters:
+def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
     """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
     alpha = settings[Meaning.ALPHA]
     return {
@@ -119,7 +129,7 @@ def _dynamic(settings: FlagSettings, trained: int | None) -> Parameters:
     }
 
 
-def _yarn(
+def _yarn_of_flag(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
 ) -> Parameters:
     """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
@@ -137,7 +147,9 @@ def _yarn(
     }
 
 
-def _linear(encoding: Encoding, factor: Setting[float], findings: Findings) -> Parameters:
+def _compressed_positions(
+    encoding: Encoding, factor: Setting[float], findings: Findings
+) -> Parameters:
     """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling."""
     if factor.value < 1:
         warn_of_inverted_scale(findings, factor.source, factor.value, 1 / factor.value)

@@ -175,7 +175,16 @@ class Trained(NamedTuple):
 
 
 def _trained(encoding: Encoding, context: int | None, trained_context: int | None) -> Trained:
-    """Return a model's own encoding as a .gguf holds it; scalings without a name there are divisors."""
+    """Return the scaling that a model has without flags, as its .gguf holds it.
+
+    A .gguf names linear scaling and YaRN. All other scalings, such as Llama 3.1's, are a tensor in
+    it with one divisor per frequency.
+
+    Args:
+        encoding: The model's encoding.
+        context: The served context, on which some scalings depend.
+        trained_context: The context that the model declares.
+    """
     parameters = encoding.parameters
     original = parameters.get(ORIGINAL) or trained_context
     factor = float(parameters.get("factor") or 1.0)
@@ -201,6 +210,10 @@ class _Change:
         findings: Findings,
         context: int | None,
     ) -> None:
+        """Choose the numbers that ggml computes with: each is a flag's, else the model's own.
+
+        The order matters: the factor depends on the scaling, and so does YaRN's ext factor.
+        """
         self.encoding = encoding
         self.settings = settings
         self.findings = findings
@@ -224,7 +237,10 @@ class _Change:
         return scaling
 
     def _base(self) -> Setting[float]:
-        """Return the base; 0 stands for the model's own."""
+        """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well.
+
+        A note states the alpha of other servers that makes the same base of the model's own.
+        """
         own = float(self.encoding.parameters["base"])
         base = self.settings.get(Meaning.BASE)
         if base is None or base.value == 0:
@@ -239,7 +255,11 @@ class _Change:
         return base
 
     def _factor(self) -> Setting[float]:
-        """Return the factor: of a flag, else the model's own; 1 if the scaling is none."""
+        """Return the factor by which the flags stretch positions.
+
+        `--rope-scale 4` and `--rope-freq-scale 0.25` mean 4. Without such a flag it is the model's
+        own factor, and 1 if `--rope-scaling none` switches scaling off.
+        """
         if self.scaling.value == "none":
             self._warn_of_unused_factor()
             return self.scaling.with_value(1.0)
@@ -283,7 +303,11 @@ class _Change:
         return with_parameters(self.encoding, parameters)
 
     def _warn_of_own_scaling(self) -> None:
-        """Warn that a model's own scaling is replaced, or that factors of a tensor stay beside flags."""
+        """Warn if flags meet a scaling that the model has already.
+
+        `--rope-scale` replaces a YaRN of the model. It does not replace factors that a .gguf has in
+        a tensor (Llama 3.1): these divide frequencies in addition.
+        """
         own = self.encoding.parameters["scaling"]
         scale_flag = self._scale_flag()
         if own == "none" or scale_flag is None:
@@ -310,7 +334,12 @@ class _Change:
         return None
 
     def _scaling_parameters(self) -> Parameters:
-        """Return the parameters of the scaling: none, linear, yarn, or a divisor per frequency."""
+        """Return the scaling that llama.cpp computes with the flags, in the terms of config.json.
+
+        It is none, linear or yarn if one of them expresses it. A divisor per frequency expresses
+        everything else: flags on top of a scaling that the .gguf has in a tensor, positions that
+        are sped up (factor below 1), YaRN in part (`--yarn-ext-factor 0.5`).
+        """
         has_yarn = self.ext_factor.value != 0
         if has_yarn:
             self._warn_of_flags_beside_yarn()
@@ -330,7 +359,7 @@ class _Change:
         return self._divisors(has_yarn)  # No scaling of config.json is YaRN in part.
 
     def _warn_of_flags_beside_yarn(self) -> None:
-        """Warn of flags that have no effect with YaRN, and of YaRN that has none."""
+        """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
         attention = self.settings.get(Meaning.ATTN_FACTOR)
         if attention is not None and attention.value >= 0:
             reason = "llama.cpp computes it from the factor"
@@ -357,6 +386,7 @@ class _Change:
         return flag
 
     def _yarn_parameters(self) -> Parameters:
+        """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
         flag = self.scaling if self.scaling.source else self.ext_factor
         parameters: Parameters = {
             "scaling": flag.with_value("yarn"),

@@ -41,7 +41,10 @@ def apply_overrides(
     server: Server,
     findings: Findings,
 ) -> Applied:
-    """Apply flags to a configuration, and read it again.
+    """Apply flags of vLLM, SGLang or transformers to a config.json, and read the result.
+
+    `--rope-scaling '{"rope_type": "yarn", …}'` replaces a key of the configuration. What that loses,
+    such as the base in transformers 5, is reported.
 
     Args:
         model: The encodings without the flags.
@@ -56,8 +59,8 @@ def apply_overrides(
     if config is None:
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
-    override = _overridden(config, settings)
-    _check_replaced(config, override, model, server, findings)
+    override = _with_flags(config, settings)
+    _warn_of_lost_keys(config, override, model, server, findings)
     served = settings.get(Meaning.CONTEXT)
     context = served.value if served else _stretched_context(override, model)
     after = read_object(override.values, model.file, origins=override.origins, served=context)
@@ -65,7 +68,7 @@ def apply_overrides(
     return Applied(after.encodings, context, after.warnings)
 
 
-def _overridden(config: NamedValues, settings: FlagSettings) -> Override:
+def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
     """Return the configuration with the keys that flags replace.
 
     A flag for one key counts more than `--hf-overrides`, which counts more than a flag for all
@@ -154,7 +157,11 @@ def _own_settings(section: NamedValues) -> NamedValues:
 
 
 def _replace_base(override: Override, section: tuple[str, ...], settings: FlagSettings) -> None:
-    """Replace the base: beside the settings, and within them if they have one."""
+    """Replace the base of the frequencies by that of `--rope-theta`.
+
+    transformers 5 has the base within the rotary settings (`rope_parameters`), older files beside
+    them: it is replaced where the model has it.
+    """
     base = settings[Meaning.BASE]
     holder = _section_at(override.values, section)
     inner = _own_settings(holder)
@@ -200,14 +207,18 @@ class ReplacedSettings(NamedTuple):
         return any(isinstance(value, Mapping) for value in self.settings.values())
 
 
-def _check_replaced(
+def _warn_of_lost_keys(
     config: NamedValues,
     override: Override,
     model: ModelEncodings,
     server: Server,
     findings: Findings,
 ) -> None:
-    """Warn of keys that replaced settings lose: the base, the sections of M-RoPE, the rotary share."""
+    """Warn of keys that are lost because a flag replaces the rotary settings as a whole.
+
+    They are the sections of M-RoPE, the share of channels that rotates, and the base, for which
+    some servers then take a default of their own: it becomes a key of the configuration.
+    """
     for replaced in _replaced_settings(config, override):
         lost = ", ".join(replaced.lost_keys)
         if lost:
@@ -222,6 +233,7 @@ def _check_replaced(
 
 
 def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:
+    """Yield the objects of rotary settings that flags replaced, each beside the model's own."""
     for full_name, source in [*override.origins.items()]:
         *path, key = full_name.split(".")
         if key not in SETTINGS:

@@ -24,8 +24,10 @@ def _grid(segment: Segment) -> Indices:
 
 
 def _flux(prompt: Prompt) -> Indices:
-    """Return the ids of Flux: text has zeros; on the first axis, the image itself is at 0 and
-    references (Kontext) are at 1.
+    """Return the ids (L, 3) of Flux: a number, a row and a column per token.
+
+    Tokens of text have zeros. The image has the number 0; reference images, which Flux Kontext
+    edits, have the number 1.
     """
     parts = []
     images = 0
@@ -41,7 +43,10 @@ def _flux(prompt: Prompt) -> Indices:
 
 
 def _flux2(prompt: Prompt) -> Indices:
-    """Text counts on a fourth axis; references are at 10, 20, … on the first one."""
+    """Return the ids (L, 4) of Flux 2: a number, a row, a column, and a position in the text.
+
+    The first image has the number 0, references have 10, 20, …; only text counts on the last axis.
+    """
     parts = []
     images = 0
     for segment in prompt:
@@ -58,9 +63,10 @@ def _flux2(prompt: Prompt) -> Indices:
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
-    """Return centred rows and columns; text continues after the largest, on all axes.
+    """Return the ids (L, 3) of Qwen-Image: rows and columns count from the middle of an image.
 
-    4 rows are −2, −1, 0, 1. Images are at 0, 1, … on the first axis.
+    4 rows are −2, −1, 0, 1. Images have the numbers 0, 1, … on the first axis. Text has the same
+    number on all axes, and starts beyond the largest row and column: at 2 after 4 × 4 patches.
     """
     next_text = 0
     for segment in prompt:
@@ -93,7 +99,15 @@ def _lumina2(prompt: Prompt) -> Indices:
 
 
 def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
-    """Return ids of one text and one image, which comes after it on the first axis."""
+    """Return the ids (L, 3) of models in which the image follows the text on the first axis.
+
+    Tokens of text count on the first axis, and all patches share the next number on it.
+
+    Args:
+        prompt: One text and one image, in any order.
+        first: The number of the first token of text.
+        multiple: The text is padded to a multiple of this, behind which the image has its number.
+    """
     texts = [segment for segment in prompt if segment.kind == TEXT]
     images = [segment for segment in prompt if segment.kind != TEXT]
     if len(texts) != 1 or len(images) != 1:

@@ -66,7 +66,11 @@ class MropeRules:
     is_flat: bool = False
 
     def ids(self, segments: Prompt) -> Indices:
-        """Return the ids of a prompt, (3, L)."""
+        """Return the ids of a prompt (3, L): time, row and column of every token.
+
+        A text of 4 tokens has 0 1 2 3 on all three axes. An image after it starts at 4, and the
+        text behind the image goes on where the model's rule says: for a grid of 2 × 3 tokens at 7.
+        """
         parts = []
         start = self.first
         for segment in segments:
@@ -134,7 +138,11 @@ class MropeRules:
         return times.astype(np.int64)
 
     def _advance(self, ids: Indices) -> int:
-        """Return how many numbers an image takes; its ids begin at 0."""
+        """Return by how much the next text starts after the first id of an image.
+
+        Models differ: it is the larger side of the grid, the largest id and one, the number of
+        tokens, or 1. The ids (3, L) of the image begin at 0.
+        """
         match self.continues:
             case Continues.GRID:
                 return int(ids[1:].max()) + 1
