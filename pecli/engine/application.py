@@ -152,9 +152,10 @@ class _RotationJob:
         return batches
 
     def shares(self) -> list[_Share]:
-        """Return at least two shares per thread, if there are as many blocks.
+        """Divide the rows into shares, the pieces of work that threads take one after the other.
 
-        With 4 threads, 16 batches and 3 blocks of positions, 8 shares are needed: the batches of
+        There are at least two per thread, if there are as many blocks of rows, so that no thread
+        waits long for the last one. With 4 threads, 16 batches and 3 blocks of positions, 8 shares are needed: the batches of
         every block of positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
         """
         batches, length, _, _ = self.source.shape
@@ -192,7 +193,11 @@ class _RotationJob:
                 self._rotate_block(rotation, factors, source, target)
 
     def _rotate_compiled(self, share: _Share, factors: AnyArray) -> bool:
-        """Rotate the rows of a share by a compiled loop; return False if there is none for them."""
+        """Rotate the rows of a share by a compiled loop; return False if NumPy has to do it.
+
+        There are loops for halves in float32 and float64; they are loaded for large arrays only,
+        because loading takes a while. Channels that do not rotate are copied first.
+        """
         is_halves = self.layouts == LAYOUTS["halves"]
         is_wide_enough = self.source.dtype in (np.float32, factors.real.dtype)
         if not is_halves or not is_wide_enough:

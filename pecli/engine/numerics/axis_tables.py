@@ -126,7 +126,11 @@ class AxisFiller:
     def table(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves) of cosines or sines.
+        """Return a table (positions, waves) of cosines or sines of any positions.
+
+        Integers close together are rows of one range, which is fast. Other positions are multiples
+        of a few units: 3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from
+        the waves of that unit. The sine of a negative position is that of the positive one, negated.
 
         Args:
             function: "cos" or "sin".

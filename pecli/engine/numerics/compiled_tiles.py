@@ -65,14 +65,15 @@ class CompiledTile(Tile):
         self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.part)
         self._places = np.empty(factors.leap * columns, np.int64)
 
-    def _enter(self, leap: int, start: Complex) -> None:
-        super()._enter(leap, start)
+    def _enter_leap(self, leap: int, start: Complex) -> None:
+        super()._enter_leap(leap, start)
         self._anchor_factors.set_anchors(self._steps)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap, all at once.
+        """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
 
-        The loop writes into `_places` the numbers of the elements whose rounding is in doubt: with
+        The compiled loop multiplies the direction at every anchor with those of the rows after it,
+        and rounds the products to float32. The loop writes into `_places` the numbers of the elements whose rounding is in doubt: with
         64 columns, element 130 is in row 2 and column 2 of the rows that it was given.
         """
         in_leap = self._rows_in_leap(first, len(out))

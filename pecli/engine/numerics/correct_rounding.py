@@ -40,7 +40,10 @@ def round_waves(
     sine: Flags,
     dtype: str,
 ) -> Array:
-    """Return amplitude · sin or cos of some elements, correctly rounded.
+    """Return amplitude · sin or cos of some elements of a table, correctly rounded.
+
+    An element is computed with an error bound. If all numbers within the bound round alike, that is
+    the result; the others are computed again in integers, with as many bits as it takes.
 
     Args:
         waves: The waves of the table.

@@ -46,7 +46,11 @@ class ExactFiller:
         self._idle: list[Tile] = []
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write positions first, first + 1, … into the rows of `out`.
+        """Write cosines and sines of positions first, first + 1, … into the rows of `out`.
+
+        Nearly all elements are products of small tables, made for up to 512 waves at a time (a
+        tile). The few whose rounding the error of a product leaves in doubt are computed at the end
+        with more digits, so that every element is correctly rounded.
 
         Args:
             part: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
@@ -69,22 +73,22 @@ class ExactFiller:
         for first_wave in range(0, len(waves.turns), COLUMNS):
             first_column = first_wave * columns_per_wave
             target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
-            tile = self._tile(part, first_wave, target, dtype)
+            tile = self._idle_or_new_tile(part, first_wave, target, dtype)
             for rows, columns in tile.fill(first, target):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
-        self._settle(part, first, out, dtype, doubtful)
+        self._compute_doubtful(part, first, out, dtype, doubtful)
 
     def _fill_float64(self, function: str, first: int, out: Array) -> None:
         with self._lock:
             tiles = self._float64_tiles
         doubtful = list(tiles.fill(function, first, out))
-        self._settle(function, first, out, "float64", doubtful)
+        self._compute_doubtful(function, first, out, "float64", doubtful)
 
-    def _settle(
+    def _compute_doubtful(
         self, part: str, first: int, out: Array, dtype: str, doubtful: list[Doubtful]
     ) -> None:
-        """Compute the elements in doubt one by one, and write them into `out`.
+        """Compute the elements whose rounding is in doubt with more digits, and write them to `out`.
 
         With "cos,sin", column 5 is the sine of wave 2; row 3 is the position first + 3.
         """
@@ -102,8 +106,11 @@ class ExactFiller:
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
-    def _tile(self, part: str, first_wave: int, target: Array, dtype: str) -> Tile:
-        """Return an idle tile, whose memory has been touched already, or a new one.
+    def _idle_or_new_tile(self, part: str, first_wave: int, target: Array, dtype: str) -> Tile:
+        """Return an object that fills some columns: one that is idle, or a new one.
+
+        Tiles are kept because new memory has to be mapped by the system, which takes as long as the
+        arithmetic. Only float32 columns that lie side by side are filled by a compiled loop.
 
         Args:
             part: The functions, as for `fill`.

@@ -90,7 +90,16 @@ class Float64Tiles:
     """
 
     def __init__(self, waves: ExactWaves, count: int) -> None:
-        """Compute the small table and the steps between anchors, for amplitude 1."""
+        """Compute the two small tables whose products are all rows, to about 106 bits.
+
+        A position is an anchor and some rows after it, and its direction is the product of both:
+        with 32 rows per anchor, position 100 is anchor 3 and row 4. `_steps` holds the directions
+        from the first anchor to each other one.
+
+        Args:
+            waves: The frequencies and the amplitude.
+            count: About how many positions are needed.
+        """
         self._factor = waves.factor
         self._limbs = waves.limbs[:, None, :]
         rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, len(waves.turns))
@@ -103,10 +112,11 @@ class Float64Tiles:
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubts.
+        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
-        A tile is the rows of one anchor. With 32 rows and 64 anchors, position 2,100 is row 20 of
-        anchor 65, which is anchor 1 of leap 1.
+        An element is doubtful if the error of its product leaves two roundings possible. A tile is
+        the rows of one anchor; the anchors of one leap are computed together. With 32 rows and 64
+        anchors, position 2,100 is row 20 of anchor 65, which is anchor 1 of leap 1.
         """
         width = out.shape[1]
         memory = aligned_buffer(3 * self._rows * width, np.float64).reshape(3, self._rows, width)
@@ -122,18 +132,20 @@ class Float64Tiles:
             count = min(self._rows - small_row, len(out) - written)
             work = Workspace(*memory[:, :count])
             direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
-            in_doubt = self._multiply(part, direction, small_row, work)
+            in_doubt = self._write_rows(part, direction, small_row, work)
             out[written : written + count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
                 yield Doubtful(written + rows, columns)
             written += count
 
-    def _multiply(self, part: str, anchor: Directions, small_row: int, work: Workspace) -> Flags:
-        """Write an anchor times rows of the small table to `work.high`; return True for doubts.
+    def _write_rows(self, part: str, anchor: Directions, small_row: int, work: Workspace) -> Flags:
+        """Write cos or sin of an anchor's next rows to `work.high`; return True for doubtful places.
 
-        With heads h and tails t, (h + t)·(h' + t') = h·h' + (h + t)·t' + t·h'. The first product is
-        exact; the others are small, and are added up in `work.low`.
+        Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with an anchor A and rows B. Each
+        number is a head of 26 bits and a tail. With heads h and tails t, (h + t)·(h' + t') = h·h' +
+        (h + t)·t' + t·h'. The first product is exact in float64; the others are small, and are
+        added up in `work.low`.
 
         Args:
             part: "cos" or "sin".

@@ -71,7 +71,10 @@ class ExactWaves:
         in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
     ) -> ExactWaves:
-        """Return the waves with these frequencies.
+        """Return waves, as integers that are precise enough for any position up to 2^40.
+
+        A wave is a frequency in turns per position, as an integer over 2**bits. The amplitude is an
+        integer too; if it is rounded, the error is noted.
 
         Args:
             frequencies: Radians per position, or turns if `in_turns` is set.
@@ -198,7 +201,10 @@ def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """Return the cosines and sines of position · frequency in float64.
 
-    They are within 0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
+    The product is computed in integers, so that whole turns drop out exactly. The circle has 256
+    sectors, whose directions are known: the angle is one of them plus a small rest, whose sine and
+    cosine are short series. The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of
+    the value itself.
 
     Args:
         limbs: The digits of the frequencies: (digits, …).
@@ -249,7 +255,9 @@ def directions(limbs: Ints, positions: Ints) -> Complex:
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
     """Return the cosines and sines of position · frequency to about 98 bits.
 
-    The error is relative to the value itself, even if the value is close to zero.
+    As in `cos_sin`, an angle is one of 256 sectors of the circle and a small rest, but all numbers
+    are sums of two float64 numbers, high and low. The error is relative to the value itself, even
+    if the value is close to zero.
     """
     digits = _multiply(limbs, positions)
     sector, beyond = _nearest_sector(digits[-1])

@@ -83,7 +83,18 @@ class Factors:
     """
 
     def __init__(self, waves: ExactWaves, columns: slice, part: str, count: int) -> None:
-        """Compute the tables of some waves for about `count` positions."""
+        """Compute the small tables whose products are rows of cosines and sines.
+
+        The direction E(p) = cos + i·sin of position p is E(anchor) · E(row), because angles add up
+        when complex numbers are multiplied: E(7,232) is E(7,168) · E(64). So a few anchors and a
+        few rows give a long table.
+
+        Args:
+            waves: The frequencies and the amplitude.
+            columns: The waves that these tables are for.
+            part: "cos", "sin", or both in one of two orders.
+            count: About how many positions are needed.
+        """
         self.part = part
         self.columns = columns
         self._is_conjugate = part == "sin,cos"
@@ -104,9 +115,12 @@ class Factors:
         return "," in self.part
 
     def _set_sizes(self, count: int) -> None:
-        """Choose powers of two: small tables for about `count` positions, tiles that fit a cache.
+        """Choose how many rows are made at a time, as powers of two.
 
-        64 waves and many positions: a tile has 512 rows, an anchor 64 and a leap 128 anchors.
+        A tile (`height` rows) fits into the processor's cache. An anchor is a position whose
+        direction is computed; `fine` rows follow it. A leap is the stretch of `anchors` anchors
+        that are kept at a time. For 64 waves and many positions, a tile has 512 rows, an anchor 64,
+        and a leap 128 anchors.
         """
         waves = self._limbs.shape[-1]
         rows_in_cache = phases.TILE // waves
@@ -161,7 +175,13 @@ class Tile:
     is_compiled = False
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
-        """Allocate a tile whose rows have so many columns of a dtype."""
+        """Allocate the memory of a tile (some hundred rows of a table), used for one after the other.
+
+        Args:
+            factors: The small tables whose products are the rows.
+            columns: The columns of a row: one or two per wave.
+            dtype: The dtype of the table.
+        """
         self.factors = factors
         self.columns = columns
         self.dtype = dtype
@@ -176,8 +196,10 @@ class Tile:
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
 
-        The anchors of the last leap are still in memory, and are not computed again if the rows
-        continue in it.
+        An element is in doubt if the error of its product leaves two roundings possible; the caller
+        computes it with more digits. Rows are written leap by leap: a leap is a stretch of some
+        thousand positions, for which the directions at its anchors are computed. Those of the last
+        leap are still in memory, and are used again if the rows continue in it.
         """
         factors = self.factors
         first_leap = first // factors.leap
@@ -189,16 +211,17 @@ class Tile:
         try:
             for leap in leaps:
                 if leap != self._leap:
-                    self._enter(leap, starts[leap - new_leaps.start])
+                    self._enter_leap(leap, starts[leap - new_leaps.start])
                 yield from self._fill_leap(first, out)
         finally:
             np.setbufsize(usual_size)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap, a tile at a time.
+        """Write the rows of `out` that lie in the current leap (a stretch of positions with anchors).
 
-        With 128 rows per anchor, a tile that begins 300 rows after the start of the leap begins 44
-        rows after anchor 2.
+        They are made a tile of rows at a time, as products with the directions at the anchors. With
+        128 rows per anchor, a tile that begins 300 rows after the start of the leap begins 44 rows
+        after anchor 2.
         """
         factors = self.factors
         leap_start = self._leap * factors.leap
@@ -207,7 +230,7 @@ class Tile:
         while row < rows.stop:
             anchor, rows_after_anchor = divmod(first + row - leap_start, factors.fine)
             stop = min(rows.stop, row + factors.height - rows_after_anchor)
-            doubtful = self._make(anchor, rows_after_anchor, out[row:stop])
+            doubtful = self._make_rows(anchor, rows_after_anchor, out[row:stop])
             if doubtful is not None:
                 yield Doubtful(row + doubtful.rows, doubtful.columns)
             row = stop
@@ -224,14 +247,16 @@ class Tile:
         stop = min(leap_start + self.factors.leap - first, count)
         return slice(start, stop)
 
-    def _make(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
+    def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
         """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
 
-        Whole anchors are multiplied, and the rows before the first that is needed are left out.
+        The rows of whole anchors are computed in float64, and the ones before the first that is
+        needed are left out. They are then rounded to the dtype of the table. Places whose rounding
+        the float64 error leaves open (in doubt) are returned; None if there are none.
         """
         end = rows_after_anchor + len(out)
         anchors = -(-end // self.factors.fine)  # rounded up
-        self._multiply(anchor, anchors)
+        self._multiply_anchors(anchor, anchors)
         values = self._values[rows_after_anchor:end]
         if self.dtype == "float32":
             out[...] = values[:, : self.columns]
@@ -241,7 +266,13 @@ class Tile:
         return self._in_doubt(values)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of integers whose lower bits are zero; overwrites the values."""
+        """Return the places of values so near a tie that their rounding is in doubt.
+
+        Values are in units in which a tie between two numbers of the dtype is an integer whose
+        lower bits are all zero, and a value near a tie rounds to it. So values are rounded to
+        integers, and the upper bits are shifted out: what is then 0 is in doubt. This overwrites
+        the values.
+        """
         flat = values.reshape(-1)
         np.rint(flat, flat)
         bits = flat.view(np.uint64)
@@ -252,7 +283,7 @@ class Tile:
         is_written = columns < self.columns
         return Doubtful(rows[is_written], columns[is_written])
 
-    def _enter(self, leap: int, start: Complex) -> None:
+    def _enter_leap(self, leap: int, start: Complex) -> None:
         """Compute the anchors of a leap, given E at its first position."""
         np.multiply(self.factors.steps, start, self._steps)
         if not self.factors.has_pairs:
@@ -261,10 +292,11 @@ class Tile:
             sines[...] = self._steps.imag
         self._leap = leap
 
-    def _multiply(self, anchor: int, count: int) -> None:
-        """Write E(anchor) · E(row) for all rows of `count` anchors, from one anchor on.
+    def _multiply_anchors(self, anchor: int, count: int) -> None:
+        """Compute the rows that follow `count` anchors: E(anchor) · E(row), with E = cos + i·sin.
 
-        The products are (anchors, rows, waves), and `_values` is a view of them as rows.
+        The products are (anchors, rows, waves), and `_values` is a view of them as rows. A table of
+        cosines only needs the real part, one of sines the imaginary part.
         """
         anchors = slice(anchor, anchor + count)
         products = self._work[0][:count]

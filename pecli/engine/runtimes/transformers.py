@@ -54,7 +54,17 @@ def like_transformers(
     ignores_prompt: bool = False,
     adapted: Callable[[ModelRope], Adaptation] = unchanged,
 ) -> Runtime:
-    """Return a runtime that reads configs as transformers does, except for the given readings."""
+    """Return a runtime that reads configs as transformers does, except for some scalings.
+
+    Args:
+        name: The runtime, such as "vllm".
+        readings: How it reads a scaling differently, by its name, such as "yarn"; a text is the
+            reason why it cannot read it at all.
+        version: The version that was examined.
+        phases: Computes its angles.
+        ignores_prompt: LongRoPE's factors follow the served context, however short a prompt is.
+        adapted: Returns the parameters that it reads differently for some models.
+    """
     return Runtime(
         name,
         version,

@@ -237,7 +237,11 @@ class Alibi(Scheme):
         return Axes(("head", "query", "key"), value="bias")
 
     def by_position(self) -> ByPosition:
-        """Return the bias by distance, on which alone it depends."""
+        """Return the biases for an audit of rounding errors: one row per distance, one column per head.
+
+        The bias of a query and a key depends on their distance only, so that a table of distances
+        0 … L − 1 holds every value of the (L, L) matrix.
+        """
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
         exact = replace(self, recipe="exact", dtype="float64")

@@ -196,7 +196,11 @@ class GridStyle:
         return [self.sorted_axes.index(axis) for axis in self.axes]
 
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis, in the order of the channels.
+        """Return how the channels of a head, or of a table, are divided among the axes of an image.
+
+        A block is some pairs of channels that follow one axis. Of 64 channels, most projects give 32
+        to the rows and 32 to the columns, each with frequencies of its own; in others the axes share
+        the frequencies of the whole, or take turns pair by pair.
 
         Args:
             dim: the channels of all axes.
@@ -261,6 +265,13 @@ class GridStyle:
         return AxisBlock(place, count, -steps)
 
     def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
+        """Raise ParameterError unless every axis has an even number of channels, dim in all.
+
+        Args:
+            split: The channels of each axis.
+            dim: The channels of all axes; a style that cuts its last channels may have more.
+            is_given: True if the user gave them, so that the error is about `axes`, not `dim`.
+        """
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
@@ -299,6 +310,13 @@ class GridStyle:
     def _check_resampling(
         self, name: str, values: Sequence[float] | None, grid: Sequence[int]
     ) -> None:
+        """Raise ParameterError if a style cannot resample positions, or not by so many numbers.
+
+        Args:
+            name: `grid_base` or `grid_scale`.
+            values: Its value; None if it was left out.
+            grid: The sizes of the grid.
+        """
         if values is None:
             return
         has_own_positions = self.coordinate != "index" and not self.grid_scale
@@ -317,7 +335,10 @@ class GridStyle:
         base: Sequence[float] | None,
         scale: Sequence[float] | None,
     ) -> Coordinates:
-        """Return the positions of all rows: of the grid's points, and of `keep` rows beside it.
+        """Return the position of every row of the table along every axis.
+
+        Rows are the points of the grid, and `keep` rows beside it for tokens such as CLS. Positions
+        may be spaced differently than by 1: with `grid_base` 14, 28 points lie 1/2 apart.
 
         Args:
             grid: the sizes (H, W) or (T, H, W).

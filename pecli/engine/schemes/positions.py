@@ -82,7 +82,14 @@ class Positioned(Scheme):
     grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
     def _complete(self, preset: Mapping[str, object]) -> None:
-        """Set the number of rows, if positions or a grid decide it, before all is checked."""
+        """Fill in the parameters that were left out, and check all of them.
+
+        A list of positions or a grid decides the number of rows (`seq_len`): it is filled in, or
+        must agree. Only a grid has rows beside it (`keep`, for tokens such as CLS).
+
+        Args:
+            preset: Parameters of the style, for those that the user left out.
+        """
         self._check_first("positions", "grid", "keep")
         self._check_place()
         if self.grid is not None and self.keep is None and preset.get("keep"):
@@ -224,7 +231,12 @@ class Positioned(Scheme):
         """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
     def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
-        """Yield the phases that a recipe computes, and which of them the scheme has."""
+        """Yield how a recipe computes angles, for each axis, and which of the angles are used.
+
+        A recipe is a precision to imitate: it may round frequencies, positions and angles. Each
+        item is a function from positions to angles, and the indices of the frequencies that this
+        table has: all, or every second one if two axes share them.
+        """
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
@@ -243,7 +255,11 @@ class Positioned(Scheme):
         return float(self.value_of("amplitude", 1.0))
 
     def _filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
-        """Return an object that fills tables of cos and sin.
+        """Return an object that computes rows of cosines and sines.
+
+        There are four: exact rows of consecutive positions, exact rows of listed positions or a
+        grid, rows as a recipe rounds them on the way (a recipe is a precision to imitate, such as
+        frequencies in float16), and exact rows that a recipe only stores in another dtype.
 
         Args:
             recipe: the precision in which they are computed.
@@ -297,7 +313,11 @@ class Positioned(Scheme):
         return np.empty(0, np.intp)
 
     def by_position(self) -> ByPosition:
-        """Return both functions of each wave side by side: layouts only arrange them."""
+        """Return the numbers of a row for an audit of rounding errors: cos and sin of each frequency.
+
+        They are in columns c0 s0 c1 s1 …, whatever the layout of the table is, which only arranges
+        the same numbers differently. `groups` holds the frequency of each column.
+        """
         frequencies = self.computed_as("exact").inverse_frequencies() or []
         frequencies = frequencies[: self.rotating_pairs]
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")

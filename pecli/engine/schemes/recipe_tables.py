@@ -34,7 +34,11 @@ def geometric_phases(
     steps: Callable[[Singles], Singles] = reciprocal,
     scaled: Callable[[], Frequencies] | None = None,
 ) -> Phases:
-    """Return the float32 phases that a recipe makes of the frequencies base^(−i/denominator).
+    """Return a function from positions to angles, computed in float32 as a recipe does it.
+
+    A recipe is a precision to imitate. Usual code multiplies positions by the frequencies
+    base^(−i/denominator), which a recipe may round to float16. ggml computes the first angle and
+    multiplies it by a constant ratio from pair to pair (a recurrence), which adds up errors.
 
     Args:
         recipe: the dtype of the frequencies, and whether phases are a recurrence.

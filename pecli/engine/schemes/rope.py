@@ -127,6 +127,12 @@ class Rope(RotaryParameters):
         return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
 
     def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+        """Yield how a recipe, or the runtime, computes angles from positions, and for which pairs.
+
+        A runtime such as llama.cpp computes them in float32 in an order of its own. A recipe only
+        imitates a precision: it computes base^(−2i/d) in float32, applies the scaling in the steps
+        that transformers takes, and rounds.
+        """
         if self.axis_blocks:
             yield from super()._recipe_phases(recipe)
             return
@@ -269,7 +275,7 @@ class Rope(RotaryParameters):
         return factors
 
     def _coordinates_of(self, positions: Indices) -> Coordinates:
-        """Return the coordinates of some positions, or of some rows of the list or the grid.
+        """Return the coordinates of some rows: the position of each row on each axis.
 
         Args:
             positions: (n,) or (n, axes); with a list or a grid, the numbers (n,) of its rows.

@@ -155,6 +155,11 @@ class RotaryParameters(Positioned):
         self._check_sections()
 
     def _check_scaling(self) -> None:
+        """Raise ParameterError if a parameter of the scaling is missing, wrong, or of another one.
+
+        `beta_fast` belongs to yarn: with linear scaling it is refused. `length`, the context that
+        dynamic scaling depends on, is also the context that a runtime serves.
+        """
         kind = SCALINGS[self.scaling]
         for name in self._scaling_parameters():
             value = getattr(self, name)
@@ -190,6 +195,11 @@ class RotaryParameters(Positioned):
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
+        """Raise ParameterError for axes of positions that contradict other parameters.
+
+        A head whose channels are divided among axes has frequencies of its own per axis, which a
+        scaling, a runtime or M-RoPE's sections would define differently.
+        """
         clashes = [
             name for name in _SHARED_FREQUENCIES if getattr(self, name) not in (None, "none")
         ]

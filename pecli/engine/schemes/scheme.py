@@ -95,7 +95,14 @@ class Scheme(Displayed, ABC):
                 self._set(name, self.parameters()[name].check(name, value))
 
     def _complete(self, preset: Mapping[str, object]) -> None:
-        """Fill in parameters that were not given, from the preset first, and check every value."""
+        """Fill in the parameters that the user left out, and check every value.
+
+        They come from the preset (a style such as "fairseq" stands for some), or are defaults.
+        Parameters that are optional may stay None.
+
+        Args:
+            preset: Values by name that take precedence over the defaults.
+        """
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
             if value is None and name in preset:

@@ -102,10 +102,10 @@ def test_products_stay_within_the_bound(part):
     columns = width * len(part.split(","))
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
     tile, leap = tiles.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
-    tile._enter(leap, factors.starts(range(leap, leap + 1))[0])
+    tile._enter_leap(leap, factors.starts(range(leap, leap + 1))[0])
     together = factors.height // factors.fine
     for k in range(factors.anchors // together):
-        tile._multiply(k * together, together)
+        tile._multiply_anchors(k * together, together)
         found = tile._values / factors.unit
         first = leap * factors.leap + k * factors.height
         exact = fill(
