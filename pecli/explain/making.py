@@ -7,7 +7,7 @@ A *turn* is the complex number amplitude · (cos + i·sin) of one position and o
 import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -54,7 +54,15 @@ class Arithmetic:
     pi: float = math.pi  # by which arguments are reduced: 3.14159 moves them by 5.3e-6 per turn
 
     def angles(self, positions: Floats, frequencies: Floats) -> Floats:
-        """Return the angle of each row and pair: positions (rows, pairs or 1) times frequencies (pairs,)."""
+        """Return position · frequency of each row and pair, rounded at each step as an implementation does.
+
+        In bfloat16, position 257 becomes 256. A fast sine that reduces its argument with a short π, say
+        3.14159, is off by 2 · (π − 3.14159) = 5.3e-6 after each whole turn.
+
+        Args:
+            positions: (rows, 1), or (rows, pairs) if pairs follow several axes.
+            frequencies: Radians per position, (pairs,).
+        """
         if self.positions:
             positions = rounded_to(positions, self.positions)
         if self.frequencies:
@@ -63,7 +71,8 @@ class Arithmetic:
         if self.phases:
             angles = rounded_to(angles, self.phases)
         if self.pi != math.pi:
-            angles = angles + np.floor(angles / (2 * self.pi)) * 2 * (math.pi - self.pi)
+            whole_turns = np.floor(angles / (2 * self.pi))
+            angles = angles + whole_turns * 2 * (math.pi - self.pi)
         return np.asarray(angles)
 
     def bound(self, positions: Floats, frequencies: Floats) -> Floats:
@@ -182,38 +191,41 @@ class Columns(Form):
         )
 
     def _rotary_columns(self) -> ColumnMap:
-        """Return the columns of `cos` and `sin`, side by side if both are there.
+        """Return what each column of the tables `cos` and `sin`, side by side, holds.
 
-        Two pairs are 0 1 in compact tables, 0 1 0 1 in halves, and 0 0 1 1 in interleaved ones.
+        The columns of two pairs of channels are 0 1 in compact tables, which have one column per pair.
+        Tables that are multiplied with all channels have each column twice: 0 1 0 1 in halves (NeoX,
+        rotate_half), 0 0 1 1 in interleaved ones (GPT-J).
         """
-        every = np.arange(self.pairs)
-        by_layout = {
-            "compact": every,
-            "halves": np.tile(every, 2),
-            "interleaved": np.repeat(every, 2),
+        every_pair = np.arange(self.pairs)
+        pairs_by_layout = {
+            "compact": every_pair,
+            "halves": np.tile(every_pair, 2),
+            "interleaved": np.repeat(every_pair, 2),
         }
-        pair = by_layout[self.layout]
-        is_sine = np.repeat([name == "sin" for name in self.tensors], len(pair))
-        pair = np.tile(pair, len(self.tensors))
-        return ColumnMap(pair, is_sine, np.ones(len(pair)))
+        pairs_of_one_table = pairs_by_layout[self.layout]
+        pair = np.tile(pairs_of_one_table, len(self.tensors))
+        is_sine = np.repeat([name == "sin" for name in self.tensors], len(pairs_of_one_table))
+        return ColumnMap(pair, is_sine, sign=np.ones(len(pair)))
 
     def _added_columns(self) -> ColumnMap:
-        """Return the columns of `pe`, which holds both functions.
+        """Return what each column of a sinusoidal table `pe` holds: a sine s or a cosine c of some pair.
 
-        An odd dim of 5 cuts the last cosine off three interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros
-        after two pairs in halves, s0 s1 c0 c1 0.
+        Two pairs are s0 c0 s1 c1 interleaved, and s0 s1 c0 c1 in halves. If each of two axes of a grid
+        has its own halves, they are s0 c0 | s1 c1. An odd dim of 5 cuts the last cosine off three
+        interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros in halves, s0 s1 c0 c1 0.
         """
         if self.layout == "interleaved":
             pair = np.repeat(np.arange(self.pairs), 2)
             is_second = np.arange(len(pair)) % 2 == 1
         else:
             sizes = self.blocks or (self.pairs,)
-            ends = np.cumsum(sizes)
-            blocks = [np.arange(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+            blocks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
             pair = np.concatenate([np.tile(block, 2) for block in blocks])
             is_second = np.concatenate([np.repeat([False, True], size) for size in sizes])
         is_sine = is_second == self.cos_first
-        return ColumnMap(pair, is_sine, np.ones(len(pair))).in_width(self.dim)
+        columns = ColumnMap(pair, is_sine, sign=np.ones(len(pair)))
+        return columns.in_width(self.dim)
 
     def lay(self, turns: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns
@@ -232,16 +244,24 @@ class Columns(Form):
 
     @cached_property
     def places(self) -> tuple[Indices, Indices] | None:
-        """The first column of each pair's cosines, and of its sines; None if some pair lacks one."""
-        found = []
-        for sines in (False, True):
-            place = np.full(self.pairs, -1, np.intp)
-            here = np.flatnonzero((self.columns.is_sine == sines) & (self.columns.sign != 0))
-            place[self.columns.pair[here[::-1]]] = here[::-1]  # the first of several copies wins
-            found.append(place)
-        if (found[0] < 0).any() or (found[1] < 0).any():
+        """The first column of each pair's cosines, and of its sines; None if some pair lacks one.
+
+        In [s0 c0 s1 c1], cosines are in the columns 1 and 3, and sines in 0 and 2.
+        """
+        cosines = self._first_columns(sines=False)
+        sines = self._first_columns(sines=True)
+        if cosines is None or sines is None:
             return None
-        return found[0], found[1]
+        return cosines, sines
+
+    def _first_columns(self, *, sines: bool) -> Indices | None:
+        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none."""
+        pair, is_sine, sign = self.columns
+        columns = np.flatnonzero((is_sine == sines) & (sign != 0))
+        pairs, first = np.unique(pair[columns], return_index=True)
+        if len(pairs) < self.pairs:
+            return None
+        return np.asarray(columns[first], np.intp)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         pair, _, sign = self.columns
@@ -399,13 +419,18 @@ class WaveMaking(Making):
         return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        """Measure the frequencies of some rows of a table (rows, columns) that lies as this one does.
+
+        If the rows are noisy, their first or last half may hold something else, such as zeros. A half
+        with a tenth of the noise is what counts.
+        """
         whole = self._frequencies_in(sample, rows)
         is_noisy = whole is None or whole.noise > MAX_TABLE_NOISE
         if not is_noisy or len(sample) < 2 * MIN_RUN:
             return whole
-        half = len(sample) // 2  # Rows at one end may hold anything.
-        for part in (slice(None, half), slice(half, None)):
-            measured = self._frequencies_in(sample[part], rows[part])
+        middle = len(sample) // 2
+        for half in (slice(None, middle), slice(middle, None)):
+            measured = self._frequencies_in(sample[half], rows[half])
             if measured is None:
                 continue
             if whole is None or measured.noise < LESS_NOISE * whole.noise:
@@ -413,21 +438,23 @@ class WaveMaking(Making):
         return whole
 
     def _frequencies_in(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        """Measure the frequencies of some rows, from cosines and sines together if both are there.
+
+        Pairs that follow several axes of a grid are measured along each axis, for which both have to be.
+        """
         if not np.isfinite(sample).all():
             return None
-        values: Complex | Floats | None = self.form.turns(sample, rows)
-        if values is None:
-            values = self.form.one_function(sample)
-        if values is None:
-            return None
-        positions = self._computed_positions
+        turns = self.form.turns(sample, rows)  # cos + i·sin, (rows, pairs)
+        positions = self._computed_positions  # (axes, rows)
         follows_one_axis = len(positions) == 1 or (positions == positions[0]).all()
-        if follows_one_axis:
-            return measure.frequencies_of(values, positions[0, rows], self._rounding)
-        turns = self.form.turns(sample, rows)
-        if turns is None:
+        if not follows_one_axis:
+            if turns is None:
+                return None
+            return measure.frequencies_on_grid(turns, positions[:, rows], self.axes, self._rounding)
+        values = self.form.one_function(sample) if turns is None else turns
+        if values is None:
             return None
-        return measure.frequencies_on_grid(turns, positions[:, rows], self.axes, self._rounding)
+        return measure.frequencies_of(values, positions[0, rows], self._rounding)
 
     @property
     def _rounding(self) -> float:
@@ -452,39 +479,50 @@ class WaveMaking(Making):
             return measure.match_positions(matrix, self._rendered_at, expected[0])[None]
 
     def _positions_of_turns(self, turns: Complex, expected: Floats) -> Floats:
-        """Return the positions along each axis by the pairs that follow it; those of an axis without any stay."""
+        """Return the positions (axes, rows) at which rows of cos + i·sin (rows, pairs) were computed.
+
+        Each axis is solved from the pairs that follow it, without those that something was written over.
+        An axis that no pair follows keeps its expected positions.
+        """
         positions = np.array(expected)
         is_steady = measure.steady_pairs(turns)
         for axis in range(len(positions)):
             pairs = (self.axes == axis) & is_steady
             if pairs.any():
-                positions[axis] = self._solved(
+                positions[axis] = _positions_on_axis(
                     turns[:, pairs], self.frequencies[pairs], expected[axis]
                 )
         return positions
-
-    def _solved(self, turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
-        """Return the positions of rows along one axis, from the pairs that follow it."""
-        slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
-        if slowest < SLOW:
-            positions = measure.solve_positions(turns, frequencies, expected)
-            is_lost = np.isnan(positions)
-            # Far out, the slowest pair has turned several times: rows that wrapped are near 0 instead.
-            near_zero = np.zeros(np.count_nonzero(is_lost))
-            positions[is_lost] = measure.solve_positions(turns[is_lost], frequencies, near_zero)
-            return positions
-
-        def rendered(positions: Floats) -> Floats:
-            angles = np.multiply.outer(positions, frequencies)
-            return np.hstack([np.cos(angles), np.sin(angles)])
-
-        return measure.match_positions(np.hstack([turns.real, turns.imag]), rendered, expected)
 
     def _rendered_at(self, positions: Floats) -> Floats:
         """Return the rows of positions that the table may not have."""
         angles = np.multiply.outer(positions, self.frequencies)
         turns = self.amplitude * turned(angles)
         return self.form.lay(turns, np.arange(len(positions)))
+
+
+def _positions_on_axis(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
+    """Return the positions of rows of cos + i·sin (rows, pairs) whose pairs all follow one axis; NaN if at none.
+
+    A pair that turns less than once in thousands of rows shows where each row is. Fast pairs alone
+    show a position only up to whole turns, so rows are then compared with those of many positions.
+    """
+    slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
+    if slowest >= SLOW:
+        functions = np.hstack([turns.real, turns.imag])
+        return measure.match_positions(functions, partial(_cos_and_sin, frequencies), expected)
+    positions = measure.solve_positions(turns, frequencies, expected)
+    is_lost = np.isnan(positions)
+    # Far out, the slowest pair has turned several times: rows that wrapped are near 0 instead.
+    near_zero = np.zeros(np.count_nonzero(is_lost))
+    positions[is_lost] = measure.solve_positions(turns[is_lost], frequencies, near_zero)
+    return positions
+
+
+def _cos_and_sin(frequencies: Floats, positions: Floats) -> Floats:
+    """Return the rows [cos | sin] of some positions."""
+    angles = np.multiply.outer(positions, frequencies)
+    return np.hstack([np.cos(angles), np.sin(angles)])
 
 
 INVERSES = {"wavelengths": 2 * np.pi, "1/inv_freq": 1.0}
@@ -518,6 +556,10 @@ class FrequencyMaking(WaveMaking):
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        """Return the frequencies that a vector holds, as such or as wavelengths (2π / frequency).
+
+        A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
+        """
         values = self.form.turns(sample, rows)
         if values is None or not np.isfinite(sample).all():
             return None
@@ -527,7 +569,7 @@ class FrequencyMaking(WaveMaking):
         error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
         if self.storage is not None:
             error = error + self.storage.half_unit(frequencies)
-        return Frequencies(frequencies, error, 1.0, False)
+        return Frequencies(frequencies, error, amplitude=1.0, is_folded=False)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None

@@ -74,6 +74,51 @@ class Pair(NamedTuple):
     second: Floats
 
 
+class NormalEquations(NamedTuple):
+    """The equations of least squares for the cosines c and sines s of all rows and pairs (rows, pairs).
+
+    cos_cos · c + cos_sin · s = cos_after and cos_sin · c + sin_sin · s = sin_after, where each field
+    is a sum over all heads.
+    """
+
+    cos_cos: Floats
+    cos_sin: Floats
+    sin_sin: Floats
+    cos_after: Floats
+    sin_after: Floats
+
+    def plus(
+        self, terms: Terms, channel: Floats, partner: Floats, after: Floats
+    ) -> "NormalEquations":
+        """Return the equations with ± channel · c ± partner · s = after, (rows, heads, pairs) each, added."""
+        with_cosine = terms.cos * channel
+        with_sine = terms.sin * partner
+        return NormalEquations(
+            self.cos_cos + (with_cosine**2).sum(axis=1),
+            self.cos_sin + (with_cosine * with_sine).sum(axis=1),
+            self.sin_sin + (with_sine**2).sum(axis=1),
+            self.cos_after + (with_cosine * after).sum(axis=1),
+            self.sin_after + (with_sine * after).sum(axis=1),
+        )
+
+    def solution(self) -> tuple[Floats, Floats] | None:
+        """Return cosines and sines, 0 if the equations do not determine them; None if that is so for most pairs.
+
+        If only the first channel of the pair (0, 4) is rotated, 0·c − 4·s = −4 does not determine c.
+        """
+        determinant = self.cos_cos * self.sin_sin - self.cos_sin**2
+        is_singular = determinant <= SINGULAR * self.cos_cos * self.sin_sin
+        if is_singular.mean() > 0.5:
+            return None
+        divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))
+        cosines = (self.cos_after * self.sin_sin - self.sin_after * self.cos_sin) / divisor
+        sines = (self.sin_after * self.cos_cos - self.cos_after * self.cos_sin) / divisor
+        return cosines, sines
+
+
+NO_EQUATIONS = NormalEquations(*np.zeros((5, 1)))
+
+
 @dataclass(frozen=True)
 class Formula:
     """The computation that turns a pair (a, b): a·cos − b·sin and b·cos + a·sin, or a wrong one.
@@ -95,14 +140,19 @@ class Formula:
 
     def applied(self, pair: Pair, first_turns: Complex, second_turns: Complex) -> Pair:
         """Return the pair after its channels were turned, each by its own turns (rows, pairs)."""
-        first = self._channel(self.first, pair.first, pair.second, first_turns)
+        first = self._rotated_channel(self.first, pair.first, pair.second, first_turns)
         partner = first if self.in_place else pair.first
-        second = self._channel(self.second, pair.second, partner, second_turns)
+        second = self._rotated_channel(self.second, pair.second, partner, second_turns)
         return Pair(first, second)
 
-    def _channel(
+    def _rotated_channel(
         self, terms: Terms | None, channel: Floats, partner: Floats, turns: Complex
     ) -> Floats:
+        """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
+
+        The partner is the other channel of the pair. The signs, `terms`, are + and − for the first
+        channel of a right rotation and + and + for the second; None leaves a channel as it is.
+        """
         if terms is None:
             return channel
         cosines = self._of_table(turns.imag if self.swapped else turns.real)
@@ -124,32 +174,24 @@ class Formula:
         return np.asarray(product)
 
     def turns(self, before: Pair, after: Pair) -> Complex | None:
-        """Return the turns (rows, pairs) that lead from one pair to the other, by least squares over all heads.
+        """Return the cos + i·sin (rows, pairs) by which pairs of channels were rotated.
 
-        Each rotated channel is an equation for a cosine c and a sine s. With one head of a = 3, b = 4 and the right
-        formula, 3c − 4s = −4 and 4c + 3s = 3 give c = 0 and s = 1. None if most heads do not show both.
+        This is the inverse of `applied`. Each rotated channel is an equation for a cosine c and a sine s:
+        if (3, 4) became (−4, 3), then 3c − 4s = −4 and 4c + 3s = 3, so that c = 0 and s = 1. All heads
+        of a row have the same c and s, which are solved by least squares.
+
+        Returns:
+            The turns; None if no channel, or less than half of the pairs, shows both c and s.
         """
-        equations = []
+        equations = NO_EQUATIONS
         if self.first is not None:
-            equations.append((self.first, before.first, before.second, after.first))
+            equations = equations.plus(self.first, before.first, before.second, after.first)
         if self.second is not None and not self.in_place:
-            equations.append((self.second, before.second, before.first, after.second))
-        cos_cos = cos_sin = sin_sin = cos_after = sin_after = np.zeros(1)
-        for terms, channel, partner, result in equations:
-            with_cosine = terms.cos * channel
-            with_sine = terms.sin * partner
-            cos_cos = cos_cos + (with_cosine**2).sum(axis=1)
-            cos_sin = cos_sin + (with_cosine * with_sine).sum(axis=1)
-            sin_sin = sin_sin + (with_sine**2).sum(axis=1)
-            cos_after = cos_after + (with_cosine * result).sum(axis=1)
-            sin_after = sin_after + (with_sine * result).sum(axis=1)
-        determinant = cos_cos * sin_sin - cos_sin**2
-        is_singular = determinant <= SINGULAR * cos_cos * sin_sin
-        if not equations or is_singular.mean() > 0.5:
+            equations = equations.plus(self.second, before.second, before.first, after.second)
+        solution = equations.solution()
+        if solution is None:
             return None
-        divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))
-        cosines = (cos_after * sin_sin - sin_after * cos_sin) / divisor
-        sines = (sin_after * cos_cos - cos_after * cos_sin) / divisor
+        cosines, sines = solution
         if self.swapped:
             cosines, sines = sines, cosines
         return np.asarray(cosines + 1j * sines)
@@ -202,7 +244,8 @@ class RotatedHeads(Form):
     scale: float = 1.0  # of all channels, after the rotation
 
     def lay(self, turns: Complex, rows: Indices) -> Floats:
-        heads = self.before.at(rows)
+        """Return heads side by side (rows, heads · channels), rotated by cos + i·sin (rows, pairs)."""
+        heads = self.before.at(rows)  # (rows, heads, channels)
         if self.formula != KEPT:
             first, second = self.channels.turns_of_channels
             pair = self.channels.pair(heads, self.channels.takes)
@@ -213,6 +256,7 @@ class RotatedHeads(Form):
         return matrix if self.scale == 1 else self.scale * matrix
 
     def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+        """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
         if self.channels.doubled or self.formula == KEPT:
             return None
         is_of_few = matrix.shape[1] < self.before.columns

@@ -81,10 +81,12 @@ class RotatedMaking(WaveMaking):
         return np.asarray(self.amplitude * turned(angles))
 
     def bound(self, rows: Indices) -> Floats:
-        """Return how far arithmetic may move each element.
+        """Return how far each element may be off if another library computes the same steps.
 
-        Rounded products are monotone in the cosine and in the sine, so that the extremes are at the corners of what both
-        may be: nothing where no rounding tips over. Sums and products are those of float32 at best.
+        If products are rounded to bfloat16, a cosine that differs in its last place mostly changes
+        nothing, but tips some products over to the next number. Rounding keeps the order of numbers, so
+        the largest and the smallest result are at the corners of what cosine and sine may be: heads are
+        rotated with all four, and compared. Sums are those of float32 at best.
         """
         if not self.heads.formula.rounds:
             return super().bound(rows)
@@ -94,9 +96,9 @@ class RotatedMaking(WaveMaking):
         off = abs(self.amplitude) * np.minimum(angles, 2.0)
         turns = self.turns_at(rows)
         corners = [self.form.lay(turns + corner * off, rows) for corner in CORNERS]
-        tipped = np.max(corners, axis=0) - np.min(corners, axis=0)
+        spread = np.max(corners, axis=0) - np.min(corners, axis=0)
         products = np.full(turns.shape, FLOAT32_FUNCTION * abs(self.amplitude))
-        return np.asarray(tipped + self.form.errors(products, rows))
+        return np.asarray(spread + self.form.errors(products, rows))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         """Measure the frequencies of rows that are not zeros, which show no turns."""
@@ -106,24 +108,25 @@ class RotatedMaking(WaveMaking):
         return super().measured_frequencies(sample[has_values], rows[has_values])
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
-        """Solve the positions (axes, rows) of some rows, from the axis with the slowest pairs on.
+        """Return the positions (axes, rows) by which some rows of heads were rotated; NaN for a row at none.
 
-        An axis of fast pairs only does not tell a position from another one a few turns away: it is looked for where the
-        slower axes are off by.
+        Axes are solved one after the other, that with the slowest pairs first. Fast pairs show a position
+        only up to whole turns, so it is looked for where the axis before suggests: if rows are 9 too
+        far along the time axis, they are probably 9 too far along height and width as well.
         """
         turns = self.form.turns(matrix, rows)
         if turns is None:
             return None
         expected = self.positions[:, rows]
         if (expected == expected[0]).all():
-            places = measure.solve_positions(turns, self.frequencies, expected[0])
-            return np.tile(places, (len(expected), 1))
+            positions = measure.solve_positions(turns, self.frequencies, expected[0])
+            return np.tile(positions, (len(expected), 1))
         used = np.array(expected)
         shift = np.zeros(len(rows))
         for axis in self._slowest_first():
-            here = self.axes == axis
-            start = expected[axis] + shift
-            used[axis] = measure.solve_positions(turns[:, here], self.frequencies[here], start)
+            pairs = self.axes == axis
+            guess = expected[axis] + shift
+            used[axis] = measure.solve_positions(turns[:, pairs], self.frequencies[pairs], guess)
             shift = np.nan_to_num(used[axis] - expected[axis])
         return used
 
@@ -148,7 +151,15 @@ class RotatedMaking(WaveMaking):
 def rotated_making(
     plan: HeadRotation, before: Heads, tokens: TokenRows, dtype: str, head_shape: tuple[int, ...]
 ) -> RotatedMaking:
-    """Return the making of tensors that are rotated as planned; rows of padding are left out."""
+    """Return how queries or keys are made if they are rotated as planned.
+
+    Args:
+        plan: The rotary scheme, the layout of pairs, and the channels that rotate.
+        before: Queries or keys before the rotation, without rows of padding.
+        tokens: The expected position of each row, and which rows are padding.
+        dtype: The dtype of the tensor after the rotation.
+        head_shape: Its axes before positions and channels: (batch, heads), for example.
+    """
     waves = making_of(plan.rope, ("cos", "sin"))
     assert waves is not None  # A rotary scheme has cosines and sines.
     form = RotatedHeads(before, plan.channels(before.channels))

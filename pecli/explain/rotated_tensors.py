@@ -73,23 +73,22 @@ class RotatedTensor:
         """True if all sequences should be rotated by the same positions."""
         return len(self.seen) == 1
 
-    @property
-    def whole(self) -> "Part":
-        """All heads of all sequences."""
-        return Part(range(self.sequences), range(self.heads))
+    def only(self, some: "SomeHeads") -> "RotatedTensor":
+        """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
 
-    def part(self, part: "Part") -> "RotatedTensor":
-        """Return some heads of some sequences, as tokens whose positions are stated."""
-        rows = [min(sequence, len(self.seen) - 1) for sequence in part.sequences]
-        which = np.ix_(part.sequences, part.heads)
+        Positions count as stated: if only some heads are wrong, no option of a command places their rows.
+        """
+        heads = np.ix_([some.sequence], some.heads)
+        # Positions of all sequences are stored once if they are the same.
+        positions = [0] if self.has_common_positions else [some.sequence]
         return replace(
             self,
-            before=self.before[which],
-            after=self.after[which],
-            places=self.places[:, rows[:1]],
-            seen=self.seen[rows[:1]],
+            before=self.before[heads],
+            after=self.after[heads],
+            places=self.places[:, positions],
+            seen=self.seen[positions],
             are_stated=True,
-            head_shape=(len(part.heads),),
+            head_shape=(len(some.heads),),
         )
 
     def at_rows(self, rows: Flags) -> "RotatedTensor":
@@ -127,22 +126,25 @@ class RotatedTensor:
         """Return all sequences together if they have common positions, else each of them."""
         if self.has_common_positions:
             return [self]
-        every = range(self.heads)
-        return [self.part(Part([sequence], every)) for sequence in range(self.sequences)]
+        return [self.only(self.all_heads(sequence)) for sequence in range(self.sequences)]
+
+    def all_heads(self, sequence: int) -> "SomeHeads":
+        """Return the selection of all heads of one sequence."""
+        return SomeHeads(sequence, list(range(self.heads)))
 
     @cached_property
     def tokens(self) -> TokenRows:
         """The rows of sequences that have common positions, with the positions at which padding was rotated.
 
-        Padding has no right position. Those that it was given show how a model counts: from 0 through
-        the padding, or from 0 at the first token.
+        Padding has no right position, and is not compared. But the positions that it was given show how a
+        model counts: from 0 through the padding, or from 0 at the first token.
         """
-        expected = self.places[:, 0].astype(np.float64)
+        expected = self.places[:, 0].astype(np.float64)  # (axes, rows)
         is_token = self.seen[0]
         tokens = TokenRows(expected, is_token, expected, self.are_stated)
         if is_token.all():
             return tokens
-        measured = self._measured_padding(~is_token, expected[:, ~is_token])
+        measured = self._positions_of_padding(expected[:, ~is_token])
         if measured is None:
             return tokens
         positions = expected.copy()
@@ -150,8 +152,12 @@ class RotatedTensor:
         positions[:, ~is_token] = np.where(is_measured, measured, expected[:, ~is_token])
         return replace(tokens, padding=positions)
 
-    def _measured_padding(self, is_padding: Flags, expected: Floats) -> Floats | None:
-        """Return the positions (axes, rows) at which rows of padding were rotated; NaN for rows at none."""
+    def _positions_of_padding(self, expected: Floats) -> Floats | None:
+        """Return the positions (axes, rows of padding) at which padding was rotated; NaN for a row at none.
+
+        They are solved as those of tokens are, from the values before and after the rotation.
+        """
+        is_padding = ~self.seen[0]
         every_row = np.ones(expected.shape[1], bool)
         making = rotated_making(
             self.plan,
@@ -177,76 +183,93 @@ class RotatedTensor:
         observations = HeadObservations(Heads(after), self.dtype)
         return Case.of(self.plan.rope, making, observations)
 
-    @property
-    def along_heads(self) -> Iterator[Case]:
-        """The case in which positions are where heads were taken to be, if there is one.
+    def case_with_axes_exchanged(self) -> Case | None:
+        """Return the case in which positions run along the axis that was taken for heads.
 
-        A shard of a model has fewer heads, so that their number does not tell which axis is which.
+        A tensor (8, 32, 128) may be 8 heads of 32 positions or 32 heads of 8 positions, of which a
+        shard of a model has only some: the number of heads does not tell which axis is which.
+
+        Returns:
+            The case; None if somebody stated the positions, if there are no two such axes, or if heads
+            are not all rotated alike with the axes exchanged.
         """
         rows = self.after.shape[2]
         if self.are_stated or len(self.head_shape) == 0 or min(self.heads, rows) < 2:
-            return
-        axis = self.plan.axis
-        edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
-        places = np.arange(self.heads)[None, None] + self.plan.rope.offset
-        turned = replace(
+            return None
+        positions = np.arange(self.heads)[None, None] + self.plan.rope.offset
+        exchanged = replace(
             self,
             before=self.before.swapaxes(1, 2),
             after=self.after.swapaxes(1, 2),
-            places=np.broadcast_to(places, (len(self.places), 1, self.heads)),
+            places=np.broadcast_to(positions, (len(self.places), 1, self.heads)),
             seen=np.ones((1, self.heads), bool),
             head_shape=(*self.head_shape[:-1], rows),
         )
-        case = turned.case
+        case = exchanged.case
         assert isinstance(case.making, RotatedMaking)
-        some = case.observations.tested_rows
-        fit = turn_fit(case.making, case.observations.measured(some), some)
-        if fit is not None and fit.shows_turns:
-            yield replace(case, arranged=(edit,))
+        few_rows = case.observations.tested_rows
+        fit = turn_fit(case.making, case.observations.measured(few_rows), few_rows)
+        if fit is None or not fit.shows_turns:
+            return None
+        axis = self.plan.axis
+        edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
+        return replace(case, arranged=(edit,))
 
 
-class Part(NamedTuple):
-    """Some heads of some sequences."""
+class SomeHeads(NamedTuple):
+    """Some heads of one sequence of a batch."""
 
-    sequences: Sequence[int]
+    sequence: int
     heads: Sequence[int]
 
 
 def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why a tensor is not rotated as planned: one explanation, or one for each wrong part."""
+    """Return why queries or keys are not rotated as planned, within the time limit of a search.
+
+    One explanation covers all heads of all sequences if one does; otherwise each wrong sequence, or the
+    wrong heads of each sequence, have their own. Nothing can be found out if values before the rotation
+    are infinite or NaN.
+    """
     explanations: list[Explanation] = []
     if not tensor.after.size or tensor.count_not_finite_before():
         return []
     with limited():
         if tensor.is_finite:
-            explanations.extend(_explained(tensor, tolerance))
+            explanations.extend(_explain_finite(tensor, tolerance))
         elif tensor.has_common_positions and np.isfinite(tensor.after).any():
-            explanations.extend(_explained_beside_nan(tensor, tolerance))
+            explanations.extend(_explain_beside_nan(tensor, tolerance))
     return explanations
 
 
-def _explained_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why a tensor that holds infinities or NaN is wrong, in these rows and in all others.
+def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return why a tensor that holds infinities or NaN is wrong.
 
-    Nothing is measured in rows that hold values which are not finite, so they are only named.
+    If all other rows are right, the rows with such values are the explanation. Otherwise the other rows
+    are explained by themselves, and these are named beside («only rows 5, 6 differ»): nothing can be
+    measured in them.
     """
     damage = located([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
-    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3)) | ~tensor.seen[0]
-    strange_rows = np.flatnonzero(~is_finite)
-    if not (is_finite & tensor.seen[0]).any():
+    is_token = tensor.seen[0]
+    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3)) | ~is_token  # (rows,)
+    if not (is_finite & is_token).any():
         return []
-    explanations = _explained(tensor.at_rows(is_finite), tolerance)
-    named = RowsWrong(tuple(strange_rows.tolist()))
+    explanations = _explain_finite(tensor.at_rows(is_finite), tolerance)
+    named = RowsWrong(tuple(np.flatnonzero(~is_finite).tolist()))
     return [explanation.beside(named) for explanation in explanations]
 
 
-def _explained(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    parts = [*_wrong_heads(tensor, tolerance)]
-    if parts:
-        explanations = [*_of_parts(tensor, parts, tolerance)]
-        if len(explanations) == len(parts):
+def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return the explanation of some heads, of the whole batch, or of each sequence: the first that there is.
+
+    If some heads are right, the mistake is in the others (a kernel that skips a head, say). Otherwise
+    one mistake in all sequences is likelier than several.
+    """
+    groups = [*_wrong_heads(tensor, tolerance)]
+    if groups:
+        explanations = [*_explain_heads(tensor, groups, tolerance)]
+        if len(explanations) == len(groups):
             return explanations
     if tensor.has_common_positions:
         most = MAX_MISTAKES if tensor.sequences == 1 else BATCH_MISTAKES
@@ -255,24 +278,24 @@ def _explained(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
             return [explanation]
     if tensor.sequences == 1:
         return []
-    return _by_sequence(tensor, tolerance)
+    return _explain_each_sequence(tensor, tolerance)
 
 
 def _shortest_explanation(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of sequences that have common positions.
+    """Return the shortest explanation of sequences whose rows have the same positions.
 
     Returns:
-        The explanation; None if all rows are padding, if no mistakes of the catalogue explain the
-        tensor, or if it is right and only computed in float32.
+        The explanation; None if all rows are padding, if so many known mistakes do not make the tensor,
+        or if it is right and only computed in float32.
     """
     if not tensor.seen.any():
         return None
-    explanations = _at_other_positions(tensor.case, tolerance)
+    explanations = _explain_by_positions(tensor.case, tolerance)
     if not explanations:
-        cases = [tensor.case, *tensor.along_heads]
-        explanations = explain_cases(cases, tolerance, most_mistakes)
+        cases = filter(None, (tensor.case, tensor.case_with_axes_exchanged()))
+        explanations = explain_cases([*cases], tolerance, most_mistakes)
     for explanation in explanations:
         # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
         reported = explanation.without(Recipe("float32"))
@@ -285,10 +308,11 @@ def _shortest_explanation(
     return None
 
 
-def _at_other_positions(case: Case, tolerance: float) -> list[Explanation]:
-    """Return the explanation by positions that a known mistake leads to, or by any if the right ones are stated.
+def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
+    """Return the explanation that rows are rotated by other positions, if that makes every element.
 
-    Every row shows its position, so that no other mistake has to be looked for if these explain all elements.
+    The position of each row can be solved, so this is tried before anything is searched. Positions that
+    no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
     """
     for mistake in OtherTokenPositions.proposals(case):
         is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
@@ -301,52 +325,59 @@ def _at_other_positions(case: Case, tolerance: float) -> list[Explanation]:
     return []
 
 
-def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[Part]:
+def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]:
     """Yield the wrong heads of each sequence, if other heads are right."""
-    wrong = np.stack([_are_wrong(tensor, number, tolerance) for number in range(tensor.sequences)])
-    if wrong.all() or not wrong.any():
+    by_sequence = [_are_wrong(tensor, sequence, tolerance) for sequence in range(tensor.sequences)]
+    is_wrong = np.stack(by_sequence)  # (sequences, heads)
+    if is_wrong.all():
         return
-    for number, heads in enumerate(wrong):
+    for sequence, heads in enumerate(is_wrong):
         if heads.any():
-            yield Part([number], np.flatnonzero(heads).tolist())
+            yield SomeHeads(sequence, np.flatnonzero(heads).tolist())
 
 
 def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     """Return which heads of a sequence have a wrong element in a few rows."""
-    part = tensor.part(Part([sequence], range(tensor.heads)))
+    part = tensor.only(tensor.all_heads(sequence))
     if not part.seen.any():
         return np.zeros(tensor.heads, bool)
     case = part.case.within(tolerance)
     return np.asarray(case.making.by_head(case.tested).any(axis=(1, 2)))
 
 
-def _of_parts(
-    tensor: RotatedTensor, parts: Sequence[Part], tolerance: float
+def _explain_heads(
+    tensor: RotatedTensor, groups: Sequence[SomeHeads], tolerance: float
 ) -> Iterator[Explanation]:
-    """Yield the explanation of each part, as long as there is one, if all other heads are right."""
-    for part in parts:
-        others = [head for head in range(tensor.heads) if head not in part.heads]
-        (sequence,) = part.sequences
-        rest = Part([sequence], others)
-        if others and accept(tensor.part(rest).case.within(tolerance)) is None:
+    """Yield the explanation of each group of heads, up to the first group that has none.
+
+    Heads were called right by a few rows of them. So the heads outside a group are compared in all rows
+    first: if they are wrong as well, the group is not all that is wrong.
+    """
+    for group in groups:
+        others = [head for head in range(tensor.heads) if head not in group.heads]
+        rest = tensor.only(SomeHeads(group.sequence, others))
+        if others and accept(rest.case.within(tolerance)) is None:
             return
-        explanation = _shortest_explanation(tensor.part(part), tolerance, PART_MISTAKES)
+        explanation = _shortest_explanation(tensor.only(group), tolerance, PART_MISTAKES)
         if explanation is None:
             return
-        yield explanation.renamed([_name(tensor, part)])
+        yield explanation.renamed([_name_of(group, tensor)])
 
 
-def _name(tensor: RotatedTensor, part: Part) -> str:
-    """Return the name of a part: «sequence 1, heads 0, 3»."""
-    (sequence,) = part.sequences
-    if len(part.heads) == tensor.heads:
-        return f"sequence {sequence}"
-    which = "head" if len(part.heads) == 1 else "heads"
-    return f"sequence {sequence}, {which} {', '.join(map(str, part.heads))}"
+def _name_of(some: SomeHeads, tensor: RotatedTensor) -> str:
+    """Return the words for some heads: «sequence 1, heads 0, 3»."""
+    if len(some.heads) == tensor.heads:
+        return f"sequence {some.sequence}"
+    noun = "head" if len(some.heads) == 1 else "heads"
+    return f"sequence {some.sequence}, {noun} {', '.join(map(str, some.heads))}"
 
 
 def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple[Edit, ...]]:
-    """Yield known mistakes with which a tensor would have passed as well: it does not show that it has none.
+    """Yield known mistakes that a passed check does not exclude: with them, it would have passed as well.
+
+    Two rows of a long model, for example, hardly differ with and without a scaling. Each typical mistake
+    is planted in the expected values, which are then compared with the tensor. Mistakes that change less
+    than float32 arithmetic does are not reported.
 
     Args:
         tensor: A tensor that passes.
@@ -374,31 +405,33 @@ def _would_pass(case: Case, passes: Passes) -> bool:
 
 
 def is_harmless(case: Case) -> bool:
-    """Return True if the mistakes of a case change the rotation by less than float32 arithmetic does."""
+    """Return True if the mistakes of a case change the rotation by less than float32 arithmetic does.
+
+    A base of 10000.01 instead of 10000, for example, or a scaling that begins beyond the last row: no
+    data could show it, so a check is not weak for missing it.
+    """
     found = case.making
     expected = case.specification
     assert isinstance(found, RotatedMaking)
     assert isinstance(expected, RotatedMaking)
     if found.form != expected.form or len(found.frequencies) != len(expected.frequencies):
         return False
-    has_frequencies = np.allclose(found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0)
+    if not np.array_equal(found.positions, expected.positions):
+        return False
+    has_axes = np.array_equal(found.axes, expected.axes)
     has_amplitude = np.isclose(found.amplitude, expected.amplitude, rtol=FREQ_RTOL, atol=0)
-    return has_frequencies and bool(has_amplitude and _turns_alike(found, expected))
+    has_frequencies = np.allclose(found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0)
+    return bool(has_axes and has_amplitude and has_frequencies)
 
 
-def _turns_alike(found: RotatedMaking, expected: RotatedMaking) -> bool:
-    has_positions = np.array_equal(found.positions, expected.positions)
-    return has_positions and np.array_equal(found.axes, expected.axes)
-
-
-def _by_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanation of each sequence; only one if it is that of all."""
+def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return the explanation of each sequence of a batch; only one, for the whole, if all are the same."""
     explanations: list[Explanation] = []
     for number in range(tensor.sequences):
-        part = Part([number], range(tensor.heads))
-        explanation = _shortest_explanation(tensor.part(part), tolerance, MAX_MISTAKES)
+        sequence = tensor.all_heads(number)
+        explanation = _shortest_explanation(tensor.only(sequence), tolerance, MAX_MISTAKES)
         if explanation is not None:
-            explanations.append(explanation.renamed([_name(tensor, part)]))
+            explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
     mistakes = {explanation.mistakes for explanation in explanations}
     if len(explanations) == tensor.sequences and len(mistakes) == 1:
         return [explanations[0].renamed([WHOLE])]
