@@ -30,35 +30,42 @@ def find_position_mistake(
 ) -> PositionMistake | None:
     """Return the known mistake that turns the expected positions of a sequence into the used ones.
 
+    Expected 0 1 2 3 and used 5 6 7 8, for example, are «all 5 too far».
+
     Args:
         expected: The position of each row, including padding.
         used: The positions that were solved, NaN if a row has none.
-        padding: The number of rows of left padding, which are not looked at.
+        padding: The number of rows of left padding, which are not compared.
         rotated: False for tables and embeddings: there, position 0 is not «nothing is rotated».
 
     Returns:
-        None if no known mistake leads to these positions, or some are unknown.
+        The mistake; None if no known one leads to these positions, or if some are unknown.
     """
     expected = np.asarray(expected[padding:], np.float64)
     used = np.asarray(used[padding:], np.float64)
     if not len(used) or np.isnan(used).any() or np.array_equal(expected, used):
         return None
-    is_still = not np.ptp(expected) and not np.ptp(used)
-    if is_still and len(used) > 1:
+    # A cache of keys is moved by rotating all of its rows once more, by one position.
+    are_one_move = not np.ptp(expected) and not np.ptp(used)
+    if are_one_move and len(used) > 1:
         return _move_mistake(int(expected[0]), int(used[0]))
-    candidates = (
-        _of_dtype(expected, used),
-        _of_sequence(expected, used, padding, rotated),
-        _of_decoding(expected, used, padding),
-        _of_packing(expected, used),
-        _of_rows(expected, used),
-        _shift(expected, used, padding),
+    return (
+        _dtype_mistake(expected, used)
+        or _whole_sequence_mistake(expected, used, padding, rotated)
+        or _decoding_mistake(expected, used, padding)
+        or _packing_mistake(expected, used)
+        or _neighbour_mistake(expected, used)
+        or _shift(expected, used, padding)
     )
-    return next(filter(None, candidates), None)
 
 
 def _move_mistake(expected: int, used: int) -> PositionMistake:
-    """Return the mistake of a cache whose rows are all moved by as many positions."""
+    """Return the mistake in moving the rows of a key cache, as is done when old tokens are dropped.
+
+    Args:
+        expected: The number of positions by which the cache should be moved, 0 if that is not known.
+        used: The number by which it was moved.
+    """
     if expected == 0:
         return PositionMistake(Misplacement.CACHE_MOVED, by=used)
     if used == 0:
@@ -70,8 +77,11 @@ def _move_mistake(expected: int, used: int) -> PositionMistake:
     return PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
 
 
-def _of_dtype(expected: Floats, used: Floats) -> PositionMistake | None:
-    """Return an overflow (127 is followed by −128 in int8), or positions clamped at the largest."""
+def _dtype_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return the mistake of positions that do not fit their dtype or their table.
+
+    In int8, 126 127 128 overflow to 126 127 −128; a table of 128 rows may clamp them to 126 127 127.
+    """
     if not np.ptp(used):
         return None
     for dtype in NARROW_DTYPES:
@@ -83,10 +93,14 @@ def _of_dtype(expected: Floats, used: Floats) -> PositionMistake | None:
     return None
 
 
-def _of_sequence(
+def _whole_sequence_mistake(
     expected: Floats, used: Floats, padding: int, rotated: bool
 ) -> PositionMistake | None:
-    """Return a mistake that all rows share."""
+    """Return a mistake in counting that concerns all rows: padding was counted, or nothing was.
+
+    After 3 rows of left padding, tokens at 3 4 5 instead of 0 1 2 were counted from the first row of the
+    batch on, as if the padding were tokens.
+    """
     if padding > 0 and _counts_up(used) and used[0] - expected[0] == padding:
         return PositionMistake(Misplacement.PADDING_IGNORED)
     if rotated and not used.any():
@@ -98,7 +112,7 @@ def _of_sequence(
     return None
 
 
-def _of_decoding(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
+def _decoding_mistake(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
     """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0."""
     first = int((used != expected).argmax())
     decoded = used[first:]
@@ -108,8 +122,8 @@ def _of_decoding(expected: Floats, used: Floats, padding: int) -> PositionMistak
     return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=padding + first)
 
 
-def _of_packing(expected: Floats, used: Floats) -> PositionMistake | None:
-    """Return a mistake of packed sequences, whose positions are 0 1 2 0 1 2 3 …"""
+def _packing_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return a mistake of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
     if _counts_up(used) and (np.diff(expected) < 0).any():
         return PositionMistake(Misplacement.NOT_RESET)
     steps = np.diff(used)
@@ -119,8 +133,8 @@ def _of_packing(expected: Floats, used: Floats) -> PositionMistake | None:
     return None
 
 
-def _of_rows(expected: Floats, used: Floats) -> PositionMistake | None:
-    """Return a mistake by which rows have positions of other rows: 0 0 1 2 3, or 0 0 1 1 2 2."""
+def _neighbour_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return a mistake by which rows have positions of rows before them: 0 0 1 2 3, or 0 0 1 1 2 2."""
     row_before = np.append(expected[:1], expected[:-1])
     if len(used) > 1 and np.array_equal(used, row_before):
         return PositionMistake(Misplacement.ROW_BEFORE)

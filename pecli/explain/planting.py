@@ -46,10 +46,24 @@ class Tensors(NamedTuple):
         parts = np.split(values, len(self.names), axis=1)
         return dict(zip(self.names, parts, strict=True))
 
+    @property
+    def every_row(self) -> dict[str, Floats]:
+        return self.rows(np.arange(self.making.rows))
+
+    @property
+    def in_float32(self) -> dict[str, Floats]:
+        """All rows, computed in float32."""
+        computed = replace(self.making, arithmetic=FLOAT32)
+        return self._replace(making=computed).every_row
+
+    def shaped(self, tensors: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return matrices with the shapes that these tensors have: slopes are a vector, for example."""
+        made = named_tensors(self.scheme)
+        return {name: array.reshape(made[name].shape) for name, array in tensors.items()}
+
     def edits(self, mistake: Mistake) -> tuple[Edit, ...]:
         """Return a mistake in the vocabulary of results."""
-        every_row = np.arange(self.making.rows)
-        wrong = self.with_mistake(mistake).rows(every_row)
+        wrong = self.with_mistake(mistake).every_row
         case = Case.of(self.scheme, self.making, Observations(wrong, "float64"))
         return mistake.edits(case.given(mistake))
 
@@ -94,19 +108,24 @@ class Planted(NamedTuple):
 def planted(
     scheme: Scheme, kinds: Iterable[type[Mistake]], names: Sequence[str]
 ) -> Iterator[Planted]:
-    """Yield a scheme's tensors with each typical mistake of some kinds; those that change nothing are left out."""
+    """Yield wrong versions of a scheme's tensors, one for each typical mistake of some kinds.
+
+    `pecli golden` writes them as tables that a port must reject. Mistakes that change no number are left
+    out, also those that change none if everything is computed in float32.
+    """
     for tensors in makings(scheme, names):
-        shapes = {name: named_tensors(scheme)[name].shape for name in tensors.names}
-        every_row = np.arange(tensors.making.rows)
-        in_float32 = tensors._replace(making=replace(tensors.making, arithmetic=FLOAT32))
-        right = (tensors.rows(every_row), in_float32.rows(every_row))
-        for kind in kinds:
-            for mistake in kind.examples(tensors.making, scheme):
-                wrong = tensors.with_mistake(mistake).rows(every_row)
-                if any(_are_equal(wrong, tables) for tables in right):
-                    continue
-                arrays = {name: array.reshape(shapes[name]) for name, array in wrong.items()}
-                yield Planted(scheme, mistake, arrays, tensors.edits(mistake))
+        right = tensors.every_row
+        right_in_float32 = tensors.in_float32
+        for mistake in _typical_mistakes(tensors, kinds):
+            wrong = tensors.with_mistake(mistake).every_row
+            if _are_equal(wrong, right) or _are_equal(wrong, right_in_float32):
+                continue
+            yield Planted(scheme, mistake, tensors.shaped(wrong), tensors.edits(mistake))
+
+
+def _typical_mistakes(tensors: Tensors, kinds: Iterable[type[Mistake]]) -> Iterator[Mistake]:
+    for kind in kinds:
+        yield from kind.examples(tensors.making, tensors.scheme)
 
 
 def _are_equal(tensors: Mapping[str, Floats], others: Mapping[str, Floats]) -> bool:

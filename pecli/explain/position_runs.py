@@ -46,21 +46,24 @@ def _runs(positions: Floats) -> Iterator[Run]:
 
 
 def _run_at(positions: Floats, start: int) -> Run:
-    """Return the run that begins at a row. The zero from which counting starts belongs to the counting, not to the
-    padding before it."""
+    """Return the run that begins at a row: positions that count up by one, or that stay the same.
+
+    0 0 0 0 1 2 begins with «0 × 3», not with four zeros: the last zero is the first of 0 … 2, as the
+    rows before it are padding.
+    """
     first = positions[start]
-    if start + 1 == len(positions):
+    is_last = start + 1 == len(positions)
+    if is_last or positions[start + 1] - first not in (0, 1):
         return Run(first, 1, 0)
-    step = positions[start + 1] - first
-    if step not in (0, 1):
-        return Run(first, 1, 0)
-    changes = np.flatnonzero(np.diff(positions[start:]) != step)
-    count = int(changes[0]) + 1 if len(changes) else len(positions) - start
-    after = start + count
-    counts_on = after < len(positions) and positions[after] == positions[after - 1] + 1
-    if step == 0 and first == 0 and counts_on:
-        count -= 1
-    return Run(first, count, int(step))
+    steps = np.diff(positions[start:])
+    is_other = steps != steps[0]
+    if not is_other.any():
+        return Run(first, len(steps) + 1, int(steps[0]))
+    length = int(is_other.argmax()) + 1
+    counts_from_zero = first == 0 and steps[0] == 0 and steps[length - 1] == 1
+    if counts_from_zero:
+        length -= 1
+    return Run(first, length, int(steps[0]))
 
 
 def _written(run: Run) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pecli.engine.arrays import Flags
+from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.rotation_mistakes import (
@@ -23,14 +23,19 @@ STRAIGHT = 0.05
 
 
 def is_readable(case: Case) -> bool:
-    """Return True if the data show a part of what the scheme makes, and another part that is wrong."""
+    """Return True if several mistakes at once may be looked for: the data show something of the scheme.
+
+    Three mistakes together explain nearly anything, noise included. So a table must at least hold waves
+    or known positions, a bias must have straight rows, and heads must be rotated alike. Data whose
+    frequencies, positions and amplitude are all right have no mistake left to find: the rest is noise.
+    """
     if isinstance(case.making, BiasMaking):
         return _has_straight_rows(case)
     waves = case.waves
     if waves is None:
         return True
     if is_as_supposed(case):
-        return False  # The rest is noise.
+        return False
     if isinstance(waves, RotatedMaking):
         is_rotated = _shows_rotation(case, waves)
         if waves.heads.before.count > 1 or not is_rotated:
@@ -39,26 +44,35 @@ def is_readable(case: Case) -> bool:
 
 
 def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
-    """Return True if all heads are turned alike in some reading of their channels, and not as they should be.
+    """Return True if all heads are rotated alike for some choice of formula, pairs and channels.
 
-    One head is turned by whatever turns it takes, and shows less.
+    Rotations are solved row by row from all heads together: several heads agree on one only if there is
+    one, if the right channels are paired. False if the expected rotation leaves no more than the best
+    one does, since then no rotation explains what is left.
     """
     rows = case.observations.tested_rows
-    matrix = case.observations.measured(rows)
-    fit = turn_fit(rotated, matrix, rows)
+    heads = case.observations.measured(rows)
+    fit = turn_fit(rotated, heads, rows)
     if fit is not None and fit.is_noise:
         return False
+    return any(_rotates_alike(reading, heads, rows) for reading in _readings_of_heads(case))
+
+
+def _readings_of_heads(case: Case) -> list[Case]:
+    """Return the case with each combination of a wrong formula, wrong pairs and wrong channels."""
     readings = [case]
     kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
     for kind in kinds:
         for reading in tuple(readings):
             readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
-    for reading in readings:
-        assert isinstance(reading.making, RotatedMaking)
-        fit = turn_fit(reading.making, matrix, rows)
-        if fit is not None and fit.shows_turns:
-            return True
-    return False
+    return readings
+
+
+def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
+    """Return True if one rotation per row explains all heads, if channels are paired as in a case."""
+    assert isinstance(case.making, RotatedMaking)
+    fit = turn_fit(case.making, heads, rows)
+    return fit is not None and fit.shows_turns
 
 
 def turns_heads_alike(case: Case) -> bool:
@@ -75,7 +89,10 @@ def turns_heads_alike(case: Case) -> bool:
 
 
 def is_as_supposed(case: Case) -> bool:
-    """Return True if frequencies, positions and the amplitude are measured, and are those of the making."""
+    """Return True if the measured frequencies, positions and amplitude are those that a case supposes.
+
+    If one of them could not be measured, they are not known to be.
+    """
     waves = case.waves
     if waves is None or not case.frequencies_agree:
         return False
@@ -88,7 +105,11 @@ def is_as_supposed(case: Case) -> bool:
 
 
 def _shows_waves(case: Case) -> bool:
-    """Return True if the channels are clean waves in some reading of the table, whatever law they follow."""
+    """Return True if the columns are waves of any frequency, read as expected or after one mistake.
+
+    Such a mistake changes how columns are read: cosines and sines that are exchanged, or rows in reverse
+    order, for example.
+    """
     if _has_waves(case):
         return True
     for kind in MISTAKES:
@@ -114,15 +135,21 @@ def _has_positions(case: Case) -> bool:
 
 
 def _has_straight_rows(case: Case) -> bool:
-    """Return True if most biases are on a line with their neighbours: every form bends only at the diagonal."""
-    values = case.observations.sample
+    """Return True if most biases lie on a line with their neighbours, as those of ALiBi do.
+
+    A row −2 −1 0 −1 −2 bends only at the diagonal: of b[k−1] − 2·b[k] + b[k+1], which is 0 on a line, only
+    the middle one is not. Masked elements (−inf) are left out.
+    """
+    values = case.observations.sample  # (queries of all heads, keys)
     if values.shape[1] < MIN_KEYS:
         return True
-    bends = values[:, 2:] - 2 * values[:, 1:-1] + values[:, :-2]
-    is_used: Flags = (
-        (values[:, 2:] > MASKED) & (values[:, 1:-1] > MASKED) & (values[:, :-2] > MASKED)
-    )
+    left = values[:, :-2]
+    middle = values[:, 1:-1]
+    right = values[:, 2:]
+    is_used: Flags = (right > MASKED) & (middle > MASKED) & (left > MASKED)
     if not is_used.any():
         return True
-    size = np.abs(values[values > MASKED]).max()
-    return bool((np.abs(bends[is_used]) <= STRAIGHT * size).mean() > 0.5)
+    bends = right - 2 * middle + left
+    largest = np.abs(values[values > MASKED]).max()
+    is_straight = np.abs(bends[is_used]) <= STRAIGHT * largest
+    return bool(is_straight.mean() > 0.5)

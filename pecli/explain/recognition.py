@@ -44,9 +44,9 @@ def recognise(tensors: Tensors) -> list[Explanation]:
         check_time()
         real = {name: as_float32(array) for name, array in tensors.items()}
         for recogniser in _recognisers(real):
-            found = [_in_words_of(tensors, each) for each in recogniser(real)]
-            if found:
-                return best(found)[:MAX_ANSWERS]
+            explanations = [_in_words_of(tensors, found) for found in recogniser(real)]
+            if explanations:
+                return best(explanations)[:MAX_ANSWERS]
     return []
 
 
@@ -54,24 +54,35 @@ Recogniser = Callable[[Tensors], Iterator[Explanation]]
 
 
 def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
-    """Return what may recognise tensors of such shapes; the first that finds something counts."""
-    if any(not array.size for array in tensors.values()):
+    """Return the functions that may recognise tensors of such shapes, in the order in which they are tried.
+
+    Two tensors are cosines and sines, so that only one tensor can be a bias, an index or a vector.
+    """
+    arrays = list(tensors.values())
+    is_alone = len(arrays) == 1
+    if any(not array.size for array in arrays):
         return ()
-    if any(array.dtype.kind in "iub" for array in tensors.values()):
-        return (recognise_index,) if len(tensors) == 1 else ()
-    if any(max(array.shape, default=1) == array.size for array in tensors.values()):
-        (first, *others) = tensors.values()
-        is_real = first.dtype.kind != "c"
-        is_short = 1 < first.size <= MAX_VECTOR
-        return (
-            (recognise_bias, recognise_frequencies) if is_short and is_real and not others else ()
-        )
-    is_one_tensor = len(tensors) == 1
-    if any(_is_too_wide(array) for array in tensors.values()):
-        return (recognise_bias,) if is_one_tensor else ()
-    if not is_one_tensor:
-        return recognise_waves, recognise_grid
-    return recognise_bias, recognise_waves, recognise_grid
+    if any(array.dtype.kind in "iub" for array in arrays):
+        return (recognise_index,) if is_alone else ()
+    if any(_is_vector(array) for array in arrays):
+        return _recognisers_of_vector(arrays[0]) if is_alone else ()
+    recognisers: tuple[Recogniser, ...] = (recognise_bias,) if is_alone else ()
+    if any(_is_too_wide(array) for array in arrays):
+        return recognisers
+    return (*recognisers, recognise_waves, recognise_grid)
+
+
+def _is_vector(array: Array) -> bool:
+    """Return True if at most one axis is longer than 1."""
+    return max(array.shape, default=1) == array.size
+
+
+def _recognisers_of_vector(vector: Array) -> tuple[Recogniser, ...]:
+    """Return what may recognise a vector: as the slopes of a bias, or as frequencies."""
+    is_short = 1 < vector.size <= MAX_VECTOR
+    if vector.dtype.kind == "c" or not is_short:
+        return ()
+    return recognise_bias, recognise_frequencies
 
 
 def _is_too_wide(array: Array) -> bool:
@@ -80,20 +91,24 @@ def _is_too_wide(array: Array) -> bool:
 
 
 def as_float32(array: Array) -> Array:
-    """Return float32 numbers of a float64 array, if it holds such or writes them with nine digits."""
+    """Return a float64 array as float32, if all of its numbers are float32 numbers.
+
+    Files of text, and programs that convert everything to float64, hold float32 numbers so: 0.1 as
+    0.10000000149011612, or with nine digits as 0.100000001. Any other array is returned as it is.
+    """
     if dtype_name(array.dtype) != "float64" or array.ndim == 0:
         return array
     single = np.empty(array.shape, np.float32)
-    for part in _parts(array.shape):
-        values: Floats = widened(array[part])
-        single[part] = values
-        is_single = np.abs(single[part] - values) <= NINE_DIGITS * np.abs(values)
-        if not (is_single | ~np.isfinite(values)).all():
+    for block in _blocks_of_rows(array.shape):
+        values: Floats = widened(array[block])
+        single[block] = values
+        is_float32 = np.abs(single[block] - values) <= NINE_DIGITS * np.abs(values)
+        if not (is_float32 | ~np.isfinite(values)).all():
             return array
     return single
 
 
-def _parts(shape: tuple[int, ...]) -> Iterator[slice]:
+def _blocks_of_rows(shape: tuple[int, ...]) -> Iterator[slice]:
     """Yield slices of the first axis of an array, of about PART_ELEMENTS elements each."""
     elements_per_row = max(1, math.prod(shape[1:]))
     step = max(1, PART_ELEMENTS // elements_per_row)

@@ -1,6 +1,7 @@
 """Reasons for tensors that differ from those of a scheme: the best explanation of each group of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,21 @@ WAVES = ("cos", "sin", "pe")
 Tensors = Mapping[str, Array]
 
 
+class WayToRead(NamedTuple):
+    """Numbers that the arrays of a file may stand for, and the edits that name this way of reading."""
+
+    tensors: Tensors
+    edits: tuple[Edit, ...] = ()
+    most_mistakes: int = MAX_MISTAKES
+    """Mistakes that are looked for beside it: several would complete a table that never was incomplete."""
+    tolerance: float = 0.0
+
+
 def explain(scheme: Scheme, tensors: Tensors, atol: float = 0.0) -> list[Explanation]:
-    """Return why tensors differ from those of a scheme, one explanation per group of tensors.
+    """Return why tensors differ from those that a scheme makes: «base is 10000 (the spec says 500000)».
+
+    Cosines and sines are explained together if one mistake explains both, other tensors one by one. A
+    model with several types of layers has a scheme of several parts, each of which is explained apart.
 
     Args:
         scheme: What should have made the tensors.
@@ -41,38 +55,44 @@ def explain(scheme: Scheme, tensors: Tensors, atol: float = 0.0) -> list[Explana
         atol: The tolerance of the check, granted if nothing explains the tensors more closely.
     """
     parts = scheme.named_parts()
-    if parts[0][0]:
-        return _of_parts(parts, tensors, atol)
+    has_names = bool(parts[0][0])
+    if has_names:
+        return _explain_parts(parts, tensors, atol)
     real = {
         name: array for name, array in tensors.items() if array.size and array.dtype.kind != "c"
     }
     explanations: list[Explanation] = []
     with limited():
-        explanations.extend(_found(scheme, real, atol))
+        explanations.extend(_explanations_worth_reporting(scheme, real, atol))
     return merged(explanations)
 
 
-def _of_parts(
+def _explain_parts(
     parts: Sequence[tuple[str, Scheme]], tensors: Tensors, atol: float
 ) -> list[Explanation]:
-    """Return the explanations of schemes whose tensors have their part's name before their own."""
+    """Return explanations of the tensors of several schemes, each of which has a name.
+
+    Tensors are named after it: «sliding_attention.cos» is the tensor `cos` of «sliding_attention».
+    """
     explanations = []
     for part, scheme in parts:
         prefix = f"{part}."
-        own = {
+        tensors_of_part = {
             name.removeprefix(prefix): array
             for name, array in tensors.items()
             if name.startswith(prefix)
         }
-        for explanation in explain(scheme, own, atol):
+        for explanation in explain(scheme, tensors_of_part, atol):
             explanations.append(explanation.renamed(prefix + name for name in explanation.tensors))
     return explanations
 
 
-def _found(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
+def _explanations_worth_reporting(
+    scheme: Scheme, tensors: Tensors, atol: float
+) -> Iterator[Explanation]:
     """Yield the best explanation of each tensor, or of those that belong together, unless they are right."""
     for explanation in _explanations(scheme, tensors, atol):
-        if _says_something(explanation, scheme):
+        if _names_a_difference(explanation, scheme):
             yield explanation
 
 
@@ -81,12 +101,14 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
     shapes = {array.shape for array in waves.values()}
     others = tensors
     if len(waves) > 1 and len(shapes) == 1:
-        yield from _of_waves(scheme, waves, atol)
+        yield from _explain_cos_and_sin(scheme, waves, atol)
         others = {name: array for name, array in tensors.items() if name not in waves}
-    yield from _of_each(scheme, others, atol, MAX_MISTAKES)
+    yield from _explain_each(scheme, others, atol, MAX_MISTAKES)
 
 
-def _of_each(scheme: Scheme, tensors: Tensors, atol: float, most: int) -> Iterator[Explanation]:
+def _explain_each(
+    scheme: Scheme, tensors: Tensors, atol: float, most: int
+) -> Iterator[Explanation]:
     for name, array in tensors.items():
         explanation = _best(scheme, {name: array}, atol, most)
         if explanation is None:
@@ -105,37 +127,38 @@ def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explan
     return explain_pair(name, table.array(), array, atol)
 
 
-def _of_waves(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
+def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
     """Return why cosines and sines differ.
 
     If one of the two is right, a cheap mistake such as negated sines is one of both tables; any other
     is a mistake of the wrong table only.
     """
-    is_one_right = any(_of_each(scheme, waves, atol, 0))
+    is_one_right = any(_explain_each(scheme, waves, atol, 0))
     in_both = _best(scheme, waves, atol, 1 if is_one_right else MAX_MISTAKES)
     if in_both is not None and (in_both.cost <= CHEAP or not is_one_right):
         return [in_both]
-    return list(_of_each(scheme, waves, atol, MAX_MISTAKES if is_one_right else 1))
+    return list(_explain_each(scheme, waves, atol, MAX_MISTAKES if is_one_right else 1))
 
 
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
-    """Return the shortest explanation of tensors in any way of reading their numbers; it may say that they are right."""
+    """Return the shortest explanation of tensors that belong together; it may state that they are right.
+
+    The numbers of a file can be read in several ways (see `_ways_to_read`). The first way in which
+    anything explains them is the answer; explanations that name a difference come first.
+    """
     sinusoidal = _as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
-    for edits, values in _read(tensors):
+    for way in _ways_to_read(tensors):
         check_time()
-        are_bits = any(isinstance(edit, Bits) for edit in edits)
-        most = most_mistakes
-        if are_bits:
-            most = 0  # Any numbers can be taken for the bits of others, so these have to be right.
-        elif edits:
-            most = min(
-                most, 1
-            )  # Several mistakes would complete a table that never was incomplete.
-        tolerance = max(atol, _last_place(values)) if are_bits else atol
-        explanations = explain_tables(scheme, _separated(values), tolerance, edits, most)
-        explanations.sort(key=lambda explanation: not _says_something(explanation, scheme))
+        explanations = explain_tables(
+            scheme,
+            _separated(way.tensors),
+            max(atol, way.tolerance),
+            way.edits,
+            min(most_mistakes, way.most_mistakes),
+        )
+        explanations.sort(key=lambda explanation: not _names_a_difference(explanation, scheme))
         if explanations:
             shortest = explanations[0]
             return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
@@ -156,22 +179,29 @@ def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 
-def _read(tensors: Tensors) -> Iterator[tuple[tuple[Edit, ...], Tensors]]:
-    """Yield the numbers of tensors: of bits, of unfinished tables, of integers with a scale, or as they are."""
-    for edit, values in _from_bits(tensors):
-        yield (edit,), values
+def _ways_to_read(tensors: Tensors) -> Iterator[WayToRead]:
+    """Yield the numbers that tensors may stand for, the most special way first.
+
+    A dump of uint16 may hold the bits of bfloat16 numbers; of `cos`, only the first half of the columns,
+    or the angles, may have been computed; integers may have a scale. The last way is as they are.
+    """
+    yield from _from_bits(tensors)
     for layout in PAIR_LAYOUTS:
         doubled = with_second_columns(layout, tensors)
         if doubled is not None:
-            yield (Incomplete(layout),), doubled
+            yield WayToRead(doubled, (Incomplete(layout),), most_mistakes=1)
     functions = functions_of_angles(tensors)
     if functions is not None:
-        yield (Incomplete("angles"),), functions
-    yield (), from_integers(tensors) or tensors
+        yield WayToRead(functions, (Incomplete("angles"),), most_mistakes=1)
+    yield WayToRead(from_integers(tensors) or tensors)
 
 
-def _from_bits(tensors: Tensors) -> Iterator[tuple[Edit, Tensors]]:
-    """Yield the numbers whose bits a file may hold."""
+def _from_bits(tensors: Tensors) -> Iterator[WayToRead]:
+    """Yield the numbers whose bits a file may hold under another dtype.
+
+    The uint16 number 16256 has the bits of 1.0 in bfloat16 (0x3F80); a big-endian file that is read as
+    a little-endian one holds float32 numbers with their bytes swapped.
+    """
     for name, dtypes in BITS.items():
         if any(dtype_name(array.dtype) not in dtypes for array in tensors.values()):
             continue
@@ -181,7 +211,8 @@ def _from_bits(tensors: Tensors) -> Iterator[tuple[Edit, Tensors]]:
                 values[tensor] = array.view(array.dtype.newbyteorder())
             else:
                 values[tensor] = np.ascontiguousarray(array).view(numpy_dtype(name))
-        yield Bits(name), values
+        # Any numbers can be taken for the bits of others, so these have to be right.
+        yield WayToRead(values, (Bits(name),), most_mistakes=0, tolerance=_last_place(values))
 
 
 def _last_place(tensors: Tensors) -> float:
@@ -198,11 +229,11 @@ def _separated(tensors: Tensors) -> Tensors:
     return tensors
 
 
-def _says_something(explanation: Explanation, scheme: Scheme) -> bool:
+def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
     """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
-    said = [edit for edit in explanation.edits if edit != Dtype(scheme.dtype)]
+    named = [edit for edit in explanation.edits if edit != Dtype(scheme.dtype)]
     recipe = vars(scheme).get("recipe", "exact")
-    if Recipe(recipe) in said:
-        said.remove(Recipe(recipe))
-        said = [edit for edit in said if not isinstance(edit, Runtime) or edit.causes]
-    return bool(said)
+    if Recipe(recipe) in named:
+        named.remove(Recipe(recipe))
+        named = [edit for edit in named if not isinstance(edit, Runtime) or edit.causes]
+    return bool(named)
