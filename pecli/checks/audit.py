@@ -110,7 +110,7 @@ class Audit(Printed):
         }
 
     def _recipe_as_json(self, drift: Drift) -> dict[str, object]:
-        """Return the errors of one recipe."""
+        """Return the errors of one recipe, one of `recipes` that `pecli audit --json` prints."""
         by_decade = [
             {**decade._asdict(), **self.in_decade(drift, decade)._asdict()}
             for decade in self.decades()
@@ -134,7 +134,10 @@ def audit(
     tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Compare what recipes or runtimes make of a scheme with its exact table.
+    """Measure how far a scheme's table is off if it is computed with the rounding of a runtime.
+
+    A recipe names the precision of each step: `bfloat16-positions` rounds positions to bfloat16
+    before they are multiplied by frequencies, as some programs do.
 
     Args:
         scheme: The scheme, such as `Rope(seq_len=4096, dim=128)`.

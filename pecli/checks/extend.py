@@ -222,7 +222,16 @@ def _reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
 def _as_it_is(
     model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
 ) -> Extension:
-    """Return what serves a length that the model has without any change."""
+    """Return the answer for a length that a model has without any change of its settings.
+
+    It still states the flags of each runtime: a server has to be told the length.
+
+    Args:
+        model: The model.
+        encoding: The encoding of its layers that see the whole context.
+        lengths: The positions that it has.
+        length: The positions that are wanted, which are not more.
+    """
     scaling = encoding.parameters["scaling"]
     scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
     return Extension(
@@ -258,10 +267,11 @@ class ChosenMethod(NamedTuple):
 
 
 def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
-    """Return the method that the user gave, or else the one that the model's makers recommend.
+    """Return the method (yarn, linear, …) that the user gave, or that the model's makers recommend.
 
-    The reason is empty if there is nothing to explain: the user's method is the makers' own, or
-    they recommend none.
+    For Qwen2.5 without a method, it is yarn with the reason «Qwen2.5's model card: yarn, original
+    32768, …». The reason is empty if there is nothing to explain: the user's method is the makers'
+    own, or they recommend none.
     """
     recommended = RECOMMENDED.get(model.model_type or "", DEFAULT)
     quote = recommended.quote(model.context)
@@ -302,7 +312,10 @@ def _lengths(
     chosen: ChosenMethod,
     original_len: int | str | None,
 ) -> Lengths:
-    """Return the lengths of a model.
+    """Return how many positions a model has without any scaling, and as its configuration has it.
+
+    A model of 4,096 positions with YaRN of factor 40 has the lengths 4,096 and 163,840. The user,
+    or else the makers, may state another original length than the configuration does.
 
     Raises:
         ParameterError: They are unknown, or the model's scaling cannot be replaced.
@@ -326,10 +339,10 @@ def _lengths(
 
 
 def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
-    """Return the context without any scaling.
+    """Return the number of positions that a model has without any scaling, by its configuration.
 
-    Transformers divides by the factor of a linear scaling without stating a shorter context, so
-    `max_position_embeddings` counts stretched positions.
+    Most scalings state it as `original_max_position_embeddings`. Linear scaling does not: its
+    `max_position_embeddings` counts stretched positions, 16,384 with factor 4 for 4,096.
     """
     stated = encoding.parameters.get("original_max_position_embeddings")
     if stated is not None:
@@ -358,32 +371,51 @@ def _stated_context(model: ModelEncodings, method: str, original: int, length: i
 
 
 def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
-    """Return an encoding with another scaling.
+    """Return a model's encoding with the scaling that stretches its context.
 
-    NTK scaling is a larger base and nothing else: b · f^(d / (d − 2)) for the factor f and the
-    rotary dimension d, so that the slowest pair is stretched by f and the fastest not at all.
-    The parameters that are new have «printed» as their source: they are not in the configuration.
+    The scaling replaces the model's own. Its numbers have «printed» as their source, since they
+    come from this answer and not from the configuration.
+
+    Args:
+        encoding: The encoding as the configuration has it.
+        method: The scaling: yarn, linear, ntk or dynamic.
+        original: The positions that the model has without any scaling.
+        factor: The longer context over the original one.
     """
-    plain = unscaled_parameters(encoding)
-    scaling: Settings = {}
-    match method:
-        case "yarn":
-            scaling["original_max_position_embeddings"] = original
-            scaling |= _stated_yarn(encoding)
-        case "ntk":
-            dim = Rope(1, **plain).rotary_dim
-            scaling["base"] = plain["base"] * factor ** (dim / (dim - 2))
-        case "dynamic":
-            scaling["max_position_embeddings"] = original
-    parameters = {**plain, "scaling": method, "factor": factor, **scaling}
-    printed = [*scaling]
+    unscaled = unscaled_parameters(encoding)
     if method == "ntk":
-        # The larger base is the whole scaling.
-        parameters["scaling"] = "none"
-        del parameters["factor"]
-        printed += ["scaling", "factor"]
+        # NTK scaling is a larger base and nothing else.
+        larger_base = _ntk_base(unscaled, factor)
+        parameters = {**unscaled, "base": larger_base, "scaling": "none"}
+        printed = ["base", "scaling", "factor"]
+    else:
+        numbers = _numbers_of_scaling(encoding, method, original)
+        parameters = {**unscaled, "scaling": method, "factor": factor, **numbers}
+        printed = [*numbers]
     origins = {**encoding.origins, **dict.fromkeys(printed, place("printed"))}
     return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
+
+
+def _ntk_base(unscaled: Settings, factor: float) -> float:
+    """Return the base that stretches the slowest pair of channels by a factor, and the fastest not at all.
+
+    It is b · f^(d / (d − 2)) for the base b, the factor f and the rotary dimension d: 10000 becomes
+    10000 · 4^(128 / 126), about 40890, for a factor of 4 and 128 channels.
+    """
+    dim = Rope(1, **unscaled).rotary_dim
+    base: float = unscaled["base"] * factor ** (dim / (dim - 2))
+    return base
+
+
+def _numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
+    """Return the parameters that a scaling needs beside its factor."""
+    match method:
+        case "yarn":
+            return {"original_max_position_embeddings": original, **_stated_yarn(encoding)}
+        case "dynamic":
+            return {"max_position_embeddings": original}
+        case _:
+            return {}
 
 
 def _stated_yarn(encoding: Encoding) -> Settings:
@@ -402,7 +434,10 @@ def _stated_yarn(encoding: Encoding) -> Settings:
 
 
 def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
-    """Return what a user should know: what is replaced, short prompts, and .gguf files.
+    """Return remarks that a user should read before using the settings of a longer context.
+
+    They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
+    files that must be converted again.
 
     Args:
         encoding: The encoding before it is stretched.
@@ -427,10 +462,10 @@ def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
 def _measure(
     model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
-    """Return what runtimes make of the settings.
+    """Return how far each runtime is from the stretched encoding, if it gets the new settings.
 
-    For a model whose .gguf keeps the factors of its old scaling in a tensor, the result of
-    llama.cpp holds only for a .gguf that is converted again, which is added as a note.
+    A .gguf of Llama 3 keeps the factors of its old scaling in a tensor, which no flag changes. So the
+    result of llama.cpp holds only for a .gguf that is converted again, which is added as a note.
 
     Args:
         model: The model.

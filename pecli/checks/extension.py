@@ -97,14 +97,19 @@ class Extension(Printed):
 
     @property
     def config(self) -> Settings:
-        """The changes of config.json, in the spelling that it has already; empty if there are none."""
+        """The changes of config.json, in the spelling that it has already; empty if there are none.
+
+        transformers 4 has `rope_scaling` and `rope_theta`, and transformers 5 `rope_parameters`.
+        ModernBERT needs the latter, by layer type: its older keys would scale sliding layers as
+        well. MLC has a file of its own.
+        """
         if self.is_as_it_is:
             return {}
         if self.is_mlc:
             return self._mlc_settings()
         family = family_of(self.before.family)
-        scales_by_layer = family is not None and family.scales_all_layers
-        if scales_by_layer or "rope_parameters" in self.place:
+        older_keys_scale_too_much = family is not None and family.scales_all_layers
+        if older_keys_scale_too_much or "rope_parameters" in self.place:
             return self.newer_config
         return self._within({**self._older_settings(), **self.lengths})
 
@@ -127,10 +132,14 @@ class Extension(Printed):
         return {"model_config": {**settings, **context}, **context}
 
     def _older_settings(self) -> Settings:
-        """Return the settings in the spelling of transformers 4."""
+        """Return the settings in the spelling of transformers 4: `rope_scaling`, or a larger base.
+
+        NTK scaling is a larger `rope_theta` only. Some models have another name for it, such as
+        `rotary_emb_base` of GPT-NeoX; it is kept, as the model's own code reads it.
+        """
         if self.method != "ntk":
             return {"rope_scaling": self.rope_scaling}
-        # "rope_scaling.rope_theta" is the key rope_theta; other models call it rotary_emb_base.
+        # The base may be stated deep inside, as "rope_scaling.rope_theta".
         key = self._base_path[-1]
         is_theta = key in THETAS and self.is_hugging_face
         settings: Settings = {key if is_theta else "rope_theta": self.theta}
@@ -186,7 +195,10 @@ class Extension(Printed):
 
     @property
     def commands(self) -> dict[str, str]:
-        """The command lines of runtimes that take the settings there."""
+        """The command lines of runtimes that take the settings there, by the name of the runtime.
+
+        «vllm serve MODEL --hf-overrides '{"rope_parameters": …}' --max-model-len 131072» is one.
+        """
         overrides = json.dumps(self.newer_config) if self.newer_config else ""
         vllm = "vllm serve MODEL"
         sglang = "python -m sglang.launch_server --model-path MODEL"
@@ -218,7 +230,11 @@ class Extension(Printed):
         return f"{server} {flags}" if flags else ""
 
     def _llama_cpp_flags(self) -> str:
-        """Return the flags of llama-server; empty if it does not have the method."""
+        """Return the flags of llama-server; empty if it does not have the method.
+
+        llama.cpp multiplies positions by `--rope-freq-scale`, the reciprocal of the factor: 0.25 for
+        a context that is four times as long.
+        """
         base = f"--rope-freq-base {self.theta:.12g}"
         scale = f"{base} --rope-freq-scale {1 / self.factor:.12g}"
         match self.method:
@@ -233,7 +249,11 @@ class Extension(Printed):
 
     @property
     def gguf(self) -> Settings:
-        """The keys of a .gguf file, after the name of its architecture; empty if it has none."""
+        """The keys of a .gguf file for the longer context, without the prefix of its architecture.
+
+        `rope.scaling.factor` is `qwen2.rope.scaling.factor` in the file. Empty if a .gguf file cannot
+        state the method.
+        """
         keys: Settings = {"context_length": self.to}
         match self.method:
             case "dynamic" | "none":

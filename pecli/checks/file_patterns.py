@@ -8,11 +8,16 @@ MAX_FOLDERS = 100
 
 
 def matching_files(folder: str, name: str) -> list[str]:
-    """Return the files that a pattern matches, in order; anything else is the name of one file.
+    """Return the files that a pattern such as `dumps/*.npz` matches, in alphabetical order.
 
-    A file of the very name comes first: `q[1].npy` is not a pattern if there is such a file. A
-    pattern that matches nothing is returned as it is, so that the file is reported as missing.
-    Folders match only a pattern that ends with a slash. `:cos` at the end names a tensor.
+    A name that is not a pattern is returned by itself, and so is a pattern that matches nothing: the
+    file is then reported as missing. `q[1].npy` is not a pattern if there is a file of that name.
+    Folders match only a pattern that ends with a slash. `*.npz:cos` takes the tensor `cos` of each
+    file: [`a.npz:cos`, `b.npz:cos`].
+
+    Args:
+        folder: The folder that the pattern starts from.
+        name: The pattern, or the name of one file.
     """
     is_name = not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name))
     if is_name:

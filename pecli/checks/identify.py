@@ -97,6 +97,7 @@ class Match:
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> JsonObject:
+        """Return one of the `matches` that `pecli identify --json` prints."""
         fields = (
             "recipe",
             "runtimes",
@@ -148,12 +149,12 @@ def identify(source: Given) -> Identification:
 
 
 def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
-    """Yield the tensors that a text may have been printed from; nothing for files that state dtypes.
+    """Yield the tensors that a text file may have been printed from, in other dtypes and shapes.
 
     A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
     because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
     of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
-    read in each narrow dtype.
+    read in each narrow dtype. Nothing is yielded for binary files, which state their dtypes.
     """
     if file.printed is None:
         return
@@ -202,7 +203,14 @@ def _shapes_of_lines(array: Array) -> Iterator[Array]:
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
-    """Identify the tensors of an open file; `file` is the name that the user gave it."""
+    """Find the schemes that make the tensors of a file: rope with base 10000, ALiBi for 12 heads.
+
+    Of a checkpoint with hundreds of tensors, only those are tried whose names speak of positions.
+
+    Args:
+        file: The name of the file, as the user gave it.
+        tensors: Its tensors.
+    """
     if not tensors:
         return Identification(file, (), ("it holds no tensor",))
     names = _positional_names(tensors)
@@ -215,7 +223,7 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         identified = _identify_group(group)
         matches += identified.matches
         description += identified.description
-    return Identification(file, tuple(_merged(matches)), tuple(description))
+    return Identification(file, tuple(_merged_matches(matches)), tuple(description))
 
 
 def _positional_names(tensors: Collection[str]) -> list[str]:
@@ -233,7 +241,11 @@ class _IdentifiedGroup(NamedTuple):
 
 
 def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
-    """Identify tensors that belong together, as one table or else one by one, within one time limit."""
+    """Find the scheme of tensors that belong together, such as `cos` and `sin` of one module.
+
+    If no scheme makes them together, each is identified by itself. A tensor that no scheme makes is
+    described: «pe: 64 × 8, float64, from -1 to 1, std 0.71». All of this shares one time limit.
+    """
     with time_limit():
         together = _first_matches(group)
         if together:
@@ -292,11 +304,16 @@ def _recognised(group: Mapping[str, Array]) -> list[Match]:
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
-    return _of_angles(name, array)
+    return _matches_of_angles(name, array)
 
 
 def _match(explanation: Explanation, scheme: Scheme) -> Match:
-    """Return the match of an explanation; the scheme states the recipe, and the match the runtimes."""
+    """Return the scheme that explains tensors, as `identify` reports it.
+
+    An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
+    Two kinds of them are reported elsewhere: the rounding recipe is a parameter of the scheme, and
+    the runtimes that compute such tables have a field of their own.
+    """
     runtimes: tuple[str, ...] = ()
     edits = []
     for edit in explanation.edits:
@@ -309,8 +326,12 @@ def _match(explanation: Explanation, scheme: Scheme) -> Match:
     return Match(scheme, error, explanation.tensors, tuple(edits), doubts, runtimes)
 
 
-def _of_angles(name: str, array: Array) -> list[Match]:
-    """Return what cosines and sines are if a table holds their angles."""
+def _matches_of_angles(name: str, array: Array) -> list[Match]:
+    """Return the schemes of a table that holds angles (position × frequency), not their cosines.
+
+    Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
+    computed here and identified, and the match states that the file has angles.
+    """
     if array.dtype.kind != "f" or array.ndim != 2 or array.size > MAX_FULL_READ:
         return []
     angles = widened(array)
@@ -329,10 +350,12 @@ def _is_alone(edit: Edit) -> bool:
     return isinstance(edit, Layout) and edit in ONE_FUNCTION
 
 
-def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Return matches in which those that belong to one table are one.
+def _merged_matches(matches: Iterable[Match]) -> list[Match]:
+    """Return one match for all tensors of the same table.
 
-    Frequencies belong to their table, and slopes to their bias. Cosines and sines in two layouts are two tables.
+    `inv_freq` belongs to the cosines that have these frequencies, and `slopes` to their bias. So a
+    file with `cos`, `sin` and `inv_freq` has one match, whose command writes all three. Cosines and
+    sines in two layouts are two tables.
     """
     merged: list[Match] = []
     for match in matches:
@@ -371,7 +394,11 @@ def _are_halves(first: Match, second: Match) -> bool:
 
 
 def _joined(first: Match, second: Match) -> Match:
-    """Return one match of all tensors of a table, by the scheme that has its length."""
+    """Return one match for the tensors of two, which belong to the same table.
+
+    The scheme is the one that states a length: `inv_freq` alone does not have one, and cosines do. If
+    one match has the cosines only and the other the sines, the result has both.
+    """
     main = max(
         first,
         second,

@@ -54,7 +54,7 @@ class Departure(NamedTuple):
 def first_departure(
     a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Compare | None
 ) -> Departure:
-    """Return the first layer in which two runs differ, and what explains the rotation there.
+    """Return the first layer in which two runs of a model differ, and what explains the rotation there.
 
     Files are dumps of runs if they have several layers, and queries or keys from before and after
     the rotation. Later layers differ in any case, since they compute with the results of the first
@@ -176,7 +176,21 @@ def _cause(difference: Explained) -> object:
 def _rotation_difference(
     a: Dump, b: Dump, before: str, after: str, compare: Compare
 ) -> Explained | None:
-    """Compare the tables by which two runs rotate a tensor; None if they do not rotate it, or alike."""
+    """Compare the cosines and sines by which two runs rotated the same queries or keys.
+
+    They are computed back from the tensors before and after the rotation, so that a wrong base or
+    scaling can be found without a table in the dump.
+
+    Args:
+        a: The tensors of one run.
+        b: The tensors of the other.
+        before: The name of the queries or keys before the rotation, in both runs.
+        after: Their name after it.
+        compare: Compares two sets of tables.
+
+    Returns:
+        The difference; None if the runs do not rotate the tensor, or rotate it alike.
+    """
     for layout in DOUBLED_LAYOUTS:  # A single row fits either.
         table_a = rotation_tables(a[before], a[after], layout)
         table_b = rotation_tables(b[before], b[after], layout)
@@ -189,10 +203,11 @@ def _rotation_difference(
 
 
 def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
-    """Return the cosines and sines by which a run rotates queries or keys.
+    """Return the cosines and sines by which a run rotated queries or keys.
 
-    A pair of channels is a complex number, and a rotation multiplies it: the quotient of the pairs
-    after and before is cos + i·sin of its angle.
+    A pair of channels (a, b) is the complex number a + ib, and a rotation multiplies it: the quotient
+    of the pairs after and before is cos + i·sin of its angle. (3, 4) that became (−4, 3) was
+    multiplied by i, which is a turn by 90°.
 
     Args:
         before: Queries or keys (…, positions, channels) before the rotation.
@@ -207,12 +222,12 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     rows = np.arange(before.shape[-2])
     channels = RotaryChannels(0, before.shape[-1] // 2, layout, layout)
     heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
-    matrix = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
-    turns = heads.turns(matrix, rows)
+    rotated = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
+    turns = heads.turns(rotated, rows)  # (positions, pairs), by least squares over all heads
     if turns is None:
         return None
-    left = np.linalg.norm(matrix - heads.lay(turns, rows))
-    is_rotation = left <= MAX_RESIDUAL * np.linalg.norm(matrix)
+    residual = np.linalg.norm(rotated - heads.lay(turns, rows))
+    is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(rotated)
     if not is_rotation:
         return None
     return {"cos": turns.real.astype("f4"), "sin": turns.imag.astype("f4")}

@@ -19,7 +19,10 @@ from pecli.files.raw_layout import RawLayout, parse_layout, raw_files
 def read_manifest(
     path: str, tolerances: NamedValues | None = None, *, reasons: bool = True
 ) -> list[Check]:
-    """Return the checks of a manifest.
+    """Return the checks that a manifest lists: files, and what each of them should be.
+
+    Nothing is compared yet, but every mistake in the manifest is reported. The error states where it
+    is: «pecli.toml: check 3: atol: …».
 
     Args:
         path: The .toml file. Paths in it start from its folder.
@@ -40,7 +43,7 @@ def read_manifest(
         with located("defaults"):
             require_known(defaults, TOLERANCES)
             common = {**defaults, **(tolerances or {})}
-            Tolerance(**common)
+            Tolerance(**common)  # Raises ParameterError for a wrong number.
         for number, entry in enumerate(entries, 1):
             if not isinstance(entry, dict):
                 raise ParameterError("check", quoted(entry), "it must be a table: [[check]]")
@@ -73,11 +76,14 @@ def _read_entries(data: Keys) -> list[object]:
 
 
 def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
-    """Yield a check for each file that the pattern of a check matches.
+    """Yield a check for each file of one [[check]] table in a manifest.
+
+    `file = "dumps/*.npz"` names several. Each check holds everything that it needs to run later, in
+    a thread.
 
     Args:
         path: The manifest.
-        keys: The keys of the check, with the default tolerances.
+        keys: The keys of the table, with the default tolerances.
         models: The models that the manifest names.
         reasons: False if checks that fail need no reason.
     """

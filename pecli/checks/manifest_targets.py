@@ -45,7 +45,11 @@ class Target:
     problem: PecliError | None = None
 
     def verify(self, file: str, tolerance: Tolerance, *, reasons: bool) -> Verification:
-        """Compare a file with the target."""
+        """Compare a file with what its [[check]] in the manifest states.
+
+        Arrays such as `positions = "ids.npy"` are read now, so that a missing file fails this check
+        and not the whole manifest.
+        """
         if self.problem is not None:
             raise self.problem
         options = dict(self.options)
@@ -93,7 +97,15 @@ class Models:
 
 
 def read_target(keys: Keys, models: Models) -> Target:
-    """Return the target of a check, from its keys beside those that every check has."""
+    """Return what a [[check]] of a manifest compares its file with.
+
+    One key states it: `scheme = "rope"` with parameters, `model = "qwen3-8b"`, `config = "…"`, or
+    `table = "wpe.npy"`. Without any of them, the file carries its spec.
+
+    Args:
+        keys: The keys of the check, without those that every check has, such as `file`.
+        models: The models that the manifest names.
+    """
     targets = [key for key in TARGETS if key in keys]
     if not targets:
         return _own_spec(keys)
@@ -125,7 +137,13 @@ def _is_parameter(key: str) -> bool:
 
 
 def _read_scheme(keys: Keys) -> Scheme:
-    """Return the scheme that a check names, with its parameters from the other keys."""
+    """Return the scheme of a [[check]]: Rope(64, 128) for scheme = "rope", seq_len = 64, dim = 128.
+
+    Parameters may have other usual names, such as `theta` for `base`.
+
+    Raises:
+        ParameterError: The scheme or a parameter is unknown, or a required one is missing.
+    """
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     kind: type[Scheme] = scheme_named(name)
     given = {key: value for key, value in keys.items() if key != "scheme"}
@@ -138,7 +156,11 @@ def _read_scheme(keys: Keys) -> Scheme:
 
 
 def _added_table(keys: Keys, folder: str) -> Target:
-    """Return the target of embeddings to which the rows of a learned table were added."""
+    """Return the target of a check whose file holds embeddings plus rows of a learned table.
+
+    GPT-2 adds `wpe` to its token embeddings: with table = "wpe.npy" and before = "tokens.npy", the
+    file should hold the sum. Without `before`, nothing is known that the table was added to.
+    """
     name = text_of(keys, "table")
     require_known(keys, (*COMMON, *TARGETS, *TABLE_KEYS))
     before = text_of(keys, "before")
@@ -151,7 +173,15 @@ def _added_table(keys: Keys, folder: str) -> Target:
 
 
 def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
-    """Return the target of a model's tables, or of queries that were rotated by them."""
+    """Return the target of a check against a model: its tables, or queries that it rotated.
+
+    With before = "q.npy", the file holds queries or keys after the rotation.
+
+    Args:
+        keys: The keys of the check.
+        kind: The key that names the model: `model` for a preset, `config` for a path.
+        models: The models that the manifest names.
+    """
     name = text_of(keys, kind)
     require_known(keys, (*COMMON, *TARGETS, *MODEL_KEYS))
     layer_type = text_of(keys, "layer_type") or None
@@ -165,7 +195,7 @@ def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
             raise model
         return Target(problem=model)
     if layer_type is not None:
-        model.one(layer_type)
+        model.one(layer_type)  # Raises ParameterError if the model has no such layers.
     options |= {"spec": model, "layer_type": layer_type}
     if before:
         # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
@@ -174,9 +204,15 @@ def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
 
 
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:
-    """Return the arrays of a check: lists of numbers, or paths of files that hold them.
+    """Return the keys of a check that are arrays: positions = [0, 1, 5], or positions = "ids.npy".
 
-    Positions are an array only for queries; positions of tables are a parameter of the scheme.
+    Files are not opened here; their paths start from the manifest's folder.
+
+    Args:
+        keys: The keys of the check.
+        folder: The folder of the manifest.
+        has_before: True if the file holds rotated queries, or embeddings with a table added. Only
+            then positions are an array; those of tables are a parameter of the scheme.
     """
     names = ["table", "attention_mask"]
     if has_before:

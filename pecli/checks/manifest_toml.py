@@ -15,7 +15,11 @@ time and memory grow with the square of them."""
 
 
 def read_toml(path: str) -> dict[str, object]:
-    """Return the contents of a manifest.
+    """Return the contents of a manifest, without trusting the file.
+
+    The standard library's parser takes time and memory that grow with the square of the parts of a
+    key, so that a small file of `a.a.a.a…` would stop the machine. Such keys, and large files, are
+    refused before they are parsed.
 
     Raises:
         FileError: The file cannot be read, or is not TOML.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,10 @@ def measure_drifts(
     places: Positions | None = None,
     on_block: Callable[[int], None] | None = None,
 ) -> Drifts:
-    """Measure the errors of tables against an exact one.
+    """Measure how far tables are from the exact one, by position and by frequency.
+
+    A table of a million positions is read in blocks, and only the largest error of each stretch of
+    positions is kept: 1, 2, 3, …, 10, 11, 12, …, 100, 110, …
 
     Args:
         exact: The exact numbers.
@@ -89,10 +92,7 @@ def measure_drifts(
     if places is not None and len(places):
         positions = places
     edges = _stretches(exact.first, int(positions[-1]) + 1)
-    drifts = Drifts(edges)
-    for name in tables:
-        zeros = np.zeros(len(edges) - 1)
-        drifts.tables.append(Drift(name, zeros, zeros.copy(), np.zeros(len(exact.values))))
+    drifts = Drifts(edges, [_no_errors(name, edges, exact) for name in tables])
     step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
     starts = range(0, exact.count, step)
 
@@ -107,6 +107,12 @@ def measure_drifts(
         if on_block is not None:
             on_block(len(rows))
     return drifts
+
+
+def _no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
+    """Return the errors of a table before any of its rows were compared."""
+    stretches = len(edges) - 1
+    return Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(len(exact.values)))
 
 
 def _stretches(first: int, stop: int) -> Indices:
@@ -145,27 +151,37 @@ def _block_errors(
 
 
 def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
-    """Return |table − exact| of the rows after the first `skipped` ones.
+    """Return the errors |table − exact| of some rows, by row and by column.
 
-    If both are float32, so is the difference: that of close floats has no rounding error.
+    Args:
+        table: The rows, with the one before them, which the first row may equal.
+        exact: The exact rows.
+        skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
     """
     first_equal = _first_equal_row(table, exact)
     if first_equal is not None:
         first_equal -= skipped
-    table = table[skipped:]
-    exact = exact[skipped:]
-    error: Any
-    if table.dtype == exact.dtype == np.float32:
-        error = np.subtract(table, exact)
-    else:
-        error = widened(table) - widened(exact)
-    np.abs(error, out=error)
+    error = _absolute_errors(table[skipped:], exact[skipped:])
     by_row = error.max(axis=1).astype(np.float64)
     if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
         by_row = error.max(axis=1).astype(np.float64)
     sums = error.sum(axis=1, dtype=np.float64)
     return BlockErrors(by_row, sums, error.max(axis=0), first_equal)
+
+
+def _absolute_errors(table: Array, exact: Array) -> Array:
+    """Return |table − exact|.
+
+    If both are float32, so is the difference: that of close floats has no rounding error.
+    """
+    error: Array
+    if table.dtype == exact.dtype == np.float32:
+        error = np.subtract(table, exact)
+    else:
+        error = widened(table) - widened(exact)
+    np.abs(error, out=error)
+    return error
 
 
 def _first_equal_row(table: Array, exact: Array) -> int | None:
@@ -186,7 +202,7 @@ def _add_block(
     groups: Indices,
     tolerance: float,
 ) -> None:
-    """Add the errors of a block of rows to those of a table.
+    """Add the errors of a block of rows to those of the whole table.
 
     Args:
         drift: The errors of the table so far, which are changed.
@@ -198,6 +214,7 @@ def _add_block(
     """
     # With the edges 0, 1, 10, 100, position 42 is in stretch 2.
     stretches = np.searchsorted(edges, positions, side="right") - 1
+    # `at` adds up all rows of a stretch; `drift.sums[stretches] += …` would keep one of them.
     np.maximum.at(drift.largest, stretches, errors.by_row)
     np.add.at(drift.sums, stretches, errors.sums)
     np.maximum.at(drift.by_frequency, groups, errors.by_column)

@@ -10,7 +10,11 @@ MORE_DIGITS = "print 6 decimals or more (%.6f) for a closer check"
 
 
 def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tolerance:
-    """Return the tolerance for printed numbers, and note it if it is not the one that was given.
+    """Return the tolerance for numbers that were read from text, where 0.54030231 may be 0.5403.
+
+    Numbers with four decimals cannot equal a table exactly. If no tolerance was given, half a unit
+    of the last decimal is allowed, and a note states it. A tolerance that is finer than the digits
+    stays, and a note advises to print more of them.
 
     Args:
         label: The file, as it was given.

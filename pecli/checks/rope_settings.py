@@ -11,7 +11,11 @@ NOT_IN_SCALING = ("dim", "base", "scaling", PARTIAL, "max_position_embeddings")
 
 
 def rope_scaling(encoding: Encoding) -> Settings:
-    """Return `rope_scaling`: the scaling, the sections of M-RoPE, and Llama 4's query scale."""
+    """Return the object `rope_scaling` that Hugging Face's config.json has for an encoding.
+
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768} is an example.
+    Sections of M-RoPE (Qwen-VL) and Llama 4's query scale are part of it as well.
+    """
     kind = encoding.parameters["scaling"]
     scaling = {
         name: value for name, value in encoding.parameters.items() if name not in NOT_IN_SCALING

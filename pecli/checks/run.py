@@ -72,7 +72,11 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """The result in one word; see `Status`."""
+        """The result in one word, for the last line of a report and for JSON.
+
+        A file without positional tables is an error if it was named by itself, and is skipped if it
+        is one of those that `dumps/*.npz` matches.
+        """
         if isinstance(self.result, NoTablesError) and self.check.group:
             return Status.SKIPPED
         if isinstance(self.result, PecliError):
@@ -103,9 +107,10 @@ class Outcome:
 
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
-    """Return an error for each group of files of which none has positional tables.
+    """Return an error for each pattern, such as `dumps/*.npz`, none of whose files has tables.
 
-    One file of several may lack them, but something was to be checked.
+    One file of several may be skipped since it has no positional tables. If all are, nothing was
+    checked, which must not look like a pass.
     """
     files = Counter(outcome.check.group for outcome in outcomes)
     skipped = Counter(
@@ -121,7 +126,12 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
-    """Run checks in several threads; yield their outcomes in order, as soon as they are there."""
+    """Run checks in several threads; yield their outcomes in order, as soon as they are there.
+
+    Args:
+        checks: Files, each with the function that verifies it.
+        strict: True if a pass that does not exclude a known mistake counts as failed.
+    """
     workers = min(thread_count(), len(checks))
     if workers < 2:
         for check in checks:

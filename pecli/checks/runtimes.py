@@ -268,10 +268,11 @@ def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
 
 
 def _short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int) -> str:
-    """Return what short prompts get that is wrong; empty if nothing is.
+    """Return a sentence on what is wrong for short prompts; empty if nothing is.
 
-    Longrope has short factors for prompts up to the original context. A runtime that builds one
-    table for the served context uses the long ones for all prompts.
+    Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
+    and long ones beyond. A runtime that builds one table for the served context, before it has seen
+    a prompt, uses the long factors for all prompts.
     """
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length

@@ -87,11 +87,13 @@ class SliceStatistics:
 def described(
     table: Table, advance: Callable[[int], None] = lambda count: None
 ) -> dict[str, object]:
-    """Return minimum, maximum and mean of a table, and the SHA-256 of its bytes.
+    """Return shape, dtype, minimum, maximum and mean of a table, and the SHA-256 of its bytes.
+
+    `pecli rope --json` prints them, so that two machines can compare a table without copying it.
 
     Args:
-        table: The table, which is read block by block.
-        advance: Called with the number of bytes of each block.
+        table: The table, which is computed block by block and never in memory as a whole.
+        advance: Called with the number of bytes of each block, for a progress bar.
     """
     digest = sha256()
     extents: list[Extent] = []
@@ -151,7 +153,11 @@ def _sum(values: Iterable[float]) -> float:
 
 
 def profile(array: Array) -> JsonObject:
-    """Return everything that `inspect --stats` reports of one tensor, as JSON has it."""
+    """Return everything that `pecli inspect --stats` reports of one tensor.
+
+    Quantiles, statistics and the hash each read all of the tensor, so they are computed in three
+    threads.
+    """
     rows = _as_rows(array)
     jobs: list[Callable[[], Any]] = [
         # Quantiles take as long as the others together, so they begin first.
@@ -218,12 +224,13 @@ def _statistics_of_slices(rows: Array) -> Iterator[SliceStatistics]:
 
 
 def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
-    """Yield the statistics of the parts of a row (1, elements).
+    """Yield the statistics of a row (1, elements) that is too long to be processed at once.
 
-    The first part counts as constant, and has a norm, if the whole row is and has one.
+    It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
+    all parts were read; the first part carries them, and the others count as no row.
     """
     parts = []
-    power = 0.0
+    power = 0.0  # the square of the norm
     is_constant = True
     for start in range(0, row.shape[1], SLICE_ELEMENTS):
         elements = row[:, start : start + SLICE_ELEMENTS]
@@ -237,10 +244,10 @@ def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
 
 
 def _slice_statistics(rows: Array) -> SliceStatistics:
-    """Return what some rows add to the statistics of a tensor.
+    """Return what some rows add to the statistics of a tensor: counts, sums, the smallest value.
 
-    Numbers that are not finite are only counted if the smallest or the largest value shows that
-    there are any.
+    NaN and infinities are counted only if the smallest or the largest value shows that there are
+    any, since most tensors have none.
     """
     is_complex = rows.dtype.kind == "c"
     values: Any = rows if is_complex else widened(rows)
@@ -251,6 +258,7 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
         nan = int(np.count_nonzero(np.isnan(values)))
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
+    # The moments are computed last, because they overwrite the values.
     moments = Moments(math.nan, math.nan, NO_NORMS) if is_complex else _moments(values)
     return SliceStatistics(extent, rows.size, zeros, nan, infinite, _count_constant(rows), *moments)
 
@@ -282,10 +290,11 @@ def _moments(values: Any) -> Moments:
 def _standard_deviation(
     slices: Sequence[SliceStatistics], mean: float | None, size: int
 ) -> float | None:
-    """Return the standard deviation, from each slice's squares around its own mean.
+    """Return the standard deviation of a tensor from statistics of its slices.
 
-    The squares around the common mean m are those around the slice's mean s plus n·(s − m)², for a
-    slice of n elements.
+    Each slice has its own mean s and the sum of squares around it. Around the mean m of the whole
+    tensor, the sum is larger by n·(s − m)² for a slice of n elements. For the slices (1, 3) and
+    (5, 7), s is 2 and 6 and m is 4: 2 + 2·4 + 2 + 2·4 = 20, and the deviation is √(20 / 4).
     """
     if not size:
         return None
@@ -300,7 +309,11 @@ def _standard_deviation(
 
 
 def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
-    """Return the range of the norms of rows (None if none is finite), and the number of constant rows."""
+    """Return the smallest, the largest and the mean Euclidean norm of the rows of a tensor.
+
+    Rows that hold NaN or infinities have no norm; `norm` is None if all do. `constant` counts the
+    rows whose elements are all the same, as in a row of zeros for padding.
+    """
     norms = [piece.norms for piece in slices if piece.norms.rows]
     norm = None
     if norms:

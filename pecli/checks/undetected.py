@@ -1,9 +1,10 @@
 """Mistakes of the catalogue, planted in the expected tables: those with which they would pass as well."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +44,15 @@ SPREAD_ROWS = 128
 """Rows that are looked at next: the first ones, and some of the rest."""
 
 
-Places = Callable[[int], Indices]
-"""Returns the rows of a head that are looked at, of as many as it has."""
+class Probe(Enum):
+    """The rows of a table that are looked at for a mistake."""
+
+    LAST = "last"  #: a few rows of the second half, which show most mistakes
+    MANY = "many"  #: the first rows, and some of the rest
+
+    def rows(self, count: int) -> Indices:
+        """Return these rows, of as many as a head has."""
+        return _last_rows(count) if self is Probe.LAST else _many_rows(count)
 
 
 class ExpectedRows(NamedTuple):
@@ -69,14 +77,23 @@ class Undetected(NamedTuple):
 def undetected_mistakes(
     scheme: Scheme, names: Sequence[str], tolerance: Tolerance
 ) -> Iterator[Undetected]:
-    """Yield the mistakes of the catalogue with which the tables of a scheme would have passed.
+    """Yield the known mistakes that a comparison with a scheme's tables would not have noticed.
 
-    Those of parameters come first: the base, then the scaling and its numbers.
+    Two rows look nearly the same with llama3 scaling and without it: that they passed does not prove
+    that the scaling is right. Every known mistake is planted in the expected tables, and these are
+    compared with the right ones. A mistake that makes no difference in longer tables either does no
+    harm, and is left out.
+
+    Args:
+        scheme: The expected scheme.
+        names: Its tables that were compared and passed.
+        tolerance: The errors that passed.
     """
     compared = Compared(scheme, names, tolerance)
     if not compared.tensors:
         return
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
+    # Wrong parameters come first: the base, then the scaling and its numbers.
     for kind in sorted(kinds, key=lambda kind: (kind.stage, kind.rank)):
         for number, mistake in enumerate(compared.examples(kind)):
             if compared.shows(mistake):
@@ -109,7 +126,7 @@ class Compared:
         self.tolerance = tolerance
         self.tensors = list(makings(scheme, names))
         # Every mistake is planted in the same tables, here and in longer ones.
-        self._expected: dict[tuple[Places, int], ExpectedRows] = {}
+        self._expected: dict[tuple[Probe, int], ExpectedRows] = {}
         self._longer_tables: dict[int, Compared | None] = {}
 
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
@@ -119,30 +136,39 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        few = self.error(mistake, _last_places)
-        return few == math.inf or self.error(mistake, _many_places) == math.inf
+        few = self.error(mistake, Probe.LAST)
+        return few == math.inf or self.error(mistake, Probe.MANY) == math.inf
 
     def longer_tables(self, kind: type[Mistake], number: int, mistake: Mistake) -> "LongerTables":
-        """Return how long tables must be to show a mistake: the example of a kind with this number."""
-        error = self.error(mistake, _many_places)
+        """Return how many rows tables need to show a mistake that the compared ones do not show.
+
+        Tables of twice as many rows are tried, then of four times as many, and so on.
+
+        Args:
+            kind: The kind of the mistake, such as a wrong base.
+            number: Its number among the examples of that kind. Longer tables have examples of their
+                own, in the same order: a table of 4,000 rows may be shifted by more rows than one of 2.
+            mistake: The mistake.
+        """
+        error = self.error(mistake, Probe.MANY)
         for length, longer in self._longer():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            error = max(error, longer.error(examples[number], _last_places))
+            error = max(error, longer.error(examples[number], Probe.LAST))
             if error == math.inf:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
-    def error(self, mistake: Mistake, places: Places) -> float:
+    def error(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
 
         Args:
             mistake: A mistake of at least one of the tensors.
-            places: Returns the rows to look at, of as many as there are per head.
+            probe: The rows to look at.
 
         Returns:
-            The multiple; infinity if the comparison shows the mistake.
+            The multiple, 0.5 for half of a harmless error; infinity if the comparison would fail.
         """
         error = 0.0
         for number, tensors in enumerate(self.tensors):
@@ -150,28 +176,38 @@ class Compared:
                 wrong = tensors.with_mistake(mistake)
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
-            expected = self._expected_rows(number, places)
+            expected = self._expected_rows(number, probe)
             for name, found in wrong.rows(expected.rows).items():
                 error = max(error, self._difference(name, expected.values[name], found))
         return error
 
-    def _expected_rows(self, number: int, places: Places) -> ExpectedRows:
-        """Return some rows of the tensors with a number, without any mistake."""
-        key = (places, number)
+    def _expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
+        """Return some rows of the right tables, which every mistake is compared with.
+
+        They are kept, unless they are large: a search plants a hundred mistakes in the same tables.
+
+        Args:
+            number: The index of the tables in `self.tensors`.
+            probe: The rows to look at.
+        """
+        key = (probe, number)
         if key in self._expected:
             return self._expected[key]
         tensors = self.tensors[number]
-        rows = _rows(tensors, places)
+        rows = _rows_of_all_heads(tensors, probe)
         expected = ExpectedRows(rows, tensors.rows(rows))
         if sum(values.size for values in expected.values.values()) <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 
     def _difference(self, name: str, expected: Floats, found: Floats) -> float:
-        """Return the difference of two arrays, as a multiple of one that does no harm.
+        """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
-        The largest harmless errors are those that float32 arithmetic makes of frequencies, and those that an audit
-        allows for tables.
+        Harmless are relative errors of 1e-5 in frequencies, as float32 arithmetic makes them, and
+        absolute errors of 1e-3 in tables, as an audit allows them.
+
+        Returns:
+            The multiple; infinity if the comparison would fail with the wrong table.
         """
         if self._is_far_off(name, expected, found):
             return math.inf
@@ -197,9 +233,10 @@ class Compared:
         return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
     def _longer(self) -> Iterator[tuple[int, "Compared"]]:
-        """Yield longer and longer tables, with their lengths, until they are too large to be made.
+        """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
 
-        Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any length.
+        It ends with tables that are too large to be made. Nothing is yielded for frequencies and
+        slopes: they have no rows, and are the same for any length.
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
@@ -250,20 +287,20 @@ def _is_affordable(table: Table) -> bool:
     return table.size // table.shape[-2] <= MAX_ELEMENTS
 
 
-def _rows(tensors: Tensors, places: Places) -> Indices:
-    """Return some rows of each head: heads lie below each other."""
+def _rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
+    """Return some rows of each head of a bias (heads, L, L), whose heads lie below each other."""
     shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
     count = shape[-2] if len(shape) > 1 else tensors.making.rows
     starts = np.arange(0, tensors.making.rows, count)
-    return (starts[:, None] + places(count)).reshape(-1)
+    return (starts[:, None] + probe.rows(count)).reshape(-1)
 
 
-def _last_places(count: int) -> Indices:
+def _last_rows(count: int) -> Indices:
     """Return a few rows of the second half, which show most mistakes."""
     return np.unique(np.linspace(count // 2, count - 1, PROBED_ROWS).astype(np.intp))
 
 
-def _many_places(count: int) -> Indices:
+def _many_rows(count: int) -> Indices:
     """Return the first rows, and some of the rest, ever further apart."""
     first = np.arange(min(count, FIRST_ROWS))
     rest = np.geomspace(min(count, FIRST_ROWS), count, SPREAD_ROWS).astype(np.intp) - 1

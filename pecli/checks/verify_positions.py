@@ -60,6 +60,7 @@ class PositionCheck(Answer):
         return self.subject, *self.reasons
 
     def as_json(self) -> JsonObject:
+        """Return the object that `pecli positions --verify --json` prints."""
         return {
             "file": self.subject,
             "passed": self.passed,
@@ -83,7 +84,7 @@ def verify_positions(
     padding: str = "right",
     subject: str = "ids",
 ) -> PositionCheck:
-    """Compare position ids with those of a model, and name what is wrong with them.
+    """Compare position ids with those that a model's own code builds, and name what is wrong.
 
     Args:
         ids: The ids.
@@ -103,14 +104,14 @@ def verify_positions(
     rules = id_rules(model)
     prompts = parse_prompts(segments)
     case = _Case(rules, prompts, attention_mask, padding)
-    found = _whole(ids)
+    whole_ids = _whole(ids)
     expected = case.ids(rules)
-    found, notes = _read_as(found, expected.shape)
+    found, notes = _read_as(whole_ids, expected.shape)
     if np.array_equal(found, expected):
         return PositionCheck(subject, found.shape, expected.shape, notes=notes)
     if _is_other_convention(case, found):
         return PositionCheck(subject, found.shape, expected.shape, notes=(*notes, OTHER_CONVENTION))
-    return _failed(subject, case, found, expected, notes)
+    return _failed_check(subject, case, found, expected, notes)
 
 
 def _whole(ids: npt.ArrayLike) -> Indices:
@@ -171,45 +172,56 @@ def _is_other_convention(case: _Case, found: Indices) -> bool:
     return np.array_equal(found, case.ids(replace(case.rules, mrope=other)))
 
 
-def _failed(
+def _failed_check(
     subject: str, case: _Case, found: Indices, expected: Indices, notes: tuple[str, ...]
 ) -> PositionCheck:
-    """Return a failure with its reasons, and its first wrong id if the shapes agree."""
-    reasons = tuple(_mistakes(case, found, expected))
+    """Return the answer for wrong position ids: the first wrong one, and the reasons.
+
+    The reasons are known mistakes that explain all ids. If there is none, the reason is the first
+    part of the prompt that is wrong, or else the shape.
+    """
+    reasons = tuple(_known_mistakes(case, found, expected))
     check = PositionCheck(subject, found.shape, expected.shape, None, notes=notes)
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
         return replace(check, reasons=reasons or (shapes,))
     wrong = np.argwhere(found != expected)
-    first = tuple(int(place) for place in wrong[0])
+    first = tuple(int(number) for number in wrong[0])
     return replace(
         check,
         mismatched=len(wrong),
         first=first,
         expected=int(expected[first]),
         found=int(found[first]),
-        reasons=reasons or tuple(_beginnings(case, found, expected)),
+        reasons=reasons or tuple(_first_wrong_segment(case, found, expected)),
     )
 
 
-def _mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield the known mistakes that explain all ids."""
+def _known_mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield sentences for the known mistakes that lead to exactly these position ids.
+
+    For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
+    rules with one mistake each, such as numbering patches instead of tokens.
+    """
     yield from _wrong_axes(case.rules, found, expected)
     if case.rules.mrope is not None:
-        for reason, rules in _wrong_rules(case.rules.mrope):
+        for reason, wrong_rules in _wrong_rules(case.rules.mrope):
             with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
-                if np.array_equal(found, case.ids(replace(case.rules, mrope=rules))):
+                if np.array_equal(found, case.ids(replace(case.rules, mrope=wrong_rules))):
                     yield reason
     if case.rules.style:
-        yield from _unpacked(case, found, expected)
+        yield from _built_before_packing(case, found, expected)
     yield from _counted_padding(case, found, expected)
 
 
 def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield that axes are transposed or in another order."""
+    """Yield a sentence if ids are transposed, or if their axes are in another order.
+
+    M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
+    such as Flux, which have a style, are (L, 3).
+    """
     if found.ndim == expected.ndim == 2 and np.array_equal(found.T, expected):
         yield f"they are transposed: {found.shape} instead of {expected.shape}"
-    # M-RoPE's ids are (3, L); those of diffusion models are (L, 3).
     axis = -1 if rules.style else 0
     names = ("time", "rows", "columns", "text") if rules.style else AXES
     order = _other_order(found, expected, axis)
@@ -231,7 +243,12 @@ def _other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...
 
 
 def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
-    """Yield known mistakes of M-RoPE, with the rules that make them."""
+    """Yield known mistakes of M-RoPE, each as a sentence and as the rules that make it.
+
+    M-RoPE gives a token ids for time, row and column. After an image of 1 × 4 × 6 patches, merged
+    2 × 2 into 6 tokens, text continues 3 after the image's first id: at the larger of 2 rows and
+    3 columns.
+    """
     merged = f"the merge size is ignored: patches are numbered, not tokens of {rules.merge} × {rules.merge}"
     yield merged, replace(rules, merge=1)
     yield (
@@ -258,11 +275,11 @@ def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
     yield "all axes count tokens, as for text alone", replace(rules, is_flat=True)
 
 
-def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield that ids are those of latents before 2 × 2 of them are packed into a token.
+def _built_before_packing(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield a sentence if ids of a diffusion model belong to latents, not to tokens of 2 × 2 latents.
 
-    Of an image of 4 × 6 tokens, there are 8 × 12 latents: as many ids, or those of every other row and column, so that
-    rows are numbered 0, 2, 4, 6.
+    An image of 4 × 6 tokens has 8 × 12 latents. Its ids are wrong if there are as many of them as
+    latents, or if they are those of every other latent, so that rows are numbered 0, 2, 4, 6.
     """
     doubled = []
     for segment in case.prompts[0]:
@@ -276,9 +293,9 @@ def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
         yield reason
     if found.shape != expected.shape:
         return
-    spaced = expected.copy()
-    spaced[:, 1:3] *= 2  # rows and columns
-    if np.array_equal(found, spaced):
+    every_other = expected.copy()  # (tokens, axes): time, rows, columns, …
+    every_other[:, 1:3] *= 2
+    if np.array_equal(found, every_other):
         yield reason
 
 
@@ -293,23 +310,35 @@ def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator
             yield "padding is counted: the attention mask is ignored"
 
 
-def _beginnings(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield the first segment that is wrong, and how: it begins elsewhere, or counts like text."""
+def _first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield a sentence on the first segment of a prompt (a text or an image) that has wrong ids.
+
+    If no known mistake explains all ids, this is where a user has to look: «segment 1
+    (image:1x16x22) begins at 0, not at 12».
+    """
     if len(case.prompts) > 1 or case.rules.style or expected.ndim != 2:
         return
     start = 0
     for number, segment in enumerate(case.prompts[0]):
         length = case.rules.row((segment,)).shape[-1]
-        here = slice(start, start + length)
+        tokens = slice(start, start + length)
         start += length
-        mistake = _segment_mistake(found[:, here], expected[:, here])
+        mistake = _segment_mistake(found[:, tokens], expected[:, tokens])
         if mistake:
             yield f"segment {number} ({segment}) {mistake}"
             return
 
 
 def _segment_mistake(found: Indices, expected: Indices) -> str:
-    """Return what is wrong with the ids (axes, tokens) of a segment; empty if nothing is."""
+    """Return what is wrong with the position ids of one text or image of a prompt.
+
+    Args:
+        found: The ids that were given, (axes, tokens).
+        expected: The ids of the model, in the same shape.
+
+    Returns:
+        The second half of a sentence, «begins at 0, not at 12»; empty if nothing is wrong.
+    """
     if np.array_equal(found, expected):
         return ""
     offsets = np.unique(found - expected)

@@ -10,9 +10,11 @@ SMOOTH = 0.05
 
 
 def has_waves(values: AnyArray) -> bool:
-    """Return True if some column is a wave or a line: x[n + 1] + x[n − 1] is a multiple of x[n].
+    """Return True if some column of a table is a sine wave or a straight line over its rows.
 
-    For a wave of angular frequency w the multiple is 2 cos w, for a line it is 2.
+    Then the sum of both neighbours of a value is always the same multiple of it: x[n + 1] + x[n − 1]
+    is 2 cos(w) · x[n] for a wave of angular frequency w, and 2 · x[n] for a line. The multiple is
+    found by least squares, and may leave a little noise.
 
     >>> has_waves(np.sin(np.arange(32.0))[:, None])
     True

@@ -90,7 +90,15 @@ def _has_unused_sections(scheme: Scheme) -> bool:
 def _undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each known mistake that would have passed; of many, for the first ones."""
+    """Yield a doubt for each known mistake with which the same tables would have passed.
+
+    Only the first ones are named, and the number of the others: two rows rule out few of the known mistakes.
+
+    Args:
+        scheme: The expected scheme.
+        names: The tables that passed, by the scheme's names.
+        tolerance: The errors that passed.
+    """
     from pecli.checks.undetected import undetected_mistakes
 
     if holds_several(scheme):
@@ -117,14 +125,19 @@ def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
 
 
 def looks_like_table(array: Array) -> bool:
-    """Return True if an array that no name identifies holds waves, in three rows or more."""
+    """Return True if an array without a telling name may be a table of cosines or sines.
+
+    Its columns are waves over its rows, and no value is larger than a cosine times an attention
+    factor. Weights of a layer, which most tensors of a file are, fail one of these at once.
+    """
     from pecli.checks.wave_columns import has_waves
 
     if array.dtype.kind not in "fcV" or array.ndim < 2 or not array.size:
         return False
     if array.shape[-1] > MAX_WIDTH:
         return False
-    rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
+    first_matrix = array.real[(0,) * (array.ndim - 2)]
+    rows = widened(first_matrix[:MAX_PROBED])
     varying = rows[:, np.ptp(rows, axis=0) > 0]
     if not varying.size:
         return False
