@@ -11,9 +11,10 @@ from pecli.engine.named_values import MutableValues
 
 
 class CallTokens:
-    """The tokens of a call.
+    """The positions of the tokens of a call, and which of them are padding.
 
     Attributes:
+        axes: The axes of a position: 3 for M-RoPE (time, row, column), otherwise 1.
         by_axis: Their positions, (axes, batch, L); one axis stands for all if they agree.
         seen: False for padding, (batch, L); None if there is no padding.
         used_ids: The ids that the model's own code used, (batch or 1, L), if they were seen.
@@ -30,12 +31,12 @@ class CallTokens:
         if call.position_ids is not None:
             ids = _by_axis(call.position_ids, axes)
             self.used_ids = ids[0]
-            # Only the axes of images differ, and nothing else states the sizes of images.
+            # Only tokens of images have a row and a column that differ from their time.
             self.are_as_recorded = bool((ids != ids[:1]).any())
             if self.are_as_recorded:
-                positions = ids
-        has_one_axis = (positions == positions[:1]).all()
-        self.by_axis: Indices = positions[:1] if has_one_axis else positions
+                positions = ids  # Nothing else states the sizes of the images.
+        are_axes_equal = (positions == positions[:1]).all()
+        self.by_axis: Indices = positions[:1] if are_axes_equal else positions
         self.seen = None if self.are_as_recorded else _tokens_of_mask(call.attention_mask)
 
     @property
@@ -54,9 +55,10 @@ class CallTokens:
         return int(self.by_axis.max(initial=0))
 
     def options(self, array: Array) -> MutableValues:
-        """Return the options of `verify` that state where the rows of a tensor stand.
+        """Return the options of `verify` that state the positions of a tensor's rows.
 
-        Consecutive positions are an offset; the reasons for an error are clearer then.
+        They are an attention mask, `{"offset": 7}` if all sequences have the positions 7, 8, 9, …,
+        or a list of positions. The shortest is chosen: reasons for an error are clearer then.
         """
         has_batch = array.ndim > 2 and len(self.positions) in array.shape[:-2]
         if not has_batch:
@@ -78,7 +80,7 @@ class CallTokens:
         return self._on_all_axes(positions)
 
     def _on_all_axes(self, positions: Indices) -> MutableValues:
-        """Return the option that states positions (axes or 1, …, L) on each axis that the model has."""
+        """Return the option for positions (axes or 1, …, L): equal ones are repeated for each axis."""
         if self.axes == 1:
             return {"positions": positions[0]}
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
@@ -99,19 +101,23 @@ class CallTokens:
         return self._on_all_axes(positions)
 
     def id_problems(self) -> Iterator[WrongIds]:
-        """Yield a problem for the first sequence whose ids are not the positions of its tokens."""
+        """Yield a problem for the first sequence whose ids are not the positions of its tokens.
+
+        With left padding, mask 0 0 1 1 1, the three tokens need the ids 0, 1, 2; code that ignores
+        the mask passes 2, 3, 4. Padding may have any ids.
+        """
         if self.used_ids is None or self.are_as_recorded:
             return
         used = np.broadcast_to(self.used_ids, self.positions.shape)
-        for sequence, expected in enumerate(self.positions):
-            seen = np.ones(self.length, bool)
-            if self.seen is not None:
-                seen = self.seen[sequence]
-            ids = used[sequence]
-            if np.array_equal(ids[seen], expected[seen]):
-                continue
-            yield WrongIds(sequence, ids[seen], expected[seen], count_padding=not seen.all())
-            return
+        is_token = np.ones(self.positions.shape, bool)
+        if self.seen is not None:
+            is_token = self.seen
+        for sequence, tokens in enumerate(is_token):
+            ids = used[sequence, tokens]
+            expected = self.positions[sequence, tokens]
+            if not np.array_equal(ids, expected):
+                yield WrongIds(sequence, ids, expected, count_padding=not tokens.all())
+                return
 
 
 def _by_axis(ids: Array, axes: int) -> Indices:

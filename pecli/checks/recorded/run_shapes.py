@@ -29,8 +29,8 @@ def check_shapes(run: RecordedRun, label: str) -> None:
         run: The run.
         label: The file, for the error.
     """
-    for place, weight in run.weights.items():
-        table = _Tensor(label, f"{place}.weight", weight)
+    for module, weight in run.weights.items():
+        table = _Tensor(label, f"{module}.weight", weight)
         table.require_floats(weight.ndim == 2, "(rows, D), floats")
     for number, call in enumerate(run.calls):
         _CallRules(label, f"calls.{number}.", call, run.weights).check()
@@ -72,7 +72,7 @@ class _CallRules(NamedTuple):
     label: str
     prefix: str  #: of the names that its tensors have in the file: `calls.0.`
     call: RecordedCall
-    weights: Mapping[str, Array]  #: the learned tables of the run, by place
+    weights: Mapping[str, Array]  #: the learned tables of the run, by module
 
     def check(self) -> None:
         """Raise FileError for the first tensor that breaks a rule."""
@@ -90,7 +90,7 @@ class _CallRules(NamedTuple):
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)
 
     def _check_positions(self, positions: Array) -> None:
-        """Check positions, the mask and the ids that the model used; all have a batch and a length."""
+        """Raise FileError unless positions, mask and used ids have one batch and one length."""
         tensor = self._tensor(POSITIONS, positions)
         tensor.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
         batch, length = positions.shape[-2:]
@@ -106,17 +106,17 @@ class _CallRules(NamedTuple):
             self._tensor(USED_IDS, ids).require_positions(has_batch and ids_length == length, rule)
 
     def _check_role(self, name: str, array: Array, batch: int) -> None:
-        """Check the shape that the role of a tensor requires."""
-        place, _, role = name.rpartition(".")
+        """Raise FileError if a tensor has not the shape that its role (the end of its name) requires."""
+        module, _, role = name.rpartition(".")
         if name.endswith((BEFORE, AFTER)):
             self._check_vector(name, array)
         elif role == ROWS:
-            self._check_rows(name, array, place, batch)
+            self._check_rows(name, array, module, batch)
         elif role in ("cos", "sin"):
             self._tensor(name, array).require(array.ndim > 1, "(…, L, D)")
 
     def _check_vector(self, name: str, array: Array) -> None:
-        """Check that queries or keys have another side, of the same shape."""
+        """Raise FileError unless q_before has a q_after of the same shape, and so on."""
         vector = name.removesuffix(BEFORE).removesuffix(AFTER)
         for side in (vector + BEFORE, vector + AFTER):
             if side not in self.call.tensors:
@@ -125,11 +125,11 @@ class _CallRules(NamedTuple):
             is_alike = array.ndim > 1 and array.shape == shape
             self._tensor(name, array).require(is_alike, f"(…, L, D), as {bracketed(shape)}")
 
-    def _check_rows(self, name: str, rows: Array, place: str, batch: int) -> None:
-        """Check that rows are those of a learned table that is recorded."""
-        if place not in self.weights:
+    def _check_rows(self, name: str, rows: Array, module: str, batch: int) -> None:
+        """Raise FileError unless rows (batch, L, D) are as wide as the learned table that gave them."""
+        if module not in self.weights:
             raise self._missing(f"{name} is there, and the table with its weight is missing")
-        width = self.weights[place].shape[-1]
+        width = self.weights[module].shape[-1]
         is_alike = rows.shape[:-2] in ((), (1,), (batch,)) and rows.shape[-1] == width
         has_rows = rows.ndim > 1
         self._tensor(name, rows).require(is_alike and has_rows, f"({batch}, L, {width})")

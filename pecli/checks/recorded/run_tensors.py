@@ -47,7 +47,7 @@ class RecordedCall:
         position_ids: The ids that the model's own code used, if they were seen.
         unrotated_layers: Numbers of the layers whose attention ran without a rotation, though that
             of other layers rotates.
-        tensors: The other tensors by place and role, such as `model.layers.3.q_after`.
+        tensors: The other tensors by module and role, such as `model.layers.3.q_after`.
     """
 
     positions: Array | None = None
@@ -62,11 +62,11 @@ class RecordedCall:
         return None if self.positions is None else int(self.positions.shape[-1])
 
     def places(self) -> dict[str, dict[str, Array]]:
-        """Return the tensors of each place by role: `{"model.layers.3": {"q_after": …}, …}`."""
+        """Return the tensors of each module by role: `{"model.layers.3": {"q_after": …}, …}`."""
         places: dict[str, dict[str, Array]] = {}
         for name, array in self.tensors.items():
-            place, _, role = name.rpartition(".")
-            places.setdefault(place, {})[role] = array
+            module, _, role = name.rpartition(".")
+            places.setdefault(module, {})[role] = array
         return places
 
     def named(self) -> Iterator[tuple[str, Array]]:
@@ -85,14 +85,14 @@ class RecordedCall:
 
 @dataclass
 class RecordedRun:
-    """The calls of a model, and the learned tables whose rows they added, by place."""
+    """The calls of a model, and the learned tables whose rows they added, by module."""
 
     calls: list[RecordedCall] = field(default_factory=list)
     weights: dict[str, Array] = field(default_factory=dict)
 
     def named(self) -> dict[str, Array]:
         """Return all tensors with the names that they have in a file."""
-        tensors = {f"{place}.weight": weight for place, weight in self.weights.items()}
+        tensors = {f"{module}.weight": weight for module, weight in self.weights.items()}
         for number, call in enumerate(self.calls):
             for name, array in call.named():
                 tensors[f"calls.{number}.{name}"] = array
@@ -130,26 +130,26 @@ def is_recorded_run(names: Iterable[str]) -> bool:
     return any(match is not None and match[2] == POSITIONS for match in matches)
 
 
-def layer_of(place: str) -> int | None:
-    """Return the number of the layer that a place is in, or None.
+def layer_of(module: str) -> int | None:
+    """Return the number of the layer that a module is in, or None.
 
     >>> layer_of("model.layers.3.self_attn"), layer_of("stack.5.rope"), layer_of("rotary_emb")
     (3, 5, None)
     """
-    match = _layer_match(place)
+    match = _layer_match(module)
     return None if match is None else int(match[1])
 
 
-def layer_name(place: str) -> str:
-    """Return the name of a layer up to its number; of a place in no layer, all of it.
+def layer_name(module: str) -> str:
+    """Return the name of a layer up to its number; the whole path of a module that is in no layer.
 
     >>> layer_name("model.layers.3.self_attn")
     'model.layers.3'
     """
-    match = _layer_match(place)
-    return place if match is None else place[: match.end()]
+    match = _layer_match(module)
+    return module if match is None else module[: match.end()]
 
 
-def _layer_match(place: str) -> re.Match[str] | None:
+def _layer_match(module: str) -> re.Match[str] | None:
     after_word, of_its_own = _LAYERS
-    return after_word.search(place) or of_its_own.search(place)
+    return after_word.search(module) or of_its_own.search(module)

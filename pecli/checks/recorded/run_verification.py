@@ -12,7 +12,8 @@ from pecli.checks.file_problems import (
     layer_list,
 )
 from pecli.checks.recorded.call_tokens import CallTokens
-from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
+from pecli.checks.recorded.module_checker import ModuleChecker
+from pecli.checks.recorded.module_checks import ModuleCheck, Reasons
 from pecli.checks.recorded.run_result import RunVerification
 from pecli.checks.recorded.run_shapes import check_shapes
 from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
@@ -45,7 +46,7 @@ def verify_run(
     check_shapes(run, label)
     encodings = load_model(model)
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
-    checker = PlaceChecker(run, tokens, encodings, tolerance)
+    checker = ModuleChecker(run, tokens, encodings, tolerance)
     checks = [*checker.checks()]
     problems = [*_problems(run, tokens, encodings)]
     if not checks and not problems:
@@ -61,16 +62,16 @@ def verify_run(
         wrong_layers=_layers_of(failed),
     )
     if failed:
-        return _with_reasons(answer, failed, checks, search=reasons)
+        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
     if problems:
         return answer
-    weak = _weaknesses(run, tokens, encodings, checks)
-    return answer.with_doubts(weak)
+    return answer.with_doubts(_doubts_about(run, tokens, encodings, checks))
 
 
 def _nothing_to_check(
     label: str, encodings: ModelEncodings, unchecked: Sequence[str]
 ) -> NoTablesError:
+    """Return the error for a run that has no table, rotation or learned row of the model."""
     schemes = dict.fromkeys(encoding.scheme for encoding in encodings)
     problem = f"holds a run without anything of {' or '.join(schemes) or 'any encoding'}"
     advice = "rotations and learned rows are recorded"
@@ -82,29 +83,32 @@ def _nothing_to_check(
 # The first wrong layer
 
 
-def _with_reasons(
+def _with_first_wrong_layer(
     answer: RunVerification,
-    failed: Sequence[PlaceCheck],
-    checks: Sequence[PlaceCheck],
+    failed: Sequence[ModuleCheck],
+    checks: Sequence[ModuleCheck],
     *,
-    search: bool,
+    search_reasons: bool,
 ) -> RunVerification:
-    """Return a failed answer with its first wrong layer, and the reasons if they are searched for."""
+    """Return a failed answer that names the first wrong layer, and why it is wrong.
+
+    Only the first is explained: later layers mostly repeat its mistake, and a search takes long.
+    """
     first = _first_of(failed)
-    explained = _reasons_for(first, failed) if search else Reasons()
+    explained = _reasons_for(first, failed) if search_reasons else Reasons()
     return replace(
         answer,
         reasons=(_headline(first, failed, checks), *explained.lines),
         explanations=tuple(explained.explanations),
-        first_place=first.place,
+        first_place=first.module,
     )
 
 
-def _layers_of(checks: Sequence[PlaceCheck]) -> tuple[int, ...]:
+def _layers_of(checks: Sequence[ModuleCheck]) -> tuple[int, ...]:
     return tuple(sorted({check.layer for check in checks if check.layer is not None}))
 
 
-def _first_of(failed: Sequence[PlaceCheck]) -> PlaceCheck:
+def _first_of(failed: Sequence[ModuleCheck]) -> ModuleCheck:
     """Return the check of the first wrong layer in the first call that fails.
 
     If no layer is wrong in that call, it is the first check that fails.
@@ -114,54 +118,56 @@ def _first_of(failed: Sequence[PlaceCheck]) -> PlaceCheck:
     return min(in_layers, key=lambda check: check.layer or 0, default=failed[0])
 
 
-def _headline(first: PlaceCheck, failed: Sequence[PlaceCheck], checks: Sequence[PlaceCheck]) -> str:
+def _headline(
+    first: ModuleCheck, failed: Sequence[ModuleCheck], checks: Sequence[ModuleCheck]
+) -> str:
     """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
     «layer 2 is the first that is wrong (model.layers.2: q, k); 3 layers right»
     """
-    where = _where(first, failed)
-    calls = {check.call for check in checks}
-    if len(calls) > 1:
+    where = _wrong_tensors(first, failed)
+    has_several_calls = len({check.call for check in checks}) > 1
+    if has_several_calls:
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
     sentence = f"layer {first.layer} is the first that is wrong ({where})"
     wrong = _layers_of(failed)
-    right = len(_layers_of(checks)) - len(wrong)
-    if not right:
+    right_count = len(_layers_of(checks)) - len(wrong)
+    if not right_count:
         return f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
     if len(wrong) > 1:
         sentence += f"; wrong are {counted(len(wrong), 'layer')}: {layer_list(wrong)}"
-    return f"{sentence}; {counted(right, 'layer')} right"
+    return f"{sentence}; {counted(right_count, 'layer')} right"
 
 
-def _where(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> str:
-    """Return the place of the first wrong layer and its wrong tensors: `model.layers.2: q, k`."""
+def _wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
+    """Return the module of the first failure and its wrong tensors: `model.layers.2: q, k`."""
     names = []
     for check in failed:
-        if (check.call, check.place) == (first.call, first.place):
+        if (check.call, check.module) == (first.call, first.module):
             names += [result.name.rpartition(".")[2] for result in check.results]
-    return f"{first.place}: {', '.join(names)}"
+    return f"{first.module}: {', '.join(names)}"
 
 
-def _reasons_for(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> Reasons:
-    """Return the reasons for the first wrong layer.
+def _reasons_for(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
+    """Return the reasons for which the first wrong layer is wrong.
 
-    If frequencies or tables that its layers share are wrong, theirs are the reasons: rotated
-    vectors only inherit the mistake, and show it less precisely.
+    If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
+    rotated queries of the layer only inherit the mistake, and show it less precisely.
     """
-    shared = [check for check in failed if _is_shared_by(check, first)]
-    at_first = [check for check in failed if check.place == first.place]
-    for check in [*shared, *at_first]:
+    of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
+    of_layer = [check for check in failed if check.module == first.module]
+    for check in [*of_shared_tables, *of_layer]:
         reasons = check.explain()
         if reasons.lines:
-            where = f"{check.place} ({check.layer_type})" if check.layer_type else check.place
+            where = f"{check.module} ({check.layer_type})" if check.layer_type else check.module
             return reasons._replace(lines=[f"{where}: {line}" for line in reasons.lines])
     return Reasons()
 
 
-def _is_shared_by(check: PlaceCheck, layer: PlaceCheck) -> bool:
-    """Return True if tensors are of a module outside the layers, and belong to the type of a layer."""
+def _is_shared_by(check: ModuleCheck, layer: ModuleCheck) -> bool:
+    """Return True if a check is about a table outside the layers, which a layer takes its rows from."""
     is_of_type = check.layer_type in ("", layer.layer_type)
     return check.layer is None and check.call == layer.call and is_of_type
 
@@ -174,25 +180,27 @@ def _problems(
 ) -> Iterator[FileProblem]:
     """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
     for number, call in enumerate(run.calls):
-        for problem in (*tokens[number].id_problems(), *_rotation_problems(call, encodings)):
+        problems = [*tokens[number].id_problems(), *_rotation_problems(call, encodings)]
+        for problem in problems:
             yield problem if len(run.calls) == 1 else InCall(number, problem)
 
 
 def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:
-    """Yield layers without a rotation, and NoPE layers with one.
+    """Yield layers that do not rotate although they should, and NoPE layers that do.
 
-    Towers of images and audio have layers of their own numbers, of which nothing is recorded.
+    SmolLM3's configuration, for example, leaves layers 3, 7, 11, … without a rotation (NoPE).
+    Towers of images and audio count their layers from 0 again, and nothing of them is recorded.
     """
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
         return
-    nope = _layers_without_rope(ropes)
-    missing = [layer for layer in call.unrotated_layers if layer not in nope]
-    if missing:
-        yield UnrotatedLayers(missing)
-    wrong = sorted(nope & _rotated_layers(call))
-    if wrong:
-        yield RotatedNopeLayers(wrong)
+    nope_layers = _layers_without_rope(ropes)
+    unrotated = [layer for layer in call.unrotated_layers if layer not in nope_layers]
+    if unrotated:
+        yield UnrotatedLayers(unrotated)
+    rotated = sorted(nope_layers & _rotated_layers(call))
+    if rotated:
+        yield RotatedNopeLayers(rotated)
 
 
 def _layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
@@ -208,13 +216,16 @@ def _rotated_layers(call: RecordedCall) -> set[int | None]:
     return {layer_of(name) for name in call.tensors if name.endswith(AFTER)}
 
 
-def _weaknesses(
+def _doubts_about(
     run: RecordedRun,
     tokens: Sequence[CallTokens],
     encodings: ModelEncodings,
-    checks: Sequence[PlaceCheck],
+    checks: Sequence[ModuleCheck],
 ) -> Iterator[Doubt | str]:
-    """Yield what a pass does not prove; of each layer type, the largest check shows most."""
+    """Yield what a pass does not prove, such as «2 rows cannot detect a missing rotation».
+
+    Of each layer type, only the check of the most elements is examined: it proves most.
+    """
     for check in _largest_checks(checks):
         yield from check.weaknesses()
     has_rotations = any(_rotated_layers(call) for call in run.calls)
@@ -224,13 +235,13 @@ def _weaknesses(
         yield ImagesAsRecorded()
 
 
-def _largest_checks(checks: Iterable[PlaceCheck]) -> Iterable[PlaceCheck]:
+def _largest_checks(checks: Iterable[ModuleCheck]) -> Iterable[ModuleCheck]:
     """Return the largest check within the layers of each type."""
-    largest: dict[str, PlaceCheck] = {}
+    largest: dict[str, ModuleCheck] = {}
     for check in checks:
         if check.layer is None:
             continue
-        known = largest.setdefault(check.layer_type, check)
-        if check.size > known.size:
+        largest_so_far = largest.setdefault(check.layer_type, check)
+        if check.size > largest_so_far.size:
             largest[check.layer_type] = check
     return largest.values()

@@ -1,0 +1,289 @@
+"""The modules of a recorded run, checked one after the other against a model's encodings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
+from pecli.checks.recorded.call_tokens import CallTokens
+from pecli.checks.recorded.module_checks import (
+    POSITION_AXIS,
+    ModuleCheck,
+    RecordedRotation,
+    RecordedRows,
+    RecordedTables,
+    RotationCheck,
+    TableCheck,
+)
+from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, layer_of
+from pecli.checks.verification import Verification
+from pecli.checks.verify.tensor_pairs import tensor_pairs
+from pecli.compare.tolerance import EXACT, Tolerance
+from pecli.engine.arrays import Array, Floats, widened
+from pecli.errors import ParameterError, PecliError, number
+from pecli.files.tensor_roles import role_of
+from pecli.models.encoding import ModelEncodings
+
+LEAST_FREQUENCY = 1e-30
+"""Frequencies of models go down to 1e-8 or so; memory that nobody wrote holds far smaller numbers."""
+MOST_FREQUENCY = 4.0
+"""The first frequency is 1; factors of scalings may raise it a little."""
+
+
+class Kind(Enum):
+    """What the tensors of a module are, judging by their names."""
+
+    TABLES = auto()  #: cos and sin
+    FREQUENCIES = auto()  #: inv_freq
+    VECTORS = auto()  #: q_before and q_after, or k_before and k_after
+    ROWS = auto()  #: rows that a learned table gave
+    UNKNOWN = auto()
+
+
+class Group(NamedTuple):
+    """Tensors of a module that are checked together, by their names within the module."""
+
+    kind: Kind
+    tensors: dict[str, Array]
+
+
+class ModuleChecker:
+    """Checks the modules of a run against a model's encodings.
+
+    Attributes:
+        unchecked: Tensors that nothing can be compared with, such as those of image patches.
+    """
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        tokens: Sequence[CallTokens],
+        encodings: ModelEncodings,
+        tolerance: Tolerance,
+    ) -> None:
+        self.run = run
+        self.tokens = tokens
+        self.encodings = encodings
+        self.tolerance = tolerance
+        self.unchecked: list[str] = []
+        self._answers: dict[object, Verification] = {}
+
+    def checks(self) -> Iterator[ModuleCheck]:
+        """Yield the checks of all modules in all calls, in the order in which they were recorded."""
+        for call_number, call in enumerate(self.run.calls):
+            for module, tensors in call.places().items():
+                for group in groups_of(tensors):
+                    try:
+                        yield self._check(call_number, module, group)
+                    except PecliError:  # A vision tower, for example, has other positions.
+                        self.unchecked += [f"{module}.{name}" for name in group.tensors]
+
+    def _check(self, call: int, module: str, group: Group) -> ModuleCheck:
+        """Compare a group of tensors with what the model requires of that kind.
+
+        Raises:
+            PecliError: If there is nothing that they could be compared with.
+        """
+        match group.kind:
+            case Kind.TABLES:
+                return self._check_tables(call, module, group.tensors)
+            case Kind.FREQUENCIES:
+                return self._check_frequencies(call, module, group.tensors)
+            case Kind.VECTORS:
+                return self._check_rotation(call, module, group.tensors)
+            case Kind.ROWS:
+                return self._check_rows(call, module, group.tensors[ROWS])
+            case Kind.UNKNOWN:
+                raise ParameterError(module, "recorded", "its tensors have no known role")
+
+    def _refuse_other_parts(self, module: str) -> None:
+        """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
+
+        It is also raised if the model has no rotary encoding at all.
+        """
+        self._require_rope(module)
+        layer_type = self.encodings.layer_named(module)
+        if layer_type is not None and self.encodings.one(layer_type).part:
+            raise ParameterError("module", module, "its tokens are not those of the text")
+
+    def _require_rope(self, module: str) -> None:
+        """Raise ParameterError if the model has no rotary encoding."""
+        if not self.encodings.ropes():
+            raise ParameterError("module", module, "the model's encoding is not rotary")
+
+    def _layer_type(self, module: str) -> str | None:
+        """Return the layer type that a module's path states, by a word or by the number of a layer."""
+        layer_type = self.encodings.layer_named(module)
+        layer = layer_of(module)
+        if layer_type is None and layer is not None:
+            return self.encodings.layer_named(f"layers.{layer}")
+        return layer_type
+
+    def _allowed(self, noise: float) -> Tolerance:
+        """Return the tolerance that was given, or else that of the model's own arithmetic."""
+        return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
+
+    def _check_frequencies(
+        self, call: int, module: str, tensors: Mapping[str, Array]
+    ) -> TableCheck:
+        """Compare the `inv_freq` of a module with the frequencies of the model.
+
+        A dynamic scaling changes them with the length of the prompt: after a call that ends at
+        position 8191, they are those of length 8192.
+        """
+        self._require_rope(module)
+        ((name, frequencies),) = tensors.items()
+        layer_type = self._layer_type(f"{module}.{name}")
+        length = None
+        if any(rope.follows_length for rope in self.encodings.ropes()):
+            length = self.tokens[call].last + 1
+        options = {"layer_type": layer_type, "length": length}
+        tables = RecordedTables(tensors, self.encodings, self.tolerance, options)
+        check = self._table_check(call, module, layer_type, tables, shared_by=length)
+        if not _is_uninitialised(widened(frequencies)):
+            return check
+        values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
+        reason = f"{name} was never initialised: it holds {values}, …"
+        return replace(check, known_reason=reason)
+
+    def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
+        """Compare cosines and sines with those at the positions of the call's tokens."""
+        self._refuse_other_parts(module)
+        layer_type = self._layer_type(module)
+        tokens = self.tokens[call]
+        allowed = self._allowed(table_noise(tensors.values(), tokens.last))
+        options = tokens.options(next(iter(tensors.values())))
+        options["layer_type"] = layer_type
+        tables = RecordedTables(tensors, self.encodings, allowed, options)
+        return self._table_check(call, module, layer_type, tables, shared_by=call)
+
+    def _table_check(
+        self,
+        call: int,
+        module: str,
+        layer_type: str | None,
+        tables: RecordedTables,
+        *,
+        shared_by: int | None,
+    ) -> TableCheck:
+        """Compare tables; equal ones of other modules are compared only once.
+
+        GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the same.
+
+        Args:
+            call: The number of the call.
+            module: The path of the module.
+            layer_type: The layers that the tables belong to.
+            tables: The tables.
+            shared_by: The call, or the length of frequencies: what is expected depends on it.
+        """
+        contents = tuple((name, array.tobytes()) for name, array in tables.tensors.items())
+        key = (shared_by, layer_type, contents)
+        if key not in self._answers:
+            self._answers[key] = tables.verify(reasons=False)
+        return _table_check(call, module, layer_type, tables, self._answers[key])
+
+    def _check_rotation(
+        self, call: int, module: str, tensors: Mapping[str, Array]
+    ) -> RotationCheck:
+        """Compare queries or keys with the exact rotation of those before it.
+
+        Code that holds them as (batch, L, heads, D) is recognised by the length, unless there are
+        as many heads as positions. Then both are tried.
+        """
+        self._refuse_other_parts(module)
+        name = _vector_of(next(iter(tensors)))
+        before = tensors[name + BEFORE]
+        after = tensors[name + AFTER]
+        tokens = self.tokens[call]
+        if before.shape[POSITION_AXIS] != tokens.length:
+            raise ParameterError(name, f"of shape {before.shape}", "it has other positions")
+        layer_type = self._layer_type(module)
+        (pair,) = tensor_pairs({name: after}, {name: before}).pairs
+        allowed = self._allowed(rotation_noise(before, after, tokens.last))
+        pair = pair._replace(is_one_of_several=True)
+        rotation = RecordedRotation(pair, self.encodings, allowed, layer_type, tokens)
+        result = rotation.result()
+        if not result.passed and rotation.has_as_many_heads:
+            turned = rotation.turned()
+            if turned.result().passed:
+                rotation = turned
+                result = turned.result()
+        named = replace(result, name=f"{module}.{name}")
+        return RotationCheck(call, module, layer_type or "", (named,), rotation)
+
+    def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
+        """Compare rows that a learned table gave with those at the positions of the tokens."""
+        tokens = self.tokens[call]
+        weight = self.run.weights[module]
+        if rows.shape[-2] != tokens.length:
+            raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
+        # The first rows of a table may be those of padding: 2 in OPT.
+        first_row = max((encoding.offset or 0 for encoding in self.encodings), default=0)
+        row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
+        # Rows that all sequences share must be right for each of them.
+        rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
+        if tokens.seen is not None:  # Padding may have any row.
+            rows = np.where(tokens.seen[..., None], rows, weight[row_numbers])
+        recorded = RecordedRows(rows, weight, row_numbers, self.tolerance)
+        return _table_check(call, module, None, recorded, recorded.verify(reasons=False))
+
+
+def _table_check(
+    call: int,
+    module: str,
+    layer_type: str | None,
+    tables: RecordedTables | RecordedRows,
+    answer: Verification,
+) -> TableCheck:
+    """Return the check of a module's tables, whose results have the module's path before their names."""
+    results = tuple(replace(result, name=f"{module}.{result.name}") for result in answer.tensors)
+    return TableCheck(call, module, layer_type or "", results, tables, answer.weak)
+
+
+def groups_of(tensors: Mapping[str, Array]) -> list[Group]:
+    """Return the tensors of a module that belong together: cos with sin, q_before with q_after.
+
+    {"cos": …, "sin": …, "q_before": …, "q_after": …, "inv_freq": …} makes three groups.
+    """
+    groups: dict[tuple[Kind, str], Group] = {}
+    for name, array in tensors.items():
+        kind = _kind_of(name)
+        members = name
+        if kind is Kind.TABLES:
+            members = "cos and sin"
+        elif kind is Kind.VECTORS:
+            members = _vector_of(name)
+        groups.setdefault((kind, members), Group(kind, {})).tensors[name] = array
+    return [*groups.values()]
+
+
+def _kind_of(name: str) -> Kind:
+    """Return what a tensor is, judging by its name within a module."""
+    role = role_of(name)
+    if role in ("cos", "sin"):
+        return Kind.TABLES
+    if name.endswith((BEFORE, AFTER)):
+        return Kind.VECTORS
+    if role == "inv_freq":
+        return Kind.FREQUENCIES
+    return Kind.ROWS if name == ROWS else Kind.UNKNOWN
+
+
+def _vector_of(name: str) -> str:
+    """Return the vector that a name is about: `q` of `q_before` and of `q_after`."""
+    return name.removesuffix(BEFORE).removesuffix(AFTER)
+
+
+def _is_uninitialised(frequencies: Floats) -> bool:
+    """Return True if some numbers are not finite, zero, negative, or far from any frequency.
+
+    A buffer that no checkpoint holds keeps what was in memory, if a model is built without values
+    first and `inv_freq` is not computed again.
+    """
+    if not np.isfinite(frequencies).all():
+        return True
+    return bool((frequencies < LEAST_FREQUENCY).any() or (frequencies > MOST_FREQUENCY).any())

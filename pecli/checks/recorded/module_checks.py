@@ -1,0 +1,227 @@
+"""Checks of one module in one call of a recorded run: its tables, rotated vectors, or learned rows.
+
+A check compares when it is made. Reasons for a failure take long to find, so that they are searched
+for only when they are asked for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.diagnosis import diagnosis
+from pecli.checks.doubts import AsManyHeads, Doubt
+from pecli.checks.recorded.call_tokens import CallTokens
+from pecli.checks.recorded.run_tensors import ROWS, layer_of
+from pecli.checks.verification import Verification
+from pecli.checks.verify.added import verify_added
+from pecli.checks.verify.against_model import verify_tables
+from pecli.checks.verify.rotated import check_pair
+from pecli.checks.verify.rotation_job import RotationJob
+from pecli.checks.verify.tensor_pairs import TensorPair
+from pecli.compare.comparison import Comparison
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Array, Floats, Indices
+from pecli.engine.named_values import NamedValues
+from pecli.explain.explanation import Explanation
+from pecli.models.encoding import ModelEncodings
+
+POSITION_AXIS = -2  #: recorded queries and keys are (batch, heads, L, D)
+
+
+class Reasons(NamedTuple):
+    """The reasons for which a module's tensors are wrong, in sentences and as data."""
+
+    lines: Sequence[str] = ()
+    explanations: Sequence[Explanation] = ()
+
+
+@dataclass(frozen=True)
+class ModuleCheck(ABC):
+    """Tensors of one module in one call, compared.
+
+    Attributes:
+        call: The number of the call.
+        module: The path of the module, such as `model.layers.3`.
+        layer_type: The layer type that it belongs to; empty if it is not known, or the only one.
+        results: The comparisons.
+    """
+
+    call: int
+    module: str
+    layer_type: str
+    results: tuple[Comparison, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(result.passed for result in self.results)
+
+    @property
+    def layer(self) -> int | None:
+        """The number of the layer that the module is in; None if it is in none."""
+        return layer_of(self.module)
+
+    @property
+    def size(self) -> int:
+        """The number of elements that were compared."""
+        return sum(result.size for result in self.results)
+
+    @abstractmethod
+    def explain(self) -> Reasons:
+        """Search for the reasons of a failure."""
+
+    @abstractmethod
+    def weaknesses(self) -> Sequence[Doubt | str]:
+        """Return known mistakes that the same data would have passed as well."""
+
+
+class RecordedTables(NamedTuple):
+    """Frequencies, or cosines and sines, and the model that they are compared with.
+
+    Attributes:
+        tensors: The tables by name.
+        encodings: The model.
+        tolerance: The errors that pass.
+        options: Options of `verify`: the layer type, and the positions of rows.
+    """
+
+    tensors: Mapping[str, Array]
+    encodings: ModelEncodings
+    tolerance: Tolerance
+    options: NamedValues
+
+    def verify(self, *, reasons: bool) -> Verification:
+        return verify_tables(self.tensors, self.encodings, self.tolerance, reasons, **self.options)
+
+
+class RecordedRows(NamedTuple):
+    """Rows that a learned table gave, and those that it should have given.
+
+    Attributes:
+        rows: The rows that were recorded, (batch, L, D).
+        weight: The table.
+        row_numbers: The rows of the table that the tokens need, (batch, L).
+        tolerance: The errors that pass.
+    """
+
+    rows: Array
+    weight: Array
+    row_numbers: Indices
+    tolerance: Tolerance
+
+    def verify(self, *, reasons: bool) -> Verification:
+        """Compare the rows as if they had been added to inputs of 0."""
+        inputs: Floats = np.zeros_like(self.rows)
+        return verify_added(
+            {ROWS: self.rows},
+            self.weight,
+            self.tolerance,
+            reasons,
+            before={ROWS: inputs},
+            positions=self.row_numbers,
+        )
+
+
+@dataclass(frozen=True)
+class TableCheck(ModuleCheck):
+    """Tables of a module, or rows of a learned table, compared.
+
+    Attributes:
+        tables: What was compared.
+        weak: What the comparison does not prove.
+        known_reason: A reason that was found without a search; empty if there is none.
+    """
+
+    tables: RecordedTables | RecordedRows
+    weak: Sequence[str]
+    known_reason: str = ""
+
+    def explain(self) -> Reasons:
+        if self.known_reason:
+            return Reasons((self.known_reason,))
+        answer = self.tables.verify(reasons=True)
+        return Reasons(answer.reasons, answer.explanations)
+
+    def weaknesses(self) -> Sequence[str]:
+        return self.weak
+
+
+class RecordedRotation(NamedTuple):
+    """Queries or keys before and after a rotation, and the model that they are compared with.
+
+    Attributes:
+        pair: The tensors, (batch, heads, L, D).
+        encodings: The model.
+        tolerance: The errors that pass.
+        layer_type: The layers that they belong to; None if it is not known.
+        tokens: The positions of the tokens.
+        is_turned: Whether the axes of heads and positions are exchanged.
+    """
+
+    pair: TensorPair
+    encodings: ModelEncodings
+    tolerance: Tolerance
+    layer_type: str | None
+    tokens: CallTokens
+    is_turned: bool = False
+
+    @property
+    def has_as_many_heads(self) -> bool:
+        """True if there are as many heads as positions: then shapes do not tell which is which."""
+        shape = self.pair.before.shape
+        return len(shape) > 2 and shape[POSITION_AXIS] == shape[POSITION_AXIS - 1]
+
+    def turned(self) -> "RecordedRotation":
+        """Return the rotation with the axes of heads and positions exchanged."""
+        before = np.swapaxes(self.pair.before, POSITION_AXIS, POSITION_AXIS - 1)
+        after = np.swapaxes(self.pair.after, POSITION_AXIS, POSITION_AXIS - 1)
+        pair = self.pair._replace(before=before, after=after)
+        return self._replace(pair=pair, is_turned=True)
+
+    def _job(self, *, reasons: bool, positions: NamedValues) -> RotationJob:
+        return RotationJob.of(
+            self.encodings,
+            self.tolerance,
+            reasons,
+            layer_type=self.layer_type,
+            seq_axis=POSITION_AXIS,
+            **positions,
+        )
+
+    def result(self) -> Comparison:
+        """Compare the tensor after with the exact rotation of the one before."""
+        positions = self.tokens.options(self.pair.before)
+        return check_pair(self.pair, self._job(reasons=False, positions=positions)).result
+
+    def explain(self) -> Reasons:
+        """Search for the reasons of a failure."""
+        positions = self.tokens.options(self.pair.before)
+        check = check_pair(self.pair, self._job(reasons=True, positions=positions))
+        explanations = [reason.made_by(None) for reason in check.reasons]
+        lines = diagnosis(explanations, [check.result], self.tolerance)
+        return Reasons([line.text for line in lines], explanations)
+
+    def weaknesses(self) -> list[Doubt]:
+        """Return what a pass does not prove."""
+        # Positions are stated: equal rows at the beginning need not be padding.
+        job = self._job(reasons=False, positions=self.tokens.stated())
+        weak: list[Doubt] = [*check_pair(self.pair, job).weaknesses()]
+        if self.is_turned:
+            count = self.pair.before.shape[POSITION_AXIS]
+            weak.append(AsManyHeads(count))
+        return weak
+
+
+@dataclass(frozen=True)
+class RotationCheck(ModuleCheck):
+    """Queries or keys of a module, compared with the rotation of those before."""
+
+    rotation: RecordedRotation
+
+    def explain(self) -> Reasons:
+        return self.rotation.explain()
+
+    def weaknesses(self) -> Sequence[Doubt]:
+        return self.rotation.weaknesses()
