@@ -1,7 +1,7 @@
 """Identification of tables on grids: styles of public projects, by the sizes that the rows allow.
 
-On a grid a column depends on one axis only. So the sizes show without any frequency: with the right ones, all rows at
-the same place of a column's axis are equal.
+On a grid a column depends on one axis only. So the sizes show without any frequency: with the right
+ones, all rows at the same place of a column's axis are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,9 @@ MIN_STEP = 0.02
 """Largest step of a column along a slow axis, at least."""
 
 MIN_EQUAL = 0.3
-"""Share of rows that equal the one before in such a column: along a slow axis, rows repeat until the next place."""
+"""Share of rows that equal the one before in such a column: along a slow axis, rows repeat until
+the next place.
+"""
 
 ROWS_ELEMENTS = 1 << 20
 """Elements of the rows that are compared with their neighbours at once."""
@@ -63,26 +65,31 @@ class GridPrior(NamedTuple):
 
 
 def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the first scheme on a grid that makes the tables."""
+    """Yield the first scheme on a grid of image patches or video that makes the tables.
+
+    A style is how one project (MAE, Flux, DETR, …) divides channels between height and width. All
+    styles are first tried as their projects have them, on every grid that the table allows: 3×4,
+    4×3, … for 12 rows. Only then are they tried with another base or another span.
+    """
     for reading in _readings(tensors):
         if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
             continue
-        schemes = list(_schemes(reading))
-        # A style as its project has it comes before another one with other numbers.
+        schemes = list(_possible_schemes(reading))
         for explain in (_as_it_is, _with_other_numbers):
             for scheme in schemes:
                 check_time()
-                found = [*explain(reading, scheme)]
-                if found:
-                    yield found[0]
+                explanations = [*explain(reading, scheme)]
+                if explanations:
+                    yield explanations[0]
                     return
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
-    """Return True if some column often stays where it is, as along a slow axis.
+    """Return True if some column often has the same value in the next row, as on a grid.
 
-    One pass over a few rows at a time rules out most large files, before pairs of columns are
-    made of all their numbers.
+    Row by row through an image of 4×4 patches, the columns of the height change only after every
+    fourth row. One pass over a few rows at a time rules out most large files, before pairs of
+    columns are made of all their numbers.
     """
     limit = _limit(reading)
     rows_at_once = max(2, ROWS_ELEMENTS // max(1, reading.width))
@@ -104,7 +111,11 @@ def _limit(reading: WaveReading) -> float:
 
 
 def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
-    """Yield one matrix as an added table in the style's own layout, and rotary tables."""
+    """Yield how tensors may be read: a matrix as a table that is added, or a pair of rotary tables.
+
+    A matrix is read as its style lays it out, which is not known yet; so it is not split into
+    cosines and sines here.
+    """
     if len(tensors) == 1:
         (tensor,) = tensors.values()
         array, edits = next(without_copies(tensor))
@@ -134,24 +145,29 @@ def _with_other_numbers(reading: WaveReading, scheme: Scheme) -> Iterator[Explan
                 yield from accepted([stored.given(mistake)])
 
 
-def _schemes(reading: WaveReading) -> Iterator[Scheme]:
-    """Yield the schemes of every style on grids whose equal places have equal rows."""
+def _possible_schemes(reading: WaveReading) -> Iterator[Scheme]:
+    """Yield a scheme for every style and grid by which equal places have equal rows.
+
+    With 13 rows and one row for a class token, 12 points may be 3×4 or 4×3. On a grid of 3×4 the
+    columns of the height are equal in rows 1–4, 5–8 and 9–12; if they are not, it is no such grid.
+    This needs no frequencies, and rules out nearly all grids.
+    """
     limit = _limit(reading)
-    for prior in _priors(reading):
-        for keep in _keeps(prior, limit):
+    for prior in _styles_of_width(reading):
+        for keep in _possible_keeps(prior, limit):
             turns = _on_grid(prior, keep)
             if len(turns) < MIN_POINTS or not _has_slow_axis(turns, limit):
                 continue
-            for grid in _grids(len(turns), prior.style):
+            for grid in _grids_of(len(turns), prior.style):
                 check_time()
                 if _has_equal_places(prior, grid, keep, limit):
-                    scheme = _scheme(reading, prior, grid, keep)
+                    scheme = _scheme_on_grid(grid, keep, prior, reading)
                     if scheme is not None:
                         yield scheme
 
 
-def _scheme(
-    reading: WaveReading, prior: GridPrior, grid: tuple[int, ...], keep: int
+def _scheme_on_grid(
+    grid: tuple[int, ...], keep: int, prior: GridPrior, reading: WaveReading
 ) -> Scheme | None:
     """Return the scheme of a style on a grid; None if the style refuses the combination.
 
@@ -159,10 +175,10 @@ def _scheme(
     takes every grid, every number of channels per axis, or rows beside the grid.
 
     Args:
-        reading: The table, with its width and dtype.
-        prior: The style, and the channels per axis if they are not the style's own.
         grid: Points along each axis.
         keep: Rows beside the grid, such as a class token.
+        prior: The style, and the channels per axis if they are not the style's own.
+        reading: The table, with its width and dtype.
     """
     options: dict[str, Any] = {"grid": grid, "style": prior.style.name, "dtype": reading.dtype}
     if prior.channels is not None:
@@ -177,32 +193,51 @@ def _scheme(
         return None
 
 
-def _priors(reading: WaveReading) -> Iterator[GridPrior]:
-    """Yield the styles that have tables of such a width."""
+def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
+    """Yield the styles that have tables of such a width, with the table's turns in their order.
+
+    A turn is cos + i·sin of an angle. Some models have the style of Flux with channels per axis of
+    their own, which are tried as well.
+    """
     dim = reading.width if reading.is_added else 2 * reading.pairs
-    styles: list[tuple[GridStyle, tuple[int, ...] | None]] = []
-    styles += [(style, None) for style in (ADDED if reading.is_added else ROTARY).values()]
-    if not reading.is_added:
-        styles += [(ROTARY["flux"], axes) for axes in KNOWN_AXES if sum(axes) == dim]
     values = reading.observations.matrix(slice(None))
-    for style, channels in styles:
+    for style, channels in _styles_and_channels(reading, dim):
         try:
             blocks = style.blocks(dim, channels)
         except ParameterError:
             continue
         if reading.is_added:
-            turns = _in_pairs(values, style, blocks)
+            turns = _turns_of_added(values, style, blocks)
         else:
             turns = np.asarray(reading.waves.form.turns(values, np.arange(len(values))))
         if turns.size and np.isfinite(turns).all():
             yield GridPrior(style, channels, blocks, turns)
 
 
-def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
-    """Return cos + i·sin of an added table, one column per frequency."""
+def _styles_and_channels(
+    reading: WaveReading, dim: int
+) -> Iterator[tuple[GridStyle, tuple[int, ...] | None]]:
+    """Yield styles, and the channels per axis if they are not the style's own."""
+    styles = ADDED if reading.is_added else ROTARY
+    for style in styles.values():
+        yield style, None
+    if not reading.is_added:
+        for axes in KNOWN_AXES:
+            if sum(axes) == dim:
+                yield ROTARY["flux"], axes
+
+
+def _turns_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
+    """Return cos + i·sin of a table that is added, (rows, pairs): one column per frequency.
+
+    Sines and cosines are interleaved (s0 c0 s1 c1), or all sines come before all cosines, or each
+    axis has its sines before its cosines: with two axes of two pairs, s0 s1 c0 c1 | s0 s1 c0 c1.
+    """
     if style.layout == "interleaved":
         return np.asarray(values[:, 1::2] + 1j * values[:, 0:-1:2])
-    sizes = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
+    sizes = [block.pairs for block in blocks]
+    if style.sines_first:
+        sizes = [values.shape[1] // 2]
     pairs = []
     start = 0
     for size in sizes:
@@ -214,10 +249,11 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     return np.concatenate(pairs, axis=1)
 
 
-def _keeps(prior: GridPrior, limit: float) -> list[int]:
-    """Return how many rows beside the grid there may be: as usual, and as many as have no angle or are zeros.
+def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
+    """Return how many rows beside the grid there may be, the usual number of the style first.
 
-    The first point of most grids has no angle either, so that one row less may be beside the grid.
+    Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
+    has no angle either, so that one row less may be beside the grid.
     """
     turns = prior.turns[::-1] if prior.style.keep_last else prior.turns
     is_still = (np.abs(turns - 1).max(axis=1) <= limit) | ~turns.any(axis=1)
@@ -242,34 +278,47 @@ def _has_slow_axis(turns: Complex, limit: float) -> bool:
 
 
 def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
-    """Return True if rows at the same place along an axis are equal in the columns of that axis."""
+    """Return True if rows at the same place along an axis are equal in the columns of that axis.
+
+    On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0.
+
+    Args:
+        prior: The style, and the turns of all rows, (rows, pairs).
+        grid: The supposed size.
+        keep: The supposed rows beside the grid.
+        limit: How much equal numbers may differ.
+    """
     turns = _on_grid(prior, keep)
     first = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
-    places = coordinates.index(first, first + len(turns))
-    axes = np.array([block.axis for block in prior.blocks for _ in block.indices])
-    axes = axes[: turns.shape[1]]
+    place_of_rows = coordinates.index(first, first + len(turns))  # (axes, rows)
+    axis_of_pairs = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
+    axis_of_pairs = axis_of_pairs[: turns.shape[1]]
     return all(
-        _is_equal_by_place(turns[:, axes == axis], place, limit)
-        for axis, place in enumerate(places)
+        _is_equal_by_place(turns[:, axis_of_pairs == axis], place, limit)
+        for axis, place in enumerate(place_of_rows)
     )
 
 
 def _is_equal_by_place(turns: Complex, place: Indices, limit: float) -> bool:
-    representative = np.zeros(int(place.max()) + 1, np.intp)
-    representative[place[::-1]] = np.arange(len(place))[::-1]
-    left = np.abs(turns[representative[place]] - turns)
+    """Return True if all rows at one place have the turns of the first row that is there."""
+    _, first_rows, place_numbers = np.unique(place, return_index=True, return_inverse=True)
+    left = np.abs(turns[first_rows[place_numbers]] - turns)
     return bool(left.max(initial=0.0) <= limit)
 
 
-def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes that have so many points: those of images first, the squarest first."""
-    images = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
+def _grids_of(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
+    """Yield the grids with so many points: images first, the squarest first, then videos.
+
+    12 points are 3×4, 4×3, 2×6 and 6×2, and with time 2×2×3, 2×3×2 and 3×2×2. A grid of one row or
+    one column is a sequence.
+    """
+    images = sorted(_factors(points), key=lambda sizes: abs(sizes[0] - sizes[1]))
     grids: list[tuple[int, ...]] = [*images]
     if "t" in style.axes or style.repeats_time:
         for time, rest in _factors(points):
             if time > 1:
-                grids += [(time, *pair) for pair in _factors(rest)]
+                grids += [(time, *image) for image in _factors(rest)]
     for grid in grids:
         if min(grid[-2:]) > 1 and _is_possible(style, grid):
             yield grid

@@ -1,4 +1,6 @@
-"""Schemes on a grid or at listed positions with a known mistake in placing their rows, and the edits between them."""
+"""Schemes on a grid or at listed positions with a known mistake in placing their rows, and the
+edits between them.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +35,13 @@ class Points(NamedTuple):
     positions: tuple[Sequence[Any], ...]
     rows: list[list[int]]
 
+    @classmethod
+    def of(cls, scheme: Positioned, style: GridStyle) -> "Points":
+        """Return the points of a scheme on a grid."""
+        coordinates = scheme.coordinates()
+        rows = coordinates.index(0, scheme.seq_len).tolist()
+        return cls(style.sorted_axes, coordinates.values, rows)
+
     def listed(self, moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
         """Return the positions of all rows, axis by axis, some axes shifted."""
         every = []
@@ -42,8 +51,16 @@ class Points(NamedTuple):
             every.append([places[row] for row in rows])
         return every
 
+    def counting_rows(self, counting: str) -> list[Sequence[Any]]:
+        """Return positions that count all rows, 0, 1, 2, …, along some axes."""
+        places: list[Sequence[Any]] = []
+        for axis, positions in zip(self.axes, self.listed(), strict=True):
+            places.append(range(len(positions)) if axis in counting else positions)
+        return places
+
     def numbered_from_one(self, *, in_turns: bool) -> list[list[float]]:
-        """Return the positions 1, 2, … of all rows along each axis, as DETR has without `normalize`.
+        """Return the positions 1, 2, … of all rows along each axis, as DETR has without
+        `normalize`.
 
         A style whose positions are turns multiplies them by 2π, by which they are divided here.
         """
@@ -62,15 +79,19 @@ class Neighbour(NamedTuple, Generic[MistakenT]):
 def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
     """Yield a scheme on a grid or at listed positions with each known mistake in placing its rows.
 
-    Mistakes that any table can have (another base, swapped columns, a missing scaling) are in the catalogue.
+    Mistakes that any table can have (another base, swapped columns, a missing scaling) are in the
+    catalogue.
     """
     yield from ()
 
 
 def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
-    """Yield the scheme with other parameters, unless that is no scheme, or the same one.
+    """Yield the scheme with other parameters, as a known mistake; nothing if there is no such
+    scheme.
 
-    Changes to None are not reported as edits: they take away what the others replace.
+    `neighbour(rope, keep=1)` is the mistake «keep is 1 (the spec says 0)». Parameters that are set
+    to None are not stated as edits: they only make room for those that replace them, as a grid for
+    a list of positions.
     """
     everything = dict(changes)
     if not scheme.is_range:
@@ -81,8 +102,8 @@ def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
         return
     if changed == scheme:
         return
-    named = {name: value for name, value in changes.items() if value is not None}
-    edits = [edit_of(name, getattr(scheme, name), value) for name, value in named.items()]
+    stated = {name: value for name, value in changes.items() if value is not None}
+    edits = [edit_of(name, getattr(scheme, name), value) for name, value in stated.items()]
     yield Neighbour(tuple(edits), changed)
 
 
@@ -96,10 +117,12 @@ def _(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
 
 @neighbours.register
 def _(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
-    """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another order."""
-    yield from _over_the_dim(scheme)
+    """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another
+    order.
+    """
+    yield from _with_exponents_over_head(scheme)
     yield from _misplaced(scheme, ROTARY)
-    yield from _in_sections(scheme)
+    yield from _with_shared_frequencies(scheme)
     if scheme.mrope_section is None or scheme.positions is None:
         return
     yield from neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
@@ -107,11 +130,12 @@ def _(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
         yield from neighbour(scheme, mrope_section=order)
 
 
-def _in_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
-    """Yield a grid whose axes share the frequencies of the whole dim, one block after the other.
+def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+    """Yield a grid whose axes share the frequencies of the whole head, one block after the other.
 
-    With 64 channels and two axes, rows have the first 16 of its 32 frequencies and columns the
-    others, as the sections of M-RoPE have them; each axis should have 16 frequencies of its own.
+    With 64 channels and two axes, each axis should have 16 frequencies of its own. By mistake rows
+    have the first 16 of the head's 32 frequencies, and columns the others. Since M-RoPE divides
+    frequencies like this, the mistake is expressed as its sections at the positions of the grid.
     """
     style = scheme.grid_style
     blocks = scheme.axis_blocks
@@ -120,11 +144,9 @@ def _in_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         return
     if scheme.seq_len > MAX_LISTED:
         return
-    coordinates = scheme.coordinates()
-    rows = coordinates.index(0, scheme.seq_len).tolist()
-    places = Points(style.sorted_axes, coordinates.values, rows).listed()
+    positions_of_axes = Points.of(scheme, style).listed()
     changes: dict[str, Any] = {
-        "positions": PositionList(tuple(places[block.axis]) for block in blocks),
+        "positions": PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
         "mrope_section": tuple(block.channels // 2 for block in blocks),
     }
     of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
@@ -133,11 +155,12 @@ def _in_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         yield Neighbour((edit,), mistake.scheme)
 
 
-def _over_the_dim(scheme: Rope) -> Iterator[Neighbour[Rope]]:
-    """Yield the exponents over the whole dim, if fewer channels rotate, or each axis has its own.
+def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+    """Yield exponents that are divided by the whole head, if only a part of it has the frequencies.
 
-    With base b over d of D channels, b^(−i/(d/2)) becomes b^(−i/(D/2)), the frequencies of the base
-    b^(d/D). If axes have different sizes, the factors of NTK express this per axis.
+    With 32 of 128 channels per axis, 10000^(−i/16) becomes 10000^(−i/64): the frequencies of the
+    base 10000^(32/128) = 10. So the mistake is expressed as another base. If axes have different
+    sizes, each needs a base of its own, which a factor of NTK scaling per axis gives.
     """
     sizes = [block.channels for block in sorted(scheme.axis_blocks)] or [scheme.exponent_dim]
     usual = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in scheme.axis_blocks]
@@ -145,7 +168,7 @@ def _over_the_dim(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     if sizes == [scheme.dim] or has_other_frequencies or scheme.scaling not in ("none", "linear"):
         return
     ratios = [scheme.base ** (size / scheme.dim - 1) for size in sizes]
-    expected: Any = sizes[0]
+    expected: object = sizes[0]
     changes: dict[str, Any] = {"base": scheme.base * ratios[0]}
     if len({*sizes}) > 1:
         expected = spelled(tuple(sizes))
@@ -156,20 +179,29 @@ def _over_the_dim(scheme: Rope) -> Iterator[Neighbour[Rope]]:
 
 
 def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Neighbour[PlacedT]]:
-    """Yield mistakes in the places of rows: other grids, styles, points or axes."""
+    """Yield known mistakes in where rows lie: on another grid, in another style, at other points.
+
+    A style is the way in which one project, such as MAE, lays channels and positions out.
+
+    Args:
+        scheme: The right scheme; one at consecutive positions has no such mistakes.
+        styles: The styles that it could have by mistake, by name.
+    """
     style = scheme.grid_style
     if scheme.grid is not None:
-        yield from _other_grids(scheme, scheme.grid)
+        yield from _on_other_grids(scheme, scheme.grid)
     if style is not None:
-        yield from _other_styles(scheme, style, styles)
+        yield from _with_other_styles(scheme, style, styles)
+    # Positions are listed row by row: not of huge grids, nor of layouts that need a grid.
     is_listable = scheme.seq_len <= MAX_LISTED and not (scheme.keep and style and style.layout)
     if scheme.grid and style and is_listable:
-        yield from _other_points(scheme, style)
+        yield from _at_other_points(scheme, style)
     if scheme.positions is not None and len(scheme.positions.axes) > 1:
-        yield from _permuted_axes(scheme, scheme.positions.axes)
+        yield from _with_axes_exchanged(scheme, scheme.positions.axes)
 
 
-def _other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
+def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
+    """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions."""
     yield from neighbour(scheme, grid=GridSize((*grid[:-2], grid[-1], grid[-2])))
     for keep in (0, 1):
         if keep != (scheme.keep or 0):
@@ -182,35 +214,43 @@ def _other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]
         yield from neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
 
 
-def _other_styles(
+def _with_other_styles(
     scheme: PlacedT, style: GridStyle, styles: Mapping[str, GridStyle]
 ) -> Iterator[Neighbour[PlacedT]]:
+    """Yield the grid as the code of another project places it: that of MAE for DETR's model.
+
+    Args:
+        scheme: The right scheme.
+        style: Its style.
+        styles: The styles that it could have by mistake, by name.
+    """
     changes: dict[str, Any] = {}
     if scheme.base == style.base:
         changes["base"] = None  # Another style has its own base.
-    own_channels = scheme.value_of("axes", None) is not None
-    for name, candidate in styles.items():
+    has_own_channels = scheme.value_of("axes", None) is not None
+    for name, other in styles.items():
         # A style that differs in the base only is another base, which has a mistake of its own.
-        alike = replace(candidate, name=style.name, base=style.base)
-        if own_channels:
-            alike = replace(alike, split=style.split)
-        if alike != style:
+        comparable = replace(other, name=style.name, base=style.base)
+        if has_own_channels:
+            comparable = replace(comparable, split=style.split)
+        if comparable != style:
             yield from neighbour(scheme, style=name, **changes)
 
 
-def _other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[PlacedT]]:
-    """Yield rows and columns exchanged, positions that count rows of the table, and shifted ones."""
-    coordinates = scheme.coordinates()
-    rows = coordinates.index(0, scheme.seq_len).tolist()
-    points = Points(style.sorted_axes, coordinates.values, rows)
+def _at_other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[PlacedT]]:
+    """Yield rows of a grid at other positions than their points have.
+
+    Heights are exchanged with widths; all axes, or height and width, count the rows of the table;
+    an axis is off by 1 or by 1/2; and positions are 1, 2, … where they should be shares of the
+    size.
+    """
+    points = Points.of(scheme, style)
     exchanged = {"h": "w", "w": "h"}
     order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
-    yield from _in_order(scheme, points.listed(), points.axes, order)
+    yield from _with_axes_in_order(order, scheme, points.listed(), points.axes)
     for counting in dict.fromkeys((points.axes, "hw")):
-        by_axis: dict[str, Sequence[Any]] = dict(zip(points.axes, points.listed(), strict=True))
-        by_axis |= dict.fromkeys(counting, range(scheme.seq_len))
         edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
-        yield from _at_positions(scheme, [*by_axis.values()], edit)
+        yield from _at_positions(scheme, points.counting_rows(counting), edit)
     for moved, by in product((*points.axes, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
         edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
         yield from _at_positions(scheme, points.listed(moved, by), edit)
@@ -219,7 +259,9 @@ def _other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[Place
         yield from _at_positions(scheme, points.numbered_from_one(in_turns=style.in_turns), edit)
 
 
-def _permuted_axes(scheme: PlacedT, axes: Sequence[Sequence[Any]]) -> Iterator[Neighbour[PlacedT]]:
+def _with_axes_exchanged(
+    scheme: PlacedT, axes: Sequence[Sequence[Any]]
+) -> Iterator[Neighbour[PlacedT]]:
     """Yield two axes exchanged, and all axes the same as the first."""
     count = len(axes)
     names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
@@ -227,12 +269,12 @@ def _permuted_axes(scheme: PlacedT, axes: Sequence[Sequence[Any]]) -> Iterator[N
         order = [*range(count)]
         order[first] = second
         order[second] = first
-        yield from _in_order(scheme, axes, names, order)
-    yield from _in_order(scheme, axes, names, [0] * count)
+        yield from _with_axes_in_order(order, scheme, axes, names)
+    yield from _with_axes_in_order([0] * count, scheme, axes, names)
 
 
-def _in_order(
-    scheme: PlacedT, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]
+def _with_axes_in_order(
+    order: Sequence[int], scheme: PlacedT, places: Sequence[Sequence[Any]], names: str
 ) -> Iterator[Neighbour[PlacedT]]:
     found = ",".join(names[axis] for axis in order)
     edit = edit_of("axes of positions", ",".join(names), found)

@@ -1,6 +1,7 @@
 """The law that frequencies follow: a base, the dimension in the exponent, and a scaling.
 
-The engine's exact frequencies take a millisecond; a search asks hundreds of times, so these are computed in float64.
+The engine's exact frequencies take a millisecond; a search asks hundreds of times, so these are
+computed in float64.
 """
 
 from collections.abc import Sequence
@@ -24,9 +25,11 @@ NO_SCALING: Scaling = SCALINGS["none"]()
 
 @dataclass(frozen=True)
 class Law:
-    """scale · base^(−i/half) for pair i, after a scaling; pairs from `rotating` on have frequency 0.
+    """scale · base^(−i/half) for pair i, after a scaling; pairs from `rotating` on have frequency
+    0.
 
-    The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) = 0.9647.
+    The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) =
+    0.9647.
     """
 
     pairs: int
@@ -42,15 +45,19 @@ class Law:
 
     @cached_property
     def frequencies(self) -> Floats:
-        """Radians per position, one per pair."""
+        """Radians per position, one per pair: base^(−i/half), changed by the scaling and the scale.
+
+        A scaling that is applied twice by mistake is applied to its own result, or its ratio to the
+        unscaled frequency is squared: linear scaling by 4 divides by 16 either way.
+        """
         index = np.arange(self.pairs)
         with np.errstate(all="ignore"):
-            plain = np.exp(-index / self.half * np.log(self.base))
-            scaled = self._scaled(plain)
+            unscaled = np.exp(-index / self.half * np.log(self.base))
+            scaled = self._scaled(unscaled)
             if self.applied == "again":
                 scaled = self._scaled(scaled)
             elif self.applied == "squared":
-                scaled = scaled * (scaled / plain)
+                scaled = scaled * (scaled / unscaled)
         if self.rotating is not None:
             scaled = np.where(index < self.rotating, scaled, 0.0)
         return np.asarray(scaled * self.scale)
@@ -114,7 +121,9 @@ def attention_of(law: Law) -> float:
 def fit_parameter(
     law: Law, name: str, measured: Frequencies, starts: Sequence[float]
 ) -> Fit | None:
-    """Return the value of one number of a law for which it gives the measured frequencies; None if none does."""
+    """Return the value of one number of a law for which it gives the measured frequencies; None if
+    none does.
+    """
 
     def frequencies(value: float) -> Floats:
         return law.having(name, value).frequencies
@@ -123,7 +132,9 @@ def fit_parameter(
 
 
 def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:
-    """Return rotary tables with the frequencies of a law, from position 0 on."""
+    """Return rotary tables (rows, dim/2) of cosines and sines with a law's frequencies, from
+    position 0 on.
+    """
     unscaled = WaveTable(
         dim=dim,
         exponent=dim / 2,
@@ -153,7 +164,9 @@ def with_law(waves: WaveTable, law: Law) -> WaveTable:
 
 
 def consecutive(scheme: Scheme) -> WaveTable | None:
-    """Return the waves of a scheme; of one whose positions are listed, those that it has at consecutive ones."""
+    """Return the waves of a scheme; of one whose positions are listed, those that it has at
+    consecutive ones.
+    """
     waves = wave_table(scheme)
     if waves is not None or not isinstance(scheme, Positioned) or scheme.positions is None:
         return waves
