@@ -1,4 +1,6 @@
-"""The order of the search: storage, a damaged part, one mistake, two, three; until one is short or the time is up."""
+"""The order of the search: storage, a damaged part, one mistake, two, three; until one is short or
+the time is up.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,7 +21,9 @@ from pecli.explain.readable import is_as_supposed, is_readable, turns_heads_alik
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
-"""Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long list of rows."""
+"""Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long
+list of rows.
+"""
 
 PLAIN = 1.05
 """Cost per mistake at which several are so plain that no shorter explanation is looked for."""
@@ -35,16 +39,23 @@ MAX_REST = 0.1
 
 MAX_MISTAKES = 3
 SEVERAL = 2
-"""Mistakes from which on their combinations are many: data that show nothing are given up before."""
+"""Mistakes from which on their combinations are many: data that show nothing are given up before.
+"""
 
 
 def explain_cases(
     cases: Sequence[Case], tolerance: float, most: int = MAX_MISTAKES
 ) -> list[Explanation]:
-    """Return accepted explanations, the shortest first; none if nothing in the catalogue makes the data.
+    """Search for the mistakes that make the data; return explanations, the shortest first.
 
-    The cases read the same tensors in different shapes; `most` is the number of mistakes that are supposed at once. The
-    tolerance is granted only if no explanation with as many mistakes holds to the last place that the data show.
+    Hypotheses without a mistake are tested first, then those with one, two and three, until an
+    explanation is short or the time is up. The list is empty if nothing in the catalogue fits.
+
+    Args:
+        cases: The data with the scheme that should have made them, one case per way to read their
+            shape.
+        tolerance: Granted only if no explanation with as many mistakes holds to the last place.
+        most: The number of mistakes that are supposed at once.
     """
     search = Search(cases, tolerance)
     try:
@@ -52,7 +63,7 @@ def explain_cases(
             if search.is_over(count):
                 break
     except OutOfTimeError:
-        pass
+        pass  # What was found so far is returned.
     return ranked(search.explanations)
 
 
@@ -74,7 +85,9 @@ class Search:
         return [*self.close, *self.rough]
 
     def is_over(self, count: int) -> bool:
-        """Look for explanations with so many mistakes; return True if more are unlikely to make a shorter one."""
+        """Look for explanations with so many mistakes; return True if more are unlikely to make a
+        shorter one.
+        """
         match count:
             case 0:
                 return self._is_right()
@@ -85,15 +98,19 @@ class Search:
         return self._suppose(count) or self._is_settled(count)
 
     def _is_right(self) -> bool:
-        """Return True if the table is right in some shape and storage, computed in float32 or by a runtime."""
+        """Return True if the table is right in some shape and storage, computed in float32 or by a
+        runtime.
+        """
         self._suppose(0)
         self.close = [*by_runtime(self.cases, self.explanations), *self.close]
         return self._is_settled(0)
 
     def _has_one_mistake(self) -> bool:
-        """Return True if a small part is wrong, or one mistake explains the table.
+        """Return True if a small part of the table is wrong, or one mistake explains all of it.
 
-        A part that is wrong by more than the tolerance is looked for after mistakes that hold without any.
+        Damage («rows 5 and 6 are wrong») is looked for before other mistakes if the rest is exactly
+        right, but after them if the rest is right only within the tolerance: then «base is 10001»
+        may hold without one.
         """
         if self._locate([case.within(0.0) for case in self.cases]):
             return True
@@ -106,7 +123,9 @@ class Search:
         return self._is_settled(1)
 
     def _is_settled(self, count: int) -> bool:
-        """Return True if more mistakes are unlikely to make a shorter explanation; those within the tolerance come last."""
+        """Return True if more mistakes are unlikely to make a shorter explanation; those within the
+        tolerance come last.
+        """
         if self._are_settled(self.close, count):
             self.rough = []
             return True
@@ -115,7 +134,8 @@ class Search:
     def _are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.
 
-        If the table is right in some shape, that is the reason; edits of the shape which every case has are not counted.
+        If the table is right in some shape, that is the reason; edits of the shape which every case
+        has are not counted.
         """
         if not explanations or count == 0:
             return bool(explanations)
@@ -124,7 +144,9 @@ class Search:
         return is_small_damage or best.cost - self.least_cost <= count * CHEAP
 
     def _locate(self, cases: Sequence[Case]) -> bool:
-        """Return True if a small part is wrong and the rest is right: then that is the only explanation."""
+        """Return True if a small part is wrong and the rest is right: then that is the only
+        explanation.
+        """
         small = located(cases)
         if small:
             self.close = small
@@ -132,7 +154,12 @@ class Search:
         return bool(small)
 
     def _suppose(self, count: int) -> bool:
-        """Test all hypotheses of so many mistakes; return True as soon as several plain ones explain the data."""
+        """Test all hypotheses of so many mistakes; return True as soon as a plain one explains the
+        data.
+
+        A single mistake is always compared with all other single ones. Values that were cut off
+        instead of rounded are supposed only if nothing else holds.
+        """
         for case in self.cases:
             for hypothesis in hypotheses(case, count):
                 explanation = self._tested(hypothesis)
@@ -145,10 +172,11 @@ class Search:
         return False
 
     def _tested(self, case: Case) -> Explanation | None:
-        """Return an explanation if it is accepted; those that do not need the tolerance are kept apart.
+        """Keep and return the explanation if a hypothesis makes the data; None if it does not.
 
-        Hypotheses that are longer than an explanation at hand are not compared: they would not be preferred. Storage is
-        always compared, since a table that is right within float32 arithmetic may be exactly right in float32.
+        Hypotheses that are longer than an explanation at hand are not compared: they would not be
+        preferred. Storage is always compared, since a table that is right within float32 arithmetic
+        may be exactly right in float32.
         """
         is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         is_longer = any(case.cost > explanation.cost for explanation in self.close)
@@ -165,20 +193,26 @@ class Search:
 
 
 def located(cases: Sequence[Case]) -> list[Explanation]:
-    """Return the part of a table that is wrong, if it is small and the rest is right: then it is the answer."""
-    found: list[Explanation] = []
+    """Return the small part of a table that is wrong, if the rest is right: then it is the answer.
+
+    «Rows 5 and 6 are wrong» is a better answer than two mistakes that change all rows. Rows of
+    zeros have names of their own. Parts that are too large cost more than SMALL_DAMAGE_COST.
+    """
+    kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
+    explanations: list[Explanation] = []
     for case in cases:
-        kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
         for kind in kinds:
             for mistake in kind.proposals(case):
                 explanation = accept(case.given(mistake))
                 if explanation is not None and _stands_out(case, explanation):
-                    found.append(explanation)
-    return [each for each in found if each.cost <= SMALL_DAMAGE_COST]
+                    explanations.append(explanation)
+    return [small for small in explanations if small.cost <= SMALL_DAMAGE_COST]
 
 
 def _stands_out(case: Case, explanation: Explanation) -> bool:
-    """Return True unless errors grow over the tolerance: what is left of the rest is then as large as the damage."""
+    """Return True unless errors grow over the tolerance: what is left of the rest is then as large
+    as the damage.
+    """
     if not case.tolerance:
         return True
     blocks = [case.errors(rows).residual for rows in case.observations.blocks()]
@@ -187,7 +221,9 @@ def _stands_out(case: Case, explanation: Explanation) -> bool:
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
-    """Return the runtimes that compute such a table, if float32 arithmetic explains it: they say more."""
+    """Return the runtimes that compute such a table, if float32 arithmetic explains it: they say
+    more.
+    """
     if not explanations or ranked(explanations)[0].edits[:1] != (Recipe("float32"),):
         return []
     found: list[Explanation] = []
@@ -197,7 +233,9 @@ def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> li
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
-    """Return explanations with the shortest first; of equally short ones, the one that leaves least."""
+    """Return explanations with the shortest first; of equally short ones, the one that leaves
+    least.
+    """
     return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
 
 
@@ -209,7 +247,9 @@ def storages(case: Case) -> Iterator[Case]:
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases on a grid of storage, if there are any: waves that lie on one were rounded to it."""
+    """Return the cases on a grid of storage, if there are any: waves that lie on one were rounded
+    to it.
+    """
     stored = [case for case in cases if case.mistakes and case.waves is not None]
     return stored or list(cases)
 
@@ -227,22 +267,27 @@ def other_roundings(case: Case) -> Iterator[Case]:
 
 
 def hypotheses(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes added; the last is measured with those before it taken for granted."""
+    """Yield every hypothesis with so many more mistakes, as a case in which they are planted.
+
+    For two mistakes, one is taken for granted first, such as exchanged columns. The other one is
+    then measured in the data as if the first were undone: the base follows from the frequencies of
+    the exchanged columns. Two mistakes that are found in either order are yielded once.
+    """
     if count == 0:
         yield case
         return
     seen: set[frozenset[Mistake]] = set()
-    for rest, left in _before_the_last(case, count):
-        for kind in kinds_after(rest, left):
-            for mistake in kind.proposals(rest):
+    for granted, left in _all_but_the_last(case, count):
+        for kind in kinds_after(granted, left):
+            for mistake in kind.proposals(granted):
                 check_time()
-                mistakes = frozenset((*rest.mistakes, mistake))
+                mistakes = frozenset((*granted.mistakes, mistake))
                 if mistakes not in seen:
                     seen.add(mistakes)
-                    yield rest.given(mistake)
+                    yield granted.given(mistake)
 
 
-def _before_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
+def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
     """Yield the case with all but one or two mistakes taken for granted, and how many are left.
 
     Two numbers of one law are solved at once, which is soon done.
@@ -250,50 +295,62 @@ def _before_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
     if count >= SEVERAL:
         for reading in readings(case, count - 2):
             yield reading, 2
-    for rest in supposed(case, count - 1):
-        yield rest, 1
+    for granted in supposed(case, count - 1):
+        yield granted, 1
 
 
 def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes taken for granted, so that the next one is measured in what is left.
+    """Yield the case with so many mistakes taken for granted, so that one more can be measured.
 
-    Mistakes that change how data are read come first, since they need no measurement; then those that
-    give the measured frequencies, then other laws. Damage is never one of them: it comes last.
+    The likeliest come first: mistakes that only change how columns and rows are read, which need no
+    measurement; then those after which the frequencies are the measured ones; then all others.
+    Damage is never one of them, since any other mistake looks like damage.
     """
     if count == 0:
         yield case
         return
     yield from readings(case, count)
     others: list[Case] = []
-    for fewer, left in _before_the_last(case, count):
+    for fewer, left in _all_but_the_last(case, count):
         if fewer.mistakes and is_as_supposed(fewer):
             continue  # Nothing is left that could be measured.
-        for given in _one_more(fewer, left, changes_reading=False):
-            if given.frequencies_agree:
-                yield given
+        for granted in _with_one_more(fewer, left, changes_reading=False):
+            if granted.frequencies_agree:
+                yield granted
             else:
-                others.append(given)
+                others.append(granted)
     yield from sorted(others, key=_unlikelihood)
 
 
 def readings(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes that change how data are read: exchanged columns, reversed rows."""
+    """Yield the case with so many mistakes that change how data are read, and nothing else.
+
+    Exchanged columns and reversed rows are such mistakes: once they are undone, frequencies can be
+    measured. Two of them are yielded once, in whichever order they were supposed.
+    """
     if count == 0:
         yield case
         return
     seen: set[frozenset[Mistake]] = set()
     for fewer in readings(case, count - 1):
-        for given in _one_more(fewer, 1, changes_reading=True):
-            mistakes = frozenset(given.mistakes)
+        for granted in _with_one_more(fewer, 1, changes_reading=True):
+            mistakes = frozenset(granted.mistakes)
             if mistakes not in seen:
                 seen.add(mistakes)
-                yield given
+                yield granted
 
 
-def _one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case]:
-    """Yield the case with one more mistake taken for granted, which stands for so many.
+def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case]:
+    """Yield the case with one more mistake taken for granted, before another is measured.
 
     Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
+    A mistake of the frequencies is not supposed if these are already the measured ones.
+
+    Args:
+        case: The data with the mistakes that are taken for granted so far.
+        count: The number of mistakes that the kind stands for: 2 for two numbers that are solved at
+            once.
+        changes_reading: Whether the mistake changes how rows and columns are read.
     """
     stages = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
     if Stage.ARITHMETIC in stages:
@@ -309,7 +366,9 @@ def _one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case
 
 
 def _unlikelihood(case: Case) -> tuple[bool, bool]:
-    """Return the order in which cases are supposed: readings of heads that are turned alike, then other laws."""
+    """Return the order in which cases are supposed: readings of heads that are turned alike, then
+    other laws.
+    """
     return not turns_heads_alike(case), _has_law_mistake(case)
 
 
@@ -325,7 +384,9 @@ class _LeftKinds(NamedTuple):
     others: bool
 
     def allows(self, kind: type[Mistake]) -> bool:
-        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always may."""
+        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always
+        may.
+        """
         if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
             return True
         if kind.changes_reading:
@@ -336,7 +397,9 @@ class _LeftKinds(NamedTuple):
 
 
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left and that stand for so many; laws first if frequencies disagree."""
+    """Yield the kinds of mistakes that may be left and that stand for so many; laws first if
+    frequencies disagree.
+    """
     present = {type(mistake) for mistake in case.mistakes}
     left = _left_kinds(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
@@ -350,11 +413,13 @@ def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
 def _left_kinds(case: Case) -> _LeftKinds:
     """Return what may be left beside the supposed mistakes.
 
-    - A mistake that changes how data are read comes before those that are measured in what was read.
-    - If the supposed frequencies are the measured ones, none is left in the law. A single mistake may still be in
-      the law: slow pairs in 16 bits do not show their frequencies, but show that they are not as expected.
-    - If they are not, and many rows show it, no other positions or amplitude explain the data; and if
-      a mistake of the law was supposed, another one is left in it.
+    - A mistake that changes how data are read comes before those that are measured in what was
+      read.
+    - If the supposed frequencies are the measured ones, none is left in the law. A single mistake
+      may still be in the law: slow pairs in 16 bits do not show their frequencies, but show that
+      they are not as expected.
+    - If they are not, and many rows show it, no other positions or amplitude explain the data; and
+      if a mistake of the law was supposed, another one is left in it.
     """
     is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)

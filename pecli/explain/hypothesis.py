@@ -1,4 +1,6 @@
-"""A hypothesis is some mistakes. `accept` renders it and compares every element; nothing else makes an Explanation."""
+"""A hypothesis is some mistakes. `accept` renders it and compares every element; nothing else makes
+an Explanation.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -6,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_na
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.law import Law
 from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
@@ -48,7 +51,8 @@ LOCATED_ELEMENTS = 1 << 21
 """Elements of a table whose rows are all looked up: a quarter of a second."""
 
 MAX_LOST = 0.5
-"""Share of rows that may be at no position: if more are, the table does not consist of such rows."""
+"""Share of rows that may be at no position: if more are, the table does not consist of such rows.
+"""
 
 FLOAT32_ERROR = 1e-6
 """Relative error of an amplitude that is read off float32 values."""
@@ -56,7 +60,7 @@ FLOAT32_ERROR = 1e-6
 AMPLITUDE_ERROR = 1e-3
 """Relative error of an amplitude that is fitted to only cosines or only sines."""
 
-TABLE_RECIPES = {
+TABLE_RECIPES: Mapping[tuple[str | None, str], str] = {
     ("float32", "bfloat16"): "float32-bfloat16-table",
     ("bfloat16-inv-freq", "bfloat16"): "bfloat16-module",
 }
@@ -66,13 +70,17 @@ FLOAT32_COST = 0.3
 """Cost of float32 arithmetic as a reason of its own: values that were only rounded need none."""
 
 COST_PER_DIGIT = 0.2
-"""Cost of each digit of a fitted number, where a mistake costs about 1: five digits are as dear as another mistake."""
+"""Cost of each digit of a fitted number, where a mistake costs about 1: five digits are as dear as
+another mistake.
+"""
 
 T = TypeVar("T")
 
 
 class Stage(IntEnum):
-    """The order in which the steps of a making are taken: later ones work on the results of earlier ones."""
+    """The order in which the steps of a making are taken: later ones work on the results of earlier
+    ones.
+    """
 
     PARAMETERS = 1
     FREQUENCIES = 2
@@ -190,9 +198,12 @@ class Mistake(ABC):
     counts_as: ClassVar[int] = 1
     """Mistakes that it stands for: two numbers that are wrong at once are two."""
     changes_reading: ClassVar[bool] = False
-    """True if frequencies are measured differently after it, and it needs no measurement itself: it is supposed first."""
+    """True if frequencies are measured differently after it, and it needs no measurement itself: it
+    is supposed first.
+    """
     shows_in_few_values: ClassVar[bool] = False
-    """True if tables with this mistake have few different values, which are no evidence against it."""
+    """True if tables with this mistake have few different values, which are no evidence against it.
+    """
     weight: ClassVar[float] = 1.0
     """Cost without the fitted numbers: the more unusual a mistake, the more it has to explain."""
 
@@ -207,7 +218,9 @@ class Mistake(ABC):
 
     @classmethod
     def suppositions(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances that may be one of several mistakes, so that others are measured in what is left."""
+        """Yield the instances that may be one of several mistakes, so that others are measured in
+        what is left.
+        """
         yield from cls.proposals(case)
 
     @classmethod
@@ -225,7 +238,9 @@ class Mistake(ABC):
         """Return the mistake in the vocabulary of results."""
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme with this mistake, if it is one of parameters; else the scheme as it is."""
+        """Return the scheme with this mistake, if it is one of parameters; else the scheme as it
+        is.
+        """
         return scheme
 
     def affected(self, case: "Case") -> tuple[str, ...]:
@@ -239,13 +254,16 @@ class Mistake(ABC):
 
     @property
     def cost(self) -> float:
-        """The weight, and the digits of the fitted numbers: of two explanations the shorter one is preferred."""
+        """The weight, and the digits of the fitted numbers: of two explanations the shorter one is
+        preferred.
+        """
         return self.weight + COST_PER_DIGIT * sum(map(digits, self.numbers))
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Observations, and the making that is supposed to have made them: the specification with some mistakes.
+    """Observations, and the making that is supposed to have made them: the specification with some
+    mistakes.
 
     The supposition includes float32 arithmetic, since nearly all projects compute tables in it.
     """
@@ -272,7 +290,9 @@ class Case:
         return cls(scheme, supposed, observations, supposed, arranged=arranged)
 
     def given(self, mistake: Mistake) -> "Case":
-        """Return the case in which a mistake is taken for granted, so that others are measured in what is left."""
+        """Return the case in which a mistake is taken for granted, so that others are measured in
+        what is left.
+        """
         return self._with_mistakes((*self.mistakes, mistake))
 
     def without(self, mistake: Mistake) -> "Case":
@@ -303,7 +323,9 @@ class Case:
 
     @property
     def waves_were_replaced(self) -> bool:
-        """True if a supposed mistake is one of the parameters, so that the scheme is no longer that of the making."""
+        """True if a supposed mistake is one of the parameters, so that the scheme is no longer that
+        of the making.
+        """
         return any(mistake.stage == Stage.PARAMETERS for mistake in self.mistakes)
 
     @property
@@ -338,9 +360,11 @@ class Case:
 
     @cached_property
     def frequencies(self) -> Frequencies | None:
-        """Measured frequencies, which do not depend on those of the making; None if there are too few rows.
+        """The frequencies measured in the data, with their errors; None if there are too few rows.
 
-        If the making rounds frequencies to 16 bits, those that it rounded are known no better than that.
+        They do not depend on the supposed frequencies, only on how columns are read. If the
+        supposed mistake is that frequencies were rounded to bfloat16, the rounding is added to the
+        errors, so that 0.5 agrees with the exact 0.5003.
         """
         observed = self.observations
         measured = self.once(
@@ -370,7 +394,8 @@ class Case:
 
     @property
     def has_other_frequencies(self) -> bool:
-        """True if clean waves have other frequencies than the making: no positions or amplitudes explain them.
+        """True if clean waves have other frequencies than the making: no positions or amplitudes
+        explain them.
 
         If no channel moves at all, all rows may be at one position.
         """
@@ -380,7 +405,9 @@ class Case:
 
     @cached_property
     def used_positions(self) -> Floats | None:
-        """Positions (axes, rows) of the located rows, if the making's frequencies are right; NaN if a row is at none."""
+        """Positions (axes, rows) of the located rows, if the making's frequencies are right; NaN if
+        a row is at none.
+        """
         waves = self.waves
         if waves is None:
             return None
@@ -400,7 +427,12 @@ class Case:
 
     @cached_property
     def amplitude(self) -> Fit | None:
-        """The measured amplitude of the turns, and how far it may be off."""
+        """The measured amplitude of the cosines and sines, and how far it may be off.
+
+        It is √(cos² + sin²), 1 unless an attention factor multiplies the table, as YaRN's does. If
+        only cosines or only sines are there, it is the amplitude that was fitted with the
+        frequencies.
+        """
         if self.turns is not None:
             sizes = np.abs(self.turns)
             value = float(np.median(sizes))
@@ -416,21 +448,25 @@ class Case:
         return self._errors(self.observations.matrix(rows), rows)
 
     def _errors(self, data: Floats, rows: Indices) -> "Errors":
-        """Return the residuals of some rows, and the elements whose residual is not allowed.
+        """Compare some rows of the data with the numbers that the hypothesis predicts for them.
 
-        An element that is NaN is wrong. Damaged elements are never wrong: a mistake has already
-        been stated for them.
+        An element that is NaN is wrong. Elements that the hypothesis calls damaged are never wrong:
+        a mistake has already been stated for them.
+
+        Args:
+            data: The numbers of the file, (rows, columns).
+            rows: The indices of these rows.
         """
         making = self.making
         with np.errstate(all="ignore"):
-            rendered = making.rendered(rows)
+            predicted = making.rendered(rows)
             centres = data
             if making.storage is not None:
                 # A number that was cut off, not rounded, is at the end of its interval:
                 # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
                 centres = making.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
-            residual = np.where(data == rendered, 0.0, centres - rendered)
+            residual = np.where(data == predicted, 0.0, centres - predicted)
             # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
             is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
         if making.damaged is not None:
@@ -438,7 +474,7 @@ class Case:
         return Errors(residual, is_wrong)
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
-        """Return how far each element may be from the rendered one: the sum of independent causes.
+        """Return how far each element may be from the predicted one: the sum of independent causes.
 
         - the tolerance of the check, which is 0 unless the user grants one;
         - half a ULP, since the file's dtype rounds;
@@ -452,42 +488,56 @@ class Case:
         return allowed
 
     def remainders(self, rows: Indices) -> Floats:
-        """Return sizes of what the making leaves after it is stored, as computed in float32 or exactly: the smaller."""
+        """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
+
+        They rank hypotheses that are all within their bounds. A table may have been computed in
+        float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
+        """
         data = self.observations.matrix(rows)
         makings = [self.making]
         if self.making.arithmetic != self.making.arithmetic.without_float32():
             makings.append(self.making.exactly())
         with np.errstate(all="ignore"):
-            left = [self._left(data, making.rendered(rows)) for making in makings]
-        if self.making.damaged is not None:  # Damaged elements may hold anything.
-            left = [np.where(self.making.damaged[rows], 0.0, sizes) for sizes in left]
-        return min(left, key=lambda sizes: float(np.nansum(sizes)))
+            remainders = [self._left(data, making.rendered(rows)) for making in makings]
+        smallest = min(remainders, key=lambda sizes: float(np.nansum(self._undamaged(sizes, rows))))
+        return self._undamaged(smallest, rows)
 
-    def _left(self, data: Floats, rendered: Floats) -> Floats:
-        """Return differences from what is rendered or, if that is nearer, from what is stored of it.
+    def _undamaged(self, sizes: Floats, rows: Indices) -> Floats:
+        """Return sizes of some rows with 0 for elements that are damaged, which may hold anything."""
+        if self.making.damaged is None:
+            return sizes
+        return np.where(self.making.damaged[rows], 0.0, sizes)
 
-        Nothing is left of masks, which are infinite in both, and of numbers that lie in the middle of two stored ones.
+    def _left(self, data: Floats, predicted: Floats) -> Floats:
+        """Return differences from the predicted numbers or, if they are nearer, from these as
+        stored.
+
+        Nothing is left of masks, which are infinite in both, and of numbers that lie in the middle
+        of two stored ones.
         """
         dtype = self.observations.held_dtype
-        stored = rounded_to(rendered, dtype)
+        stored = rounded_to(predicted, dtype)
         if self.making.storage is not None:
-            stored = self.making.storage.rounded(rendered)
-        off = np.abs(data - rendered)
+            stored = self.making.storage.rounded(predicted)
+        off = np.abs(data - predicted)
         is_rounded = off <= half_ulp(data, dtype) + self.making.float64_error
-        return np.where((data == rendered) | is_rounded, 0.0, np.fmin(np.abs(data - stored), off))
+        return np.where((data == predicted) | is_rounded, 0.0, np.fmin(np.abs(data - stored), off))
 
     @property
     def is_far_off(self) -> bool:
-        """True if two rows are so wrong that no bound could allow it: the cheapest way to reject a hypothesis."""
+        """True if two rows are so wrong that no rounding explains it: the cheapest way to reject.
+
+        Most hypotheses predict a cosine of −0.9 where the file has 0.8. Elements that may hold
+        anything, or that are computed in 16 bits, cannot be judged like this.
+        """
         making = self.making
         if making.damaged is not None or making.arithmetic not in (EXACT, FLOAT32):
             return False
         observed = self.observations
         with np.errstate(all="ignore"):
-            left = observed.probed - making.rendered(observed.probed_rows)
-            return bool(
-                np.nanmax(np.abs(left), initial=0.0) > FAR_OFF * observed.size + self.tolerance
-            )
+            residual = observed.probed - making.rendered(observed.probed_rows)
+            largest = np.nanmax(np.abs(residual), initial=0.0)
+        return bool(largest > FAR_OFF * observed.size + self.tolerance)
 
     @cached_property
     def tested(self) -> Flags:
@@ -510,14 +560,20 @@ class Case:
 
 
 class Errors(NamedTuple):
-    """Differences of some rows (rows, columns), and the elements at which they are more than is allowed."""
+    """Differences of some rows (rows, columns), and the elements at which they are more than is
+    allowed.
+    """
 
     residual: Floats
     is_wrong: Flags
 
 
 def accept(case: Case) -> Explanation | None:
-    """Return the explanation if the mistakes of a case make its observations, every element of them."""
+    """Return the explanation if the mistakes of a case make its data, every element of them.
+
+    The table with these mistakes is computed and compared with the data. The case is also rejected
+    if the data are too few to show the numbers of its mistakes, or do not show one of them.
+    """
     if _is_refuted_soon(case):
         return None
     remainder = _remainder(case)
@@ -531,7 +587,7 @@ def accept(case: Case) -> Explanation | None:
         residual = min(residual, recipe_residual)
     return Explanation(
         statement.edits,
-        _scheme(case, statement.edits),
+        _scheme_with_mistakes(case, statement.edits),
         _affected_tensors(case),
         statement.cost,
         residual=residual,
@@ -542,7 +598,9 @@ def accept(case: Case) -> Explanation | None:
 
 
 def _is_refuted_soon(case: Case) -> bool:
-    """Return True if a few rows or the frequencies already reject a case, or if no data could reject it."""
+    """Return True if a few rows or the frequencies already reject a case, or if no data could
+    reject it.
+    """
     if case.tolerance >= case.observations.size > 0:
         return True  # Within such a tolerance anything explains the data.
     return case.is_far_off or case.frequencies_agree is False or bool(case.tested.any())
@@ -558,7 +616,9 @@ class Statement(NamedTuple):
 
 
 def _statement(case: Case) -> Statement:
-    """Return the edits of a case; «computed in float32» is one of them only if exact arithmetic fails."""
+    """Return the edits of a case; «computed in float32» is one of them only if exact arithmetic
+    fails.
+    """
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_stored = all(edit.storage for edit in edits)
@@ -593,8 +653,12 @@ def _compared_rows(case: Case, remainder: "Remainder") -> ComparedRows | None:
     return ComparedRows(remainder.rows, total)
 
 
-def _scheme(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
-    """Return the scheme that has the mistakes which are parameters; None if no scheme has them."""
+def _scheme_with_mistakes(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
+    """Return the scheme that makes the table with its mistakes, for the command that reproduces it.
+
+    None is returned if no scheme has them: rows that were overwritten are no parameter. If the
+    edits name a recipe, such as bfloat16-table, the scheme has that recipe.
+    """
     scheme: Scheme | None = case.scheme
     for mistake in case.mistakes:
         if scheme is not None:
@@ -602,23 +666,25 @@ def _scheme(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
     if scheme is None:
         return None
     made = scheme_of(case.making, scheme)
-    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
-    if made is None or not recipes or "recipe" not in made.parameters():
+    recipe = _recipe_of(edits)
+    if made is None or recipe is None or "recipe" not in made.parameters():
         return made
-    changes: Any = {"recipe": recipes[0]}
-    if not made.is_range:
-        changes["seq_len"] = None  # It follows from the positions or the grid.
     try:
-        return replace(made, **changes)
+        return with_parameters(made, recipe=recipe)
     except ParameterError:  # A runtime has a recipe of its own.
         return made
 
 
+def _recipe_of(edits: tuple[Edit, ...]) -> str | None:
+    """Return the recipe that edits name; None if they name none."""
+    return next((edit.found for edit in edits if isinstance(edit, Recipe)), None)
+
+
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
-    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    recipe = _recipe_of(edits)
     tables = [edit.found for edit in edits if isinstance(edit, Dtype)] or [dtype]
-    together = TABLE_RECIPES.get((recipes[0], tables[0])) if recipes else None
+    together = TABLE_RECIPES.get((recipe, tables[0]))
     if together is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
@@ -626,17 +692,17 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return the largest difference from the table that the engine computes by a recipe; infinity without one.
+    """Return the largest difference from the table that the engine computes by the named recipe.
 
-    The powers of float32 libraries differ in the last place, and the engine has those of PyTorch.
+    Float32 powers of different libraries differ in the last place. The engine has those of PyTorch,
+    so that its table may be nearer than the predicted one. Infinity is returned if the edits name
+    no recipe, or if the scheme has no such tensor.
     """
-    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
-    if not recipes or not isinstance(case.making, WaveMaking):
+    recipe = _recipe_of(edits)
+    if recipe is None or not isinstance(case.making, WaveMaking):
         return math.inf
-    changes: Any = {"recipe": recipes[0], "dtype": case.observations.held_dtype}
-    if not case.scheme.is_range:
-        changes["seq_len"] = None  # It follows from the positions or the grid.
-    made = named_tensors(replace(case.scheme, **changes))
+    dtype = case.observations.held_dtype
+    made = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
     largest = 0.0
     for name, array in case.observations.tensors.items():
         if name not in made or made[name].shape != array.shape:
@@ -656,45 +722,54 @@ class Remainder(NamedTuple):
 
 
 def _remainder(case: Case) -> Remainder | None:
-    """Return what the making leaves of all rows; None if an element is wrong, or if no row could be compared."""
+    """Compare all rows, block by block, and return measures of the differences that are left.
+
+    None is returned as soon as an element is wrong. If the time is up, the rows compared so far
+    count, unless there are none.
+    """
     largest = 0.0
-    squares = 0.0
+    sum_of_squares = 0.0
     compared = 0
     try:
         for rows in case.observations.blocks():
             check_time()
-            errors = case.errors(rows)
-            if errors.is_wrong.any():
+            if case.errors(rows).is_wrong.any():
                 return None
             sizes = case.remainders(rows)
             largest = max(largest, float(sizes.max(initial=0.0)))
-            squares += float((sizes**2).sum())
+            sum_of_squares += float((sizes**2).sum())
             compared += len(rows)
     except OutOfTimeError:
         if not compared:
             return None
     elements = max(1, compared * case.observations.columns)
-    return Remainder(largest, math.sqrt(squares / elements), compared)
+    return Remainder(largest, math.sqrt(sum_of_squares / elements), compared)
 
 
 def _has_evidence(case: Case) -> bool:
-    """Return True if the data have many more different values than the mistakes have fitted numbers."""
+    """Return True if the data have many more different values than the mistakes have fitted
+    numbers.
+
+    With a base and an offset, more than 16 different values are required: four would fit by chance.
+    Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
+    values, and is accepted with them.
+    """
     mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
     if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
         return True
-    numbers = sum(len(mistake.numbers) for mistake in mistakes)
+    fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
     values = case.observations.sample
     if case.making.damaged is not None:
         damaged = case.making.damaged[case.observations.sampled_rows]
         values = values[~damaged[:, : values.shape[1]]]
-    return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * numbers)
+    return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
 
 
 def _has_superfluous_mistake(case: Case) -> bool:
     """Return True if the data show one mistake of several as little as its absence.
 
-    Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing else in the data speaks
-    against it either, it would be named beside any other mistake.
+    Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing
+    else in the data speaks against it either, it would be named beside any other mistake.
     """
     mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
     if len(mistakes) < 2:

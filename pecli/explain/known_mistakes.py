@@ -19,12 +19,12 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError, spelled
+from pecli.explain.changed_schemes import SchemeT, with_parameters
 
 MAX_LISTED = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
 
 PlacedT = TypeVar("PlacedT", bound=Positioned)
-SchemeT = TypeVar("SchemeT", bound=Scheme)
 MistakenT = TypeVar("MistakenT", bound=Scheme, covariant=True)
 
 
@@ -93,11 +93,8 @@ def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
     to None are not stated as edits: they only make room for those that replace them, as a grid for
     a list of positions.
     """
-    everything = dict(changes)
-    if not scheme.is_range:
-        everything["seq_len"] = None  # It follows from the positions or the grid.
     try:
-        changed = replace(scheme, **everything)
+        changed = with_parameters(scheme, **changes)
     except ParameterError:
         return
     if changed == scheme:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pecli.engine.edits import Edit, Parameter, Scaled
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import LawMistake, WaveMistake
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.law import NO_SCALING, Law, fit_parameter
 from pecli.explain.making import FrequencyMaking, WaveMaking
@@ -25,7 +26,8 @@ USUAL_BASES = (
 """Bases that public models have, the likeliest first."""
 
 HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192)
-"""Hidden sizes of public models: a port may divide the exponent by one instead of by the head size."""
+"""Hidden sizes of public models: a port may divide the exponent by one instead of by the head size.
+"""
 
 DEGREES = 180 / math.pi
 
@@ -78,7 +80,9 @@ class ParameterMistake(LawMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the typical values, or else the first one at hand or in use that the law does not have."""
+        """Yield the typical values, or else the first one at hand or in use that the law does not
+        have.
+        """
         law = waves.law
         if law is None:
             return
@@ -98,7 +102,9 @@ class ParameterMistake(LawMistake):
 
     @classmethod
     def written(cls, value: float, error: float) -> Iterator[float]:
-        """Yield the numbers that may have been written for a fitted one: usual ones first, then the plainest."""
+        """Yield the numbers that may have been written for a fitted one: usual ones first, then the
+        plainest.
+        """
         near = [usual for usual in cls.usual if abs(usual - value) <= error]
         for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
             is_possible = cls.smallest < candidate < cls.largest
@@ -110,17 +116,16 @@ class ParameterMistake(LawMistake):
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The value; nothing if it is a usual one, or at hand: then it was not solved from the data."""
+        """The value; nothing if it is a usual one, or at hand: then it was not solved from the
+        data.
+        """
         if self.value in self.usual or self.is_at_hand:
             return ()
         return (self.value,)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        changes: Any = {self.name: self.value}
-        if not scheme.is_range:
-            changes["seq_len"] = None  # It follows from the positions or the grid.
         try:
-            return replace(scheme, **changes)
+            return with_parameters(scheme, **{self.name: self.value})
         except (ParameterError, TypeError):  # «scale» is not a parameter of rotary schemes
             return None
 
@@ -157,7 +162,9 @@ class OtherScale(ParameterMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that none is measured."""
+        """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that
+        none is measured.
+        """
         yield from super().laws_proposed(case, law)
         for usual in cls.usual:
             yield cls(law.scale * usual)
@@ -173,7 +180,9 @@ class OtherScale(ParameterMistake):
 
 @dataclass(frozen=True)
 class OtherExponentDim(LawMistake):
-    """Another dimension in the exponent: the head's for the rotary one, D − 2 for D, the hidden size."""
+    """Another dimension in the exponent: the head's for the rotary one, D − 2 for D, the hidden
+    size.
+    """
 
     dim: float
     summary = "another dimension in the exponent: head size for rotary size, D − 2 for D"
@@ -211,7 +220,9 @@ class OtherExponentDim(LawMistake):
 
     @staticmethod
     def sizes(law: Law) -> Iterator[float]:
-        """Yield the sizes at hand: multiples and halves of the dimension, one pair less, hidden sizes."""
+        """Yield the sizes at hand: multiples and halves of the dimension, one pair less, hidden
+        sizes.
+        """
         dim = 2 * law.half
         near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
         for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
@@ -261,7 +272,9 @@ class FewerPairs(LawMistake):
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield how many pairs move, whatever their frequencies are: another mistake may have changed these."""
+        """Yield how many pairs move, whatever their frequencies are: another mistake may have
+        changed these.
+        """
         if case.law is not None:
             yield from cls.laws_proposed(case, case.law)
 

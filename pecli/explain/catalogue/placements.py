@@ -14,6 +14,7 @@ from pecli.errors import ParameterError
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
 from pecli.explain.making import Columns, Making, WaveMaking
@@ -25,7 +26,8 @@ MROPE_AXES = 3
 """Axes of positions of M-RoPE: time, height and width."""
 
 SLOW_ANGLE = 0.5
-"""Radians up to which a pair may have turned, so that four times as much is still less than a turn."""
+"""Radians up to which a pair may have turned, so that four times as much is still less than a turn.
+"""
 
 LISTED_COST = 0.02
 """Cost of positions that have to be listed, in units of one mistake."""
@@ -69,7 +71,7 @@ class OtherPlacement(WaveMistake):
     @classmethod
     def changed(cls, scheme: Any, edit: Edit, **changes: Any) -> Self:
         """Return the mistake of a scheme with other parameters, named by an edit."""
-        return cls(_changed(scheme, **changes), (edit,))
+        return cls(with_parameters(scheme, **changes), (edit,))
 
     @classmethod
     def _neighbours(cls, scheme: Scheme, waves: WaveMaking) -> Iterator[Self]:
@@ -146,7 +148,9 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        """Yield the channels in the reverse order, or else one pair moved from the last axis to the first."""
+        """Yield the channels in the reverse order, or else one pair moved from the last axis to the
+        first.
+        """
         channels = _channels_of_axes(scheme)
         if channels is None:
             return
@@ -185,7 +189,9 @@ class OtherAxes(OtherPlacement):
 
 
 def _channels_of_axes(scheme: Any) -> tuple[int, ...] | None:
-    """Return the channels of each axis, if they are a parameter; None if axes take turns in frequencies."""
+    """Return the channels of each axis, if they are a parameter; None if axes take turns in
+    frequencies.
+    """
     if "axes" not in scheme.parameters() or scheme.grid is None:
         return None
     blocks = scheme.axis_blocks
@@ -240,7 +246,9 @@ class OtherGridSpan(OtherPlacement):
 
 
 def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
-    """Return the median ratio of angles to the expected ones, of pairs that have not made half a turn."""
+    """Return the median ratio of angles to the expected ones, of pairs that have not made half a
+    turn.
+    """
     expected = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
     is_slow = (np.abs(expected) < SLOW_ANGLE) & (expected != 0)
     if not is_slow.any():
@@ -330,20 +338,13 @@ class OtherPlacementAndBase(OtherPlacement):
         placed: Any = placement.scheme
         for base in OtherGridBase.fitting(placed, case.frequencies):
             if base not in (expected.base, placed.base):
-                moved = _changed(placed, base=base)
+                moved = with_parameters(placed, base=base)
                 yield cls(moved, (*placement.named, Parameter("base", expected.base, base)))
 
 
 def _with_base(scheme: Any, base: float) -> Floats:
     """Return the frequencies of a scheme with another base; NaN if it has no such base."""
     try:
-        return np.array(_changed(scheme, base=base).angular_frequencies())
+        return np.array(with_parameters(scheme, base=base).angular_frequencies())
     except ParameterError:
         return np.full(len(scheme.angular_frequencies()), np.nan)
-
-
-def _changed(scheme: Any, **changes: Any) -> Any:
-    """Return a scheme with other parameters; the rows of a grid or of listed positions follow from these."""
-    if not scheme.is_range:
-        changes["seq_len"] = None
-    return replace(scheme, **changes)

@@ -1,0 +1,20 @@
+"""Schemes with other parameters than those that were specified."""
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pecli.engine.schemes.scheme import Scheme
+
+SchemeT = TypeVar("SchemeT", bound=Scheme)
+
+
+def with_parameters(scheme: SchemeT, **changes: Any) -> SchemeT:
+    """Return a scheme with other values of some parameters; raise ParameterError if they do not
+    fit.
+
+    The number of rows of a grid or of listed positions follows from these: a scheme states it, but
+    refuses it as a parameter beside them.
+    """
+    if not scheme.is_range:
+        changes["seq_len"] = None
+    return replace(scheme, **changes)
