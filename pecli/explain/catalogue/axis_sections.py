@@ -1,6 +1,6 @@
 """The pairs that follow each axis of positions, as sections of M-RoPE or blocks of a grid."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from pecli.explain.making import WaveMaking, turned
 
 
 def best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
-    """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns."""
+    """Return how many pairs follow each of three axes, one after the other, so that least is left
+    of the turns.
+    """
     rows = case.observations.sampled_rows
     left = []
     for positions in waves.positions[:, rows]:
@@ -20,21 +22,25 @@ def best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int
 
 
 def best_split(left: Floats) -> tuple[int, ...]:
-    """Return how many pairs each axis has if the axes have them one after the other.
+    """Return how many pairs each axis has, if axes take them one after the other and least is left.
 
-    If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
+    Four pairs on three axes can be split as (1, 1, 2), (1, 2, 1) and (2, 1, 1). If the first two
+    follow axis 0, the third axis 1 and the fourth axis 2, the last split leaves least.
 
     Args:
-        left: What is left of each pair (axes, pairs) if it follows an axis.
+        left: The error of each pair if it is supposed to follow an axis, (axes, pairs).
     """
     axes, pairs = left.shape
+    # sums[axis, n] is the error of the first n pairs, so that a block's error is one difference.
     sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
-
-    def total(inner: tuple[int, ...]) -> float:
-        ends = pairwise((0, *inner, pairs))
-        return float(
-            sum(sums[axis, end] - sums[axis, start] for axis, (start, end) in enumerate(ends))
-        )
-
-    best = min(combinations(range(1, pairs), axes - 1), key=total)
-    return tuple(end - start for start, end in pairwise((0, *best, pairs)))
+    axis = np.arange(axes)
+    best_sizes: tuple[int, ...] = ()
+    least_error = np.inf
+    for cuts in combinations(range(1, pairs), axes - 1):
+        starts = np.array((0, *cuts))
+        ends = np.array((*cuts, pairs))
+        error = (sums[axis, ends] - sums[axis, starts]).sum()
+        if not best_sizes or error < least_error:
+            best_sizes = tuple((ends - starts).tolist())
+            least_error = error
+    return best_sizes

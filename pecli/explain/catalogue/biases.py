@@ -4,15 +4,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self, cast
 
 import numpy as np
 
+from pecli.engine.arrays import Flags, Floats
 from pecli.engine.edits import Edit, Heads, Mask, Negated, Parameter, Scaled
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import MASKED, BiasMaking, multiples_of
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.making import Making
 from pecli.explain.numbers import digits, plain_numbers
@@ -21,6 +23,12 @@ from pecli.explain.storage import rounded_to
 USUAL_MAX_BIAS = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 SLOPE_ERROR = 1e-3
 """Relative error of a slope that is measured in coarsely stored biases."""
+
+MAX_BIAS_ERROR = 0.01
+"""Relative error of a max_bias, which is the logarithm of such slopes."""
+
+LARGEST_MAX_BIAS = 256
+"""Largest max_bias that is considered: the last slope is 2^−256, which no dtype in use holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,31 +67,40 @@ class BiasMistake(Mistake):
         yield from ()
 
 
-def alibi_of(case: Case) -> Any:
-    """Return the scheme of a case about biases."""
-    return case.scheme
+def alibi_of(scheme: Scheme) -> Alibi:
+    """Return a scheme as ALiBi, which the mistakes of this file are proposed for."""
+    return cast(Alibi, scheme)
 
 
-def slopes_of(heads: int, rule: str, max_bias: float) -> np.ndarray:
+def slopes_of(heads: int, rule: str, max_bias: float) -> Floats:
     """Return the slopes of a rule in float64."""
     return np.array(Alibi(heads, rule=rule, max_bias=max_bias, dtype="float64").slope_values())
 
 
-def near_max_bias(slopes: np.ndarray, rule: str) -> Iterator[float]:
-    """Yield values of max_bias with which a rule comes near to measured slopes, usual ones first."""
+def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
+    """Yield values of max_bias with which a rule comes near to measured slopes, usual ones first.
+
+    The slopes of 8 heads are 2^(−m/8), 2^(−2m/8), … 2^−m for a max_bias of m. So their exponents
+    are m times those of m = 1, and m follows by least squares; 8.003 may be 8.
+
+    Args:
+        slopes: The measured slope of each head.
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+    """
     exponents = -np.log2(slopes_of(len(slopes), rule, 1.0))
     known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
     if not known.any():
         return
-    logs = -np.log2(slopes[known])
-    value = float(logs @ exponents[known] / (exponents[known] @ exponents[known]))
-    for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(value, SLOPE_ERROR * 10))):
-        is_near = abs(candidate - value) <= 10 * SLOPE_ERROR * max(1.0, abs(value))
-        if is_near and 0 < candidate <= 256:
+    measured_exponents = -np.log2(slopes[known])
+    power = exponents[known] @ exponents[known]
+    fitted = float(measured_exponents @ exponents[known] / power)
+    for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR))):
+        is_near = abs(candidate - fitted) <= MAX_BIAS_ERROR * max(1.0, abs(fitted))
+        if is_near and 0 < candidate <= LARGEST_MAX_BIAS:
             yield candidate
 
 
-def measured(case: Case, bias: BiasMaking) -> np.ndarray:
+def measured(case: Case, bias: BiasMaking) -> Floats:
     """Return the slopes that are measured in the data."""
     return bias.measured_slopes(case.observations.matrix(slice(None)))
 
@@ -104,12 +121,12 @@ class OtherRule(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        yield from cls._of_heads(alibi_of(case), bias)
+        yield from cls._of_heads(alibi_of(case.scheme), bias)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         if isinstance(making, BiasMaking):
-            yield from cls._of_heads(scheme, making)
+            yield from cls._of_heads(alibi_of(scheme), making)
 
     @classmethod
     def _of_heads(cls, scheme: Alibi, bias: BiasMaking) -> Iterator[Self]:
@@ -120,13 +137,15 @@ class OtherRule(BiasMistake):
             yield cls("paper", 1 << count.bit_length(), scheme.max_bias)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        scheme = alibi_of(case)
-        if self.heads != scheme.heads:
-            return (Parameter("slopes of heads", scheme.heads, self.heads),)
-        return (Parameter("rule", scheme.rule, self.rule),)
+        alibi = alibi_of(case.scheme)
+        if self.heads != alibi.heads:
+            return (Parameter("slopes of heads", alibi.heads, self.heads),)
+        return (Parameter("rule", alibi.rule, self.rule),)
 
-    def scheme_after(self, scheme: Any) -> Scheme | None:
-        return replace(scheme, rule=self.rule) if self.heads == scheme.heads else None
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        if self.heads != alibi_of(scheme).heads:
+            return None
+        return with_parameters(scheme, rule=self.rule)
 
 
 @dataclass(frozen=True)
@@ -144,25 +163,25 @@ class OtherMaxBias(BiasMistake):
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
         """Measure the slopes, and yield the plain values of max_bias that come near to them."""
-        scheme = alibi_of(case)
-        if scheme.head_range is not None:
+        alibi = alibi_of(case.scheme)
+        if alibi.head_range is not None:
             return  # The slopes of a shard do not begin with that of the first head.
-        for value in near_max_bias(measured(case, bias), scheme.rule):
-            if value != scheme.max_bias:
-                yield cls(value, scheme.rule)
+        for value in near_max_bias(measured(case, bias), alibi.rule):
+            if value != alibi.max_bias:
+                yield cls(value, alibi.rule)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
-        if isinstance(making, BiasMaking) and scheme.head_range is None:
-            value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
-            yield cls(value, scheme.rule)
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(making, BiasMaking) and alibi_of(scheme).head_range is None:
+            alibi = alibi_of(scheme)
+            value = next(usual for usual in USUAL_MAX_BIAS if usual != alibi.max_bias)
+            yield cls(value, alibi.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("max_bias", alibi_of(case).max_bias, self.value),)
+        return (Parameter("max_bias", alibi_of(case.scheme).max_bias, self.value),)
 
-    def scheme_after(self, scheme: Any) -> Scheme:
-        changed: Scheme = replace(scheme, max_bias=self.value)
-        return changed
+    def scheme_after(self, scheme: Scheme) -> Scheme:
+        return with_parameters(scheme, max_bias=self.value)
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -186,12 +205,12 @@ class OtherShard(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        yield from cls._of_shard(alibi_of(case))
+        yield from cls._of_shard(alibi_of(case.scheme))
 
     @classmethod
-    def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         if isinstance(making, BiasMaking):
-            yield from cls._of_shard(scheme)
+            yield from cls._of_shard(alibi_of(scheme))
 
     @classmethod
     def _of_shard(cls, scheme: Alibi) -> Iterator[Self]:
@@ -204,18 +223,18 @@ class OtherShard(BiasMistake):
                 yield cls(other.start, scheme.heads, scheme.rule, scheme.max_bias)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        scheme = alibi_of(case)
-        if self.heads != scheme.heads:
-            return (Parameter("heads", scheme.heads, self.heads),)
-        return (Parameter("head_range", scheme.head_range, self._shard(scheme)),)
+        alibi = alibi_of(case.scheme)
+        if self.heads != alibi.heads:
+            return (Parameter("heads", alibi.heads, self.heads),)
+        return (Parameter("head_range", alibi.head_range, self._shard(alibi)),)
 
     def _shard(self, scheme: Alibi) -> HeadSlice:
         return HeadSlice(self.first, self.first + scheme.shard_heads)
 
-    def scheme_after(self, scheme: Any) -> Scheme:
-        shard = self._shard(scheme) if self.heads == scheme.heads else None
-        changed: Scheme = replace(scheme, heads=self.heads, head_range=shard)
-        return changed
+    def scheme_after(self, scheme: Scheme) -> Scheme:
+        alibi = alibi_of(scheme)
+        shard = self._shard(alibi) if self.heads == alibi.heads else None
+        return with_parameters(alibi, heads=self.heads, head_range=shard)
 
 
 @dataclass(frozen=True)
@@ -246,11 +265,10 @@ class OtherForm(BiasMistake):
         yield cls("key-last")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("form", alibi_of(case).form, self.form),)
+        return (Parameter("form", alibi_of(case.scheme).form, self.form),)
 
-    def scheme_after(self, scheme: Any) -> Scheme:
-        changed: Scheme = replace(scheme, form=self.form)
-        return changed
+    def scheme_after(self, scheme: Scheme) -> Scheme:
+        return with_parameters(scheme, form=self.form)
 
 
 @dataclass(frozen=True)
@@ -289,12 +307,18 @@ class ReorderedHeads(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        """Measure the slopes; yield the reverse order, and the order that explains them."""
+        """Measure the slope of each head; yield the reverse order, and the order that explains
+        them.
+
+        Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
+        """
         slopes = measured(case, bias)
         count = len(slopes)
         if count < 2 or not np.isfinite(slopes).all():
             return
         yield cls(tuple(range(count))[::-1])
+        # The head with the largest measured slope is the one with the largest expected slope, and
+        # so on down to the smallest.
         order = np.empty(count, np.intp)
         order[np.argsort(-slopes, kind="stable")] = np.argsort(-bias.slopes, kind="stable")
         if not np.array_equal(order, np.arange(count)):
@@ -345,14 +369,21 @@ class ScaledBias(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        """Measure the ratio of the slopes; yield powers of √2 and plain numbers near it."""
+        """Measure by what number the slopes are multiplied; yield powers of √2 and plain numbers
+        near it.
+
+        1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
+        """
         slopes = measured(case, bias)
         if not np.isfinite(slopes).all():
             return
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
-        root = 2.0 ** (round(2 * math.log2(ratio)) / 2) if ratio > 0 else math.nan
-        for by in dict.fromkeys((root, *plain_numbers(ratio, SLOPE_ERROR * abs(ratio)))):
-            if abs(by - ratio) <= SLOPE_ERROR * abs(ratio) and by != 1:
+        error = SLOPE_ERROR * abs(ratio)
+        candidates = [*plain_numbers(ratio, error)]
+        if ratio > 0:
+            candidates.insert(0, 2.0 ** (round(2 * math.log2(ratio)) / 2))
+        for by in dict.fromkeys(candidates):
+            if abs(by - ratio) <= error and by != 1:
                 yield cls(by)
 
     @classmethod
@@ -394,7 +425,7 @@ class OtherMask(BiasMistake):
     """Another number for the mask, no mask, or a mask at other places."""
 
     value: float
-    masked: np.ndarray
+    masked: Flags
     summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
     stage = Stage.FORM
 
@@ -405,16 +436,21 @@ class OtherMask(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        """Yield the number that masks the data at its places, and 0 if masked places hold 0."""
-        data = case.observations.matrix(slice(None))[: bias.queries]
-        low = data[data <= MASKED]
-        if low.size and (low == low[0]).all() and data.shape == bias.masked.shape:
-            masked = data <= MASKED
-            if float(low[0]) != bias.mask or not np.array_equal(masked, bias.masked):
-                yield cls(float(low[0]), masked)
-        above = bias.masked
-        if above.any() and not data[above].any():
-            yield cls(0.0, above)
+        """Yield the mask that the data have, if it is another number or at other places; and zeros.
+
+        A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
+        All heads have one mask, so that the first one is looked at.
+        """
+        head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
+        is_masked = head <= MASKED
+        numbers = np.unique(head[is_masked])
+        if len(numbers) == 1 and head.shape == bias.masked.shape:
+            number = float(numbers[0])
+            if number != bias.mask or not np.array_equal(is_masked, bias.masked):
+                yield cls(number, is_masked)
+        has_zeros = bias.masked.any() and not head[bias.masked].any()
+        if has_zeros:
+            yield cls(0.0, bias.masked)
 
     @classmethod
     def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:

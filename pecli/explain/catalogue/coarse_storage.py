@@ -1,4 +1,6 @@
-"""Correct numbers that were stored coarsely. Proposals look at the data only: a grid on which every value lies."""
+"""Correct numbers that were stored coarsely. Proposals look at the data only: a grid on which every
+value lies.
+"""
 
 import math
 from collections.abc import Iterator
@@ -72,6 +74,7 @@ class Truncated(Stored):
     weight = 0.2
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return how values were cut off: «toward zero to float16», «down to 3 decimals»."""
         assert isinstance(self.storage, TruncatedStorage)
         grid = self.storage.grid
         if isinstance(grid, FloatStorage):
@@ -84,7 +87,10 @@ class Truncated(Stored):
 
 
 def grid_edit(storage: Storage) -> Edit:
-    """Return a grid in the vocabulary of results."""
+    """Return the numbers that a file can hold in the vocabulary of results.
+
+    They are those of a dtype, some decimals (a step of 0.001 is three), or multiples of a step.
+    """
     if isinstance(storage, FloatStorage):
         return Dtype(storage.dtype)
     if isinstance(storage, TwiceRounded):
@@ -108,5 +114,7 @@ def _storages(case: Case) -> list[Storage]:
 
 
 def _is_recipe_or_step(grid: Storage) -> bool:
-    """Return True unless frequencies on a grid go without saying (float32), or are in a dtype that no recipe has."""
+    """Return True unless frequencies on a grid go without saying (float32), or are in a dtype that
+    no recipe has.
+    """
     return not isinstance(grid, FloatStorage) or grid.dtype in ("bfloat16", "float16")

@@ -17,13 +17,17 @@ from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.making import FrequencyMaking, Making
 
 MAX_SHARE = 0.25
-"""Share of the rows, columns or elements that may be wrong: if more are, the rest is not «the table»."""
+"""Share of the rows, columns or elements that may be wrong: if more are, the rest is not «the
+table».
+"""
 
 MAX_ELEMENTS = 8
 """Wrong elements that are named one by one."""
 
 MIN_PARTS = 5
-"""Rows, columns or heads of which one may be damaged in an example: it is less than `MAX_SHARE` of them."""
+"""Rows, columns or heads of which one may be damaged in an example: it is less than `MAX_SHARE` of
+them.
+"""
 
 Index = tuple[int | slice, ...]
 
@@ -48,42 +52,57 @@ class Damage(Mistake):
         """Return the elements that are not compared, of wrong ones (heads, rows, columns)."""
 
     @classmethod
-    def _few(cls, case: Case) -> Iterator[Self]:
-        """Yield the damage unless it is nothing, too much to call the rest the table, or at different places of tensors."""
-        wrong = case.wrong_elements
-        if not wrong.any():
+    def _if_small(cls, case: Case) -> Iterator[Self]:
+        """Yield the wrong part of the tensors as damage, if the rest can still be called the table.
+
+        `covers` widens wrong elements to whole rows, columns or heads. Nothing is yielded if that
+        is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
+        elements.
+        """
+        if not case.wrong_elements.any():
             return
-        parts = case.observations.by_tensor(wrong)
-        damaged = {name: part for name, part in parts.items() if part.any()}
+        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
+        wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
         making = case.specification
-        covered, *others = [cls.covers(making.by_head(part)) for part in damaged.values()]
+        covered, *others = [cls.covers(making.by_head(flags)) for flags in wrong.values()]
         are_alike = all(np.array_equal(covered, other) for other in others)
         share = float(covered.mean())
-        if are_alike and share <= MAX_SHARE:
-            tensors = tuple(damaged)
-            part = damaged[tensors[0]]
-            flags = making.from_heads(covered).reshape(part.shape)
-            every = {name: np.zeros(part.shape, bool) for name in parts}
-            every |= dict.fromkeys(tensors, flags)
-            yield cls(np.concatenate(list(every.values()), axis=1), tensors, part, share)
+        if not are_alike or share > MAX_SHARE:
+            return
+        first = next(iter(wrong.values()))
+        part = making.from_heads(covered).reshape(first.shape)
+        # Tensors without wrong elements are compared everywhere.
+        damaged = dict.fromkeys(wrong_by_tensor, np.zeros(first.shape, bool))
+        damaged |= dict.fromkeys(wrong, part)
+        yield cls(np.concatenate(list(damaged.values()), axis=1), tuple(wrong), first, share)
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        """Yield damage of one small part, neither at the edge nor at a place that holds zeros anyway."""
+        """Yield damage of one small part in the middle of the table, as a typical mistake to test
+        with.
+
+        The part is neither at the edge, which checks may leave out, nor in the first row or column,
+        which may hold zeros anyway. Nothing is yielded for tables that are too small.
+        """
         columns = making.rendered(np.arange(1)).shape[1] // making.tensor_count
-        by_head = making.by_head(np.zeros((making.rows, columns), bool))
-        middle = cls.middle(by_head.shape)
-        if middle is not None:
-            by_head = np.array(by_head)
-            by_head[middle] = True
-            part = making.from_heads(by_head).reshape(making.rows, columns)
-            every = np.tile(part, making.tensor_count)
-            yield cls(every, (), part, float(part.mean()))
+        is_damaged = making.by_head(
+            np.zeros((making.rows, columns), bool)
+        )  # (heads, rows, columns)
+        middle = cls.middle(is_damaged.shape)
+        if middle is None:
+            return
+        is_damaged = np.array(is_damaged)
+        is_damaged[middle] = True
+        part = making.from_heads(is_damaged).reshape(making.rows, columns)
+        of_all_tensors = np.tile(part, making.tensor_count)
+        yield cls(of_all_tensors, (), part, float(part.mean()))
 
     @classmethod
     @abstractmethod
     def middle(cls, shape: tuple[int, ...]) -> Index | None:
-        """Return the index of a small part of (heads, rows, columns); None if there is no such part."""
+        """Return the index of a small part of (heads, rows, columns); None if there is no such
+        part.
+        """
 
     @property
     def cost(self) -> float:
@@ -125,7 +144,7 @@ class DamagedElements(Damage):
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if is_mostly_right(case) and are_listed(case):
-            yield from cls._few(case)
+            yield from cls._if_small(case)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if len(self.part) == 1:
@@ -162,7 +181,7 @@ class DamagedPart(Damage):
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if case.observations.rows > 1 and is_mostly_right(case) and not are_listed(case):
-            yield from cls._few(case)
+            yield from cls._if_small(case)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         by_head = case.specification.by_head(self.part)
@@ -201,10 +220,14 @@ class DamagedHeads(DamagedPart):
 
 
 GARBAGE_SHARE = 0.05
-"""Share of values that are not numbers, or far beyond those of any table, in memory that was never written."""
+"""Share of values that are not numbers, or far beyond those of any table, in memory that was never
+written.
+"""
 
 MAX_FADING = 0.25
-"""Small values per tiny one: waves that fade away pass all sizes, but memory holds bits of integers and pointers."""
+"""Small values per tiny one: waves that fade away pass all sizes, but memory holds bits of integers
+and pointers.
+"""
 
 LARGEST = 1e6
 """Size of values beyond those of any table."""
@@ -213,7 +236,9 @@ LARGEST_FLOAT16 = 1e4
 """The same in float16, whose largest number is 65504."""
 
 LONGEST = 1e15
-"""Size of values beyond those of wavelengths, which vectors may hold: a base of 1e12 has some of 6e12."""
+"""Size of values beyond those of wavelengths, which vectors may hold: a base of 1e12 has some of
+6e12.
+"""
 
 LARGEST_MASK = 3e38
 """Size of the most negative number of float32 and bfloat16, −3.4e38, which masks."""
@@ -253,9 +278,14 @@ class Uninitialised(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        """Yield all rows if they hold what no table holds, or else the wrong ones if these do."""
+        """Yield all rows if they hold numbers that no table holds, or else the wrong rows if these
+        do.
+
+        Memory that was never written holds old bits: NaN, 1e26, 4e-39. Biases are left out, since a
+        mask is as large; and so are expected tables that hold such numbers themselves.
+        """
         if isinstance(case.specification, BiasMaking):
-            return  # a mask is as large as garbage
+            return
         observed = case.observations
         if isinstance(case.specification, FrequencyMaking):
             sizes = np.abs(observed.sample)
@@ -264,15 +294,20 @@ class Uninitialised(Mistake):
             return
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
         if _is_garbage(np.abs(case.specification.rendered(observed.tested_rows)), largest):
-            return  # Two files may hold numbers of any size.
+            return
         tested = np.abs(observed.tested)
         if all(_is_garbage(row, largest) for row in tested):
             yield cls()
         elif is_mostly_right(case) or _is_garbage(tested, largest):
-            wrong_rows = np.flatnonzero(case.wrong_elements.any(axis=1))
-            has_right_rows = 0 < len(wrong_rows) < observed.rows
-            if has_right_rows and _are_garbage(np.abs(observed.matrix(wrong_rows)), largest):
-                yield cls(tuple(wrong_rows.tolist()))
+            yield from cls._of_wrong_rows(case, largest)
+
+    @classmethod
+    def _of_wrong_rows(cls, case: Case, largest: float) -> Iterator[Self]:
+        """Yield the wrong rows, if they are not all rows and hold what no table holds."""
+        wrong_rows = np.flatnonzero(case.wrong_elements.any(axis=1))
+        has_right_rows = 0 < len(wrong_rows) < case.observations.rows
+        if has_right_rows and _are_garbage(np.abs(case.observations.matrix(wrong_rows)), largest):
+            yield cls(tuple(wrong_rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (edits.Uninitialised(self.rows),)
@@ -290,7 +325,15 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 
 
 def _is_garbage(sizes: Floats, largest: float) -> bool:
-    """Return True if many values are of no table; infinite ones, and a large one among zeros, are a mask."""
+    """Return True if many sizes of numbers are those of no table: NaN, huge or tiny.
+
+    A mask, which is infinite or one large number among zeros, is no garbage; nor are tiny numbers
+    into which waves fade away.
+
+    Args:
+        sizes: Absolute values of numbers.
+        largest: The size beyond which numbers are of no table.
+    """
     is_large = (sizes > largest) & np.isfinite(sizes)
     is_strange = np.isnan(sizes) | is_large
     tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
@@ -302,7 +345,9 @@ def _is_garbage(sizes: Floats, largest: float) -> bool:
 
 
 def _is_mask(large: Floats, others: Floats) -> bool:
-    """Return True if large values are one number, which stands among zeros or is a usual mask: 1e9, 3.4e38."""
+    """Return True if large values are one number, which stands among zeros or is a usual mask: 1e9,
+    3.4e38.
+    """
     if len(np.unique(large)) != 1:
         return False
     is_among_zeros = bool(len(others)) and not others.any()

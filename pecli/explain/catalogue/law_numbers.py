@@ -59,7 +59,12 @@ class ParameterMistake(LawMistake):
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
         """Fit the number to the measured frequencies, and yield the plain values within its error.
 
-        A fit of 499,998 ± 5 yields 500,000. Values that the model itself suggests come first.
+        A base that is fitted as 499,998 ± 5 yields 500,000. Values that other numbers of the model
+        suggest come first.
+
+        Args:
+            case: The data, in which the frequencies are measured.
+            law: The law that they should follow; its number is the expected one.
         """
         expected = law.number(cls.name)
         if expected is None:
@@ -80,7 +85,9 @@ class ParameterMistake(LawMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the typical values, or else the first one at hand or in use that the law does not
+        """Yield typical wrong values, which need no data: for a base of 10000, 500000 and 1e6.
+
+        A number without typical values gets the first other value that the model or other models
         have.
         """
         law = waves.law
@@ -201,8 +208,12 @@ class OtherExponentDim(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        """Fit the dimension to the measured frequencies; yield the usual sizes within its error."""
-        # Frequencies are base^(−2i/dim): with a base of 1 all are 1, whatever the dimension is.
+        """Fit the dimension d in base^(−2i/d) to the measured frequencies; yield the usual sizes
+        near it.
+
+        A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
+        """
+        # With a base of 1 all frequencies are 1, whatever the dimension is.
         has_dimension = law.base > 1
         if case.frequencies is None or not has_dimension:
             return
@@ -309,11 +320,16 @@ class OtherAmplitude(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Measure the amplitude; yield typical ones, the specified one, and plain ones near it."""
+        """Yield typical amplitudes, the specified one, and plain numbers near the measured one.
+
+        The amplitude multiplies cosines and sines. With YaRN's factor of 1.139 expected and 1
+        measured, the factor is missing. The measured one may be plain itself or as a multiple of
+        the expected one: 2.278 is no plain number, but twice 1.139.
+        """
         yield from cls.examples_for(waves)
         expected = waves.amplitude
         specified = case.expected_waves.amplitude
-        if specified != expected:
+        if specified != expected:  # Another supposed mistake has changed it.
             yield cls(specified, expected, specified)
         measured = case.amplitude
         if measured is None or measured.value <= 0:
