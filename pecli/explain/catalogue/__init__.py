@@ -118,5 +118,7 @@ MISTAKES: list[type[Mistake]] = [
 
 
 def every_kind() -> tuple[type[Mistake], ...]:
-    """Return all known kinds of mistakes, storage included; a kind is known once it is in `MISTAKES`."""
+    """Return all known kinds of mistakes, storage included; a kind is known once it is in
+    `MISTAKES`.
+    """
     return *MISTAKES, *DAMAGE, Stored

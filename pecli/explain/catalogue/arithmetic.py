@@ -1,4 +1,6 @@
-"""Steps of the computation in too small a dtype. The steps are rendered, so that no error has to be guessed."""
+"""Steps of the computation in too small a dtype. The steps are rendered, so that no error has to be
+guessed.
+"""
 
 import math
 from collections.abc import Iterator
@@ -49,7 +51,9 @@ class RoundedSteps(WaveMistake):
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield rounded frequencies and positions: after phases were rounded, nothing else can be measured."""
+        """Yield rounded frequencies and positions: after phases were rounded, nothing else can be
+        measured.
+        """
         for mistake in cls.proposals(case):
             if RECIPES[mistake.recipe].turns_evenly:
                 yield mistake

@@ -1,4 +1,6 @@
-"""Base classes of mistakes: those of cosines and sines, and those of the law that frequencies follow."""
+"""Base classes of mistakes: those of cosines and sines, and those of the law that frequencies
+follow.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -33,7 +35,9 @@ class WaveMistake(Mistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the instances worth testing; by default the typical ones, which need no measurement."""
+        """Yield the instances worth testing; by default the typical ones, which need no
+        measurement.
+        """
         yield from cls.examples_for(waves)
 
     @classmethod
@@ -48,7 +52,9 @@ class WaveMistake(Mistake):
 
 
 def _measured_frequencies(case: Case, waves: WaveMaking) -> tuple[object, ...]:
-    """Return a key of the measured frequencies, to float32; the reading of the data if none could be measured."""
+    """Return a key of the measured frequencies, to float32; the reading of the data if none could
+    be measured.
+    """
     if case.frequencies is None:
         return waves.reading
     return case.frequencies.values.astype(np.float32).tobytes(), waves.storage
@@ -66,7 +72,9 @@ class LawMistake(WaveMistake):
         return waves.with_law(self.in_law(waves.law))
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme if its parameters follow from the law, as those of consecutive positions do."""
+        """Return the scheme if its parameters follow from the law, as those of consecutive
+        positions do.
+        """
         return scheme if scheme.is_range else None
 
     @abstractmethod
@@ -75,12 +83,15 @@ class LawMistake(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the mistakes that give the measured frequencies, computed once per law and reading of the data."""
+        """Yield the mistakes that give the measured frequencies, computed once per law and reading
+        of the data.
+        """
         law = waves.law
         if law is None:
             return
-        # Fits take most of the time, and depend on no mistake that leaves the law and the frequencies as they are:
-        # a table with exchanged and negated columns may turn as the right one does.
+        # Fits take most of the time, and depend on no mistake that leaves the law and the
+        # frequencies as they are: a table with exchanged and negated columns may turn as the right
+        # one does.
         key = (cls, law, waves.arithmetic.frequencies, *_measured_frequencies(case, waves))
         yield from case.once(key, lambda: list(cls._agreeing(case, law)))
 

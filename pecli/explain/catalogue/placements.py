@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -69,18 +69,17 @@ class OtherPlacement(WaveMistake):
             yield from cls._neighbours(scheme, making)
 
     @classmethod
-    def changed(cls, scheme: Any, edit: Edit, **changes: Any) -> Self:
+    def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Self:
         """Return the mistake of a scheme with other parameters, named by an edit."""
-        return cls(with_parameters(scheme, **changes), (edit,))
+        return cls(_placed(with_parameters(scheme, **changes)), (edit,))
 
     @classmethod
     def _neighbours(cls, scheme: Scheme, waves: WaveMaking) -> Iterator[Self]:
         """Yield the known mistakes in placing rows that leave a table's shape as it is."""
-        is_listed = isinstance(scheme, Positioned) and not scheme.is_range
-        if not is_listed or not isinstance(waves.form, Columns):
+        if scheme.is_range or not isinstance(waves.form, Columns):
             return
         for neighbour in neighbours(scheme):
-            mistake = cls(neighbour.scheme, neighbour.edits)  # type: ignore[arg-type]
+            mistake = cls(_placed(neighbour.scheme), neighbour.edits)
             if mistake.has_shape_of(waves):
                 yield mistake
 
@@ -112,32 +111,36 @@ class OtherSections(OtherPlacement):
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        """Yield one pair more for time and one less for height."""
-        positioned: Any = scheme
-        sections = vars(scheme).get("mrope_section")
-        if sections is None or positioned.positions is None or len(sections) != MROPE_AXES:
+        """Yield one pair more for time and one less for height: (17, 23, 24) for (16, 24, 24)."""
+        sections = _sections_of(scheme)
+        if sections is None or len(sections) != MROPE_AXES:
             return
         time, height, width = sections
-        changes: Any = {"mrope_section": (time + 1, height - 1, width), "mrope_interleaved": False}
-        edit = Parameter("mrope_section", sections, changes["mrope_section"])
-        yield cls.changed(positioned, edit, **changes)
+        yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Measure which pairs follow each axis, and yield these sections if others are expected."""
-        scheme: Any = case.scheme
-        has_sections = (
-            vars(scheme).get("mrope_section") is not None and scheme.positions is not None
-        )
-        if not has_sections or len(waves.positions) != MROPE_AXES:
+        """Measure which pairs follow time, height and width; yield these sections if others are
+        expected.
+
+        M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
+        Qwen2-VL gives the first 16 to time, the next 24 to height and the last 24 to width.
+        """
+        expected = _sections_of(case.scheme)
+        if expected is None or len(waves.positions) != MROPE_AXES:
             return
         if case.turns is None or case.waves_were_replaced:
             return
-        sections = best_sections(case, case.turns, waves)
-        if sections != tuple(scheme.mrope_section) and min(sections) > 0:
-            edit = Parameter("mrope_section", scheme.mrope_section, sections)
-            changes: Any = {"mrope_section": sections, "mrope_interleaved": False}
-            yield cls.changed(scheme, edit, **changes)
+        measured = best_sections(case, case.turns, waves)
+        if measured != expected and min(measured) > 0:
+            yield cls._with_sections(case.scheme, expected, measured)
+
+    @classmethod
+    def _with_sections(
+        cls, scheme: Scheme, expected: tuple[int, ...], found: tuple[int, ...]
+    ) -> Self:
+        edit = Parameter("mrope_section", expected, found)
+        return cls.changed(scheme, edit, mrope_section=found, mrope_interleaved=False)
 
 
 class OtherAxes(OtherPlacement):
@@ -154,18 +157,19 @@ class OtherAxes(OtherPlacement):
         channels = _channels_of_axes(scheme)
         if channels is None:
             return
-        reverse = channels[::-1]
-        if reverse == channels:
-            reverse = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
-        if min(reverse) > 0:
-            yield cls._with_channels(scheme, channels, reverse)
+        moved = channels[::-1]
+        if moved == channels:
+            moved = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
+        if min(moved) > 0:
+            yield cls._with_channels(scheme, channels, moved)
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the channels per axis with which the turns of every pair depend on its axis only.
+        """Yield the channels per axis with which each pair of columns depends on one axis only.
 
-        A pair that follows the height has equal turns in all rows of equal height. So each pair is
-        given to the axis along which its turns at equal places differ least, in the order of axes.
+        A pair that follows the height has equal values in all rows of equal height. So each pair is
+        given to the axis along which its values at equal places differ least. If axes share 64
+        channels as 16, 24, 24 and the pairs show 24, 24, 16, the axes were given in another order.
         """
         expected = _channels_of_axes(case.scheme)
         if expected is None or case.turns is None or case.waves_were_replaced:
@@ -183,18 +187,42 @@ class OtherAxes(OtherPlacement):
             yield cls._with_channels(case.scheme, expected, channels)
 
     @classmethod
-    def _with_channels(cls, scheme: Any, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
-        edit = Parameter("axes", expected, found)
-        return cls.changed(scheme, edit, axes=found)
+    def _with_channels(
+        cls, scheme: Scheme, expected: tuple[int, ...], found: tuple[int, ...]
+    ) -> Self:
+        return cls.changed(scheme, Parameter("axes", expected, found), axes=found)
 
 
-def _channels_of_axes(scheme: Any) -> tuple[int, ...] | None:
+def _placed(scheme: Scheme) -> Positioned:
+    """Return a scheme as one of positions, which the mistakes of this file are proposed for."""
+    assert isinstance(scheme, Positioned)
+    return scheme
+
+
+def _sections_of(scheme: Scheme) -> tuple[int, ...] | None:
+    """Return M-RoPE's pairs per axis at listed positions; None if the scheme has none."""
+    sections = scheme.value_of("mrope_section")
+    if sections is None or scheme.value_of("positions") is None:
+        return None
+    return tuple(sections)
+
+
+def _span_of(scheme: Scheme) -> float | None:
+    """Return the size of the grid over which positions are stretched; None if it is not one number."""
+    spans = scheme.value_of("grid_base")
+    if spans is None or len(spans) != 1:
+        return None
+    span: float = spans[0]
+    return span
+
+
+def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
     """Return the channels of each axis, if they are a parameter; None if axes take turns in
     frequencies.
     """
-    if "axes" not in scheme.parameters() or scheme.grid is None:
+    if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
         return None
-    blocks = scheme.axis_blocks
+    blocks = _placed(scheme).axis_blocks
     is_plain = all(not block.law and block.step == 1 and block.start == 0 for block in blocks)
     has_one_each = len({block.axis for block in blocks}) == len(blocks)
     if len(blocks) < 2 or not is_plain or not has_one_each:
@@ -224,25 +252,29 @@ class OtherGridSpan(OtherPlacement):
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         """Yield a span of twice the model's."""
-        positioned: Any = scheme
-        spans = vars(scheme).get("grid_base")
-        if spans is not None and len(spans) == 1:
-            edit = Parameter("grid_base", spans[0], 2 * spans[0])
-            yield cls.changed(positioned, edit, grid_base=(2 * spans[0],))
+        span = _span_of(scheme)
+        if span is not None:
+            yield cls._with_span(scheme, span, 2 * span)
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Measure how far positions are stretched, and yield plain spans that stretch them so."""
-        scheme: Any = case.scheme
-        spans = vars(scheme).get("grid_base")
-        if spans is None or len(spans) != 1 or case.turns is None or case.waves_were_replaced:
+        """Measure how far positions are stretched, and yield plain spans that stretch them so.
+
+        A model that was trained on 16 points stretches the positions of 32 points by a half. If
+        they are stretched by a quarter, the span of its training is taken for 8 points.
+        """
+        expected = _span_of(case.scheme)
+        if expected is None or case.turns is None or case.waves_were_replaced:
             return
         stretch = _stretch(case, case.turns, waves)
-        error = STRETCH_ERROR * abs(stretch) * spans[0]
-        for span in plain_numbers(stretch * spans[0], error):
-            if span != spans[0] and span > 0:
-                edit = Parameter("grid_base", spans[0], span)
-                yield cls.changed(scheme, edit, grid_base=(span,))
+        error = STRETCH_ERROR * abs(stretch) * expected
+        for span in plain_numbers(stretch * expected, error):
+            if span != expected and span > 0:
+                yield cls._with_span(case.scheme, expected, span)
+
+    @classmethod
+    def _with_span(cls, scheme: Scheme, expected: float, found: float) -> Self:
+        return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
 
 
 def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
@@ -265,36 +297,39 @@ class OtherGridBase(OtherPlacement):
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         """Yield the base of the rotary paper, or else that of Llama 3."""
-        positioned: Any = scheme
         if not isinstance(making, WaveMaking) or not isinstance(making.form, Columns):
             return
         if making.law is not None:
             return  # It is the base of a law, which has a mistake of its own.
-        base = next(usual for usual in USUAL_BASES if usual != positioned.base)
-        edit = Parameter("base", positioned.base, base)
-        yield cls.changed(positioned, edit, base=base)
+        expected = _placed(scheme).base
+        base = next(usual for usual in USUAL_BASES if usual != expected)
+        yield cls.changed(scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
-        scheme: Any = case.scheme
         is_grid = waves.law is None and isinstance(waves.form, Columns)
         if not is_grid or case.waves_were_replaced:
             return
-        for base in cls.fitting(scheme, case.frequencies):
-            if base != scheme.base:
-                edit = Parameter("base", scheme.base, base)
-                yield cls.changed(scheme, edit, base=base)
+        expected = _placed(case.scheme).base
+        for base in cls.fitting(_placed(case.scheme), case.frequencies):
+            if base != expected:
+                yield cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
-    def fitting(cls, scheme: Scheme, measured: Frequencies | None) -> Iterator[float]:
-        """Yield the bases that fit; the usual ones if a grid is too small to measure frequencies."""
+    def fitting(cls, scheme: Positioned, measured: Frequencies | None) -> Iterator[float]:
+        """Yield the bases with which a grid has the measured frequencies, usual ones first.
+
+        A base of 99.98 ± 0.05 is fitted; 100 is a usual one within its error. All usual bases are
+        yielded if the grid is too small to measure frequencies: comparing all elements decides
+        later.
+        """
         if measured is None:
             yield from USUAL_BASES
             return
 
         def frequencies(base: float) -> Floats:
-            return _with_base(scheme, base)
+            return _frequencies_with_base(scheme, base)
 
         fit = fit_number(frequencies, measured, USUAL_BASES)
         if fit is None:
@@ -334,15 +369,14 @@ class OtherPlacementAndBase(OtherPlacement):
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
         if case.frequencies is None:
             return
-        expected: Any = case.scheme
-        placed: Any = placement.scheme
-        for base in OtherGridBase.fitting(placed, case.frequencies):
-            if base not in (expected.base, placed.base):
-                moved = with_parameters(placed, base=base)
-                yield cls(moved, (*placement.named, Parameter("base", expected.base, base)))
+        expected = _placed(case.scheme).base
+        for base in OtherGridBase.fitting(placement.scheme, case.frequencies):
+            if base not in (expected, placement.scheme.base):
+                moved = with_parameters(placement.scheme, base=base)
+                yield cls(moved, (*placement.named, Parameter("base", expected, base)))
 
 
-def _with_base(scheme: Any, base: float) -> Floats:
+def _frequencies_with_base(scheme: Positioned, base: float) -> Floats:
     """Return the frequencies of a scheme with another base; NaN if it has no such base."""
     try:
         return np.array(with_parameters(scheme, base=base).angular_frequencies())

@@ -25,7 +25,9 @@ MIN_ROWS = 16
 KINDS: tuple[type[Mistake], ...] = (
     MissingScaling, ScalingReadDifferently, OtherLength, OtherFactor, OtherBase, OtherScaling, OtherAmplitude,
 )  # fmt: skip
-"""Mistakes that depend on the length: a table that was extended with other settings than it began with."""
+"""Mistakes that depend on the length: a table that was extended with other settings than it began
+with.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,18 @@ class OnlyInRows(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
+        """Yield mistakes of the rows that are wrong, if these are all rows from one on, or up to
+        one.
+
+        A dynamic cache may have rows 0–4095 without scaling and later ones with it. The wrong rows
+        are searched as a table of their own.
+        """
         wrong = wrong_range(case)
         if case.waves is None or wrong is None:
             return
         first, last = wrong
         rows = slice(first, last + 1)
-        inside = replace(
+        only_wrong_rows = replace(
             case,
             specification=case.expected_waves.at_rows(rows),
             making=case.waves.at_rows(rows),
@@ -65,7 +73,7 @@ class OnlyInRows(Mistake):
             measured={},
         )
         for kind in KINDS:
-            for mistake in kind.proposals(inside):
+            for mistake in kind.proposals(only_wrong_rows):
                 yield cls(mistake, first, last)
 
     def scheme_after(self, scheme: Scheme) -> None:
@@ -84,17 +92,20 @@ class OnlyInRows(Mistake):
 
 
 def wrong_range(case: Case) -> tuple[int, int] | None:
-    """Return the first and last row of a table whose rows are wrong from one on, or up to one; None otherwise.
+    """Return the first and the last wrong row, if rows are wrong from one on, or up to one; else
+    None.
 
-    Position 0 has the same values at any frequency, so the first row does not count.
+    Of 8192 rows, (4096, 8191) means that the first half is right. Position 0 has the same values at
+    any frequency, so that the first row does not count. A few rows are looked at before all are.
     """
     # If there is one change in all rows, there is one in any that include the second and the last.
     tested = np.asarray(case.tested.any(axis=1))
     if np.count_nonzero(np.diff(tested)) != 1:
         return None
-    rows = np.asarray(case.wrong_elements.any(axis=1))
-    changes = np.flatnonzero(np.diff(rows[1:])) + 2
-    if len(changes) != 1 or not MIN_ROWS <= changes[0] <= len(rows) - MIN_ROWS:
+    is_wrong = np.asarray(case.wrong_elements.any(axis=1))
+    count = len(is_wrong)
+    changes = np.flatnonzero(np.diff(is_wrong[1:])) + 2
+    if len(changes) != 1 or not MIN_ROWS <= changes[0] <= count - MIN_ROWS:
         return None
-    cut = int(changes[0])
-    return (cut, len(rows) - 1) if rows[-1] else (0, cut - 1)
+    change = int(changes[0])
+    return (change, count - 1) if is_wrong[-1] else (0, change - 1)

@@ -22,10 +22,12 @@ from pecli.engine.edits import (
     Scaled,
     Swapped,
 )
+from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.arithmetic import RECIPES
 from pecli.explain.catalogue.axis_sections import best_sections
 from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.making import WaveMaking
 from pecli.explain.numbers import plain_numbers
@@ -136,7 +138,9 @@ class NotRotated(RotationMistake):
 
 @dataclass(frozen=True)
 class OtherFormula(RotationMistake):
-    """A wrong sign, sines for cosines, one channel of each pair left out or computed from the other."""
+    """A wrong sign, sines for cosines, one channel of each pair left out or computed from the
+    other.
+    """
 
     name: Edit
     summary = (
@@ -167,7 +171,9 @@ def layout_name(takes: str, gives: str) -> str:
 
 @dataclass(frozen=True)
 class OtherPairs(RotationMistake):
-    """Pairs of other channels: neighbours for halves, or the other way round, before or after the rotation."""
+    """Pairs of other channels: neighbours for halves, or the other way round, before or after the
+    rotation.
+    """
 
     layouts: PairLayouts
     summary = "queries or keys are rotated in interleaved pairs for halves, or the other way round"
@@ -261,12 +267,16 @@ class PairsAcrossHead(RotationMistake):
 
     @classmethod
     def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the mistake if only the first channels of a head rotate, in halves.
+
+        Interleaved pairs are neighbours, however many channels rotate: they cannot be paired across
+        the head.
+        """
         law = rotated.law
         has_one_axis = len(rotated.positions) == 1
         if law is None or law.rotating is not None or not has_one_axis:
             return
         channels = rotated.heads.channels
-        # Interleaved pairs are neighbours, however many channels rotate.
         are_halves = channels.takes == channels.gives == "halves"
         has_even_size = rotated.heads.before.channels % 2 == 0
         if are_halves and has_even_size and channels.first == 0 and _channels_left(rotated) > 0:
@@ -287,15 +297,20 @@ class OtherRotaryDim(RotationMistake):
     rank = 0
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        """Return the rotation of `dim` channels of each head instead of the expected number.
+
+        The exponents of the frequencies are divided by the same number. If the last channels of a
+        head rotate, as in DeepSeek, they begin `dim` channels before its end.
+        """
         law = rotated.law
         assert law is not None
         pairs = self.dim // 2
         waves = rotated.with_law(replace(law, pairs=pairs, half=self.dim / 2))
         assert isinstance(waves, RotatedMaking)
-        moved = replace(waves, axes=np.zeros(pairs, np.intp))
-        is_trailing = moved.heads.channels.first > 0
-        first = moved.heads.before.channels - self.dim if is_trailing else 0
-        return with_channels(moved, pairs=pairs, first=first)
+        resized = replace(waves, axes=np.zeros(pairs, np.intp))
+        are_last = resized.heads.channels.first > 0
+        first = resized.heads.before.channels - self.dim if are_last else 0
+        return with_channels(resized, pairs=pairs, first=first)
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
@@ -343,16 +358,21 @@ class ScaledHeads(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
-        """Fit a factor by least squares, and yield 1/√d and plain numbers that agree with it."""
+        """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers that agree
+        with it.
+
+        Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
+        """
         rows = case.observations.sampled_rows
         expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
-        size = float((expected**2).sum())
-        if not size or rotated.heads.scale != 1:
+        power = float((expected**2).sum())
+        if not power or rotated.heads.scale != 1:
             return
-        by = float((expected * case.observations.sample).sum()) / size
-        root = float(rotated.heads.before.channels) ** -0.5
-        for factor in dict.fromkeys((root, *plain_numbers(by, SCALE_ERROR * abs(by)))):
-            if factor != 1 and abs(factor - by) <= SCALE_ERROR * abs(by):
+        fitted = float((expected * case.observations.sample).sum()) / power
+        error = SCALE_ERROR * abs(fitted)
+        inverse_root = float(rotated.heads.before.channels) ** -0.5
+        for factor in dict.fromkeys((inverse_root, *plain_numbers(fitted, error))):
+            if factor != 1 and abs(factor - fitted) <= error:
                 yield cls(factor)
 
     @property
@@ -372,7 +392,9 @@ class NarrowArithmetic(RotationMistake):
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield nothing: rounding hides nothing that other mistakes are measured by, so that it is looked for last."""
+        """Yield nothing: rounding hides nothing that other mistakes are measured by, so that it is
+        looked for last.
+        """
         yield from ()
 
 
@@ -487,7 +509,9 @@ class ZeroRows(RotationMistake):
 
 @dataclass(frozen=True)
 class ZeroRowsBefore(RotationMistake):
-    """Rows that hold zeros before the rotation, and values after it: the two dumps do not belong together."""
+    """Rows that hold zeros before the rotation, and values after it: the two dumps do not belong
+    together.
+    """
 
     rows: tuple[int, ...]
     summary = "some rows of queries or keys are zeros before the rotation, and not after it"
@@ -515,7 +539,9 @@ class ZeroRowsBefore(RotationMistake):
 
 @dataclass(frozen=True)
 class OtherPairAxes(RotationMistake):
-    """Sections of M-RoPE with other numbers of pairs, or interleaved where they are blocks, or the reverse."""
+    """Sections of M-RoPE with other numbers of pairs, or interleaved where they are blocks, or the
+    reverse.
+    """
 
     axes: tuple[int, ...]  # the axis of positions that each pair follows
     edit: Parameter
@@ -528,34 +554,36 @@ class OtherPairAxes(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
-        """Yield the other order of the sections, and the sections measured from the turns.
+        """Yield the other order of M-RoPE's sections, and the sections measured in the rotation.
 
-        Text has the same position on all axes, so that it does not show which axis a pair follows.
+        Sections are the numbers of pairs that follow time, height and width, as blocks (t t h w) or
+        interleaved (t h w t). Text has the same position on all axes, so that it does not show
+        which axis a pair follows: then nothing is yielded.
         """
-        scheme: Any = case.scheme
+        expected = case.scheme.value_of("mrope_section")
         has_axes = len(rotated.positions) > 1 and (rotated.positions != rotated.positions[0]).any()
-        if not has_axes or scheme.mrope_section is None:
+        if not has_axes or expected is None:
             return
-        yield cls._in_other_order(scheme)
+        yield cls._in_other_order(case.scheme)
         if case.turns is not None:
             measured = best_sections(case, case.turns, rotated)
-            if measured != tuple(scheme.mrope_section) and min(measured) > 0:
-                yield cls._with_sections(scheme, measured)
+            if measured != tuple(expected) and min(measured) > 0:
+                yield cls._with_sections(expected, measured)
 
     @classmethod
-    def _in_other_order(cls, scheme: Any) -> Self:
+    def _in_other_order(cls, scheme: Scheme) -> Self:
         """Return the same sections interleaved if they should be blocks, or the reverse."""
-        is_interleaved = bool(scheme.mrope_interleaved)  # None, the default, means blocks.
-        switched = replace(scheme, mrope_interleaved=not is_interleaved)
+        is_interleaved = bool(scheme.value_of("mrope_interleaved"))  # None means blocks.
+        switched = with_parameters(scheme, mrope_interleaved=not is_interleaved)
+        assert isinstance(switched, Positioned)
         edit = Parameter("mrope_interleaved", is_interleaved, not is_interleaved)
         return cls(tuple(switched.pair_axes), edit)
 
     @classmethod
-    def _with_sections(cls, scheme: Any, sections: tuple[int, ...]) -> Self:
+    def _with_sections(cls, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
         """Return other sections as blocks: (2, 1, 1) are pairs that follow the axes 0, 0, 1, 2."""
-        axes = np.repeat(np.arange(len(sections)), sections)
-        expected = ",".join(map(str, scheme.mrope_section))
-        edit = Parameter("mrope_section", expected, ",".join(map(str, sections)))
+        axes = np.repeat(np.arange(len(found)), found)
+        edit = Parameter("mrope_section", ",".join(map(str, expected)), ",".join(map(str, found)))
         return cls(tuple(axes.tolist()), edit)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:

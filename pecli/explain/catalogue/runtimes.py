@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -15,10 +15,15 @@ from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.law import NO_SCALING
 from pecli.explain.making import Columns, Making, SchemeMaking
 
+COMPARED_ROWS = 64
+"""Rows by which the tables of two runtimes are the same, or not."""
+
 
 @dataclass(frozen=True)
 class ComputedByRuntime(Mistake):
-    """The table that a runtime makes of the scheme's parameters: its own arithmetic, or its reading of the scaling."""
+    """The table that a runtime makes of the scheme's parameters: its own arithmetic, or its reading
+    of the scaling.
+    """
 
     names: tuple[str, ...]  # the runtimes that make the same numbers
     scheme: Scheme
@@ -33,23 +38,30 @@ class ComputedByRuntime(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
+        """Yield the runtimes whose table has the numbers of the data, those with one table
+        together.
+
+        vLLM and SGLang compute the same table: one mistake names both. Only a few rows are compared
+        here; whoever tests the proposal compares all.
+        """
         is_plain = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         if case.waves is None or not isinstance(case.waves.form, Columns) or not is_plain:
             return
         tensors = case.waves.form.tensors
-        by_numbers: dict[bytes, list[tuple[str, Scheme]]] = {}
-        for name, scheme in case.once(
-            ("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme))
-        ):
+        runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
+        by_table: dict[bytes, Self] = {}
+        for name, scheme in runtimes:
             if not _may_have_frequencies(scheme, case):
                 continue
-            proposed = case.given(cls((name,), scheme, tensors))
-            if not proposed.tested.any():
-                rows = np.arange(min(64, case.observations.rows))
-                numbers = proposed.making.rendered(rows).astype(np.float32).tobytes()
-                by_numbers.setdefault(numbers, []).append((name, scheme))
-        for same in by_numbers.values():
-            yield cls(tuple(name for name, _ in same), same[0][1], tensors)
+            proposed = cls((name,), scheme, tensors)
+            supposed = case.given(proposed)
+            if supposed.tested.any():
+                continue
+            table = _first_numbers(supposed)
+            if table in by_table:
+                proposed = replace(by_table[table], names=(*by_table[table].names, name))
+            by_table[table] = proposed
+        yield from by_table.values()
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return self.scheme
@@ -61,21 +73,28 @@ class ComputedByRuntime(Mistake):
         return (runtime,) if causes else (runtime, Recipe("float32"))
 
 
-def _may_have_frequencies(scheme: Any, case: Case) -> bool:
-    """Return True unless the frequencies are measured: those that differ are of a runtime that reads differently."""
+def _first_numbers(case: Case) -> bytes:
+    """Return the first rows that a hypothesis predicts, as float32 bytes that can be compared."""
+    rows = np.arange(min(COMPARED_ROWS, case.observations.rows))
+    return case.making.rendered(rows).astype(np.float32).tobytes()
+
+
+def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:
+    """Return True unless the frequencies are measured: those that differ are of a runtime that
+    reads differently.
+    """
     if case.frequencies_agree is None:
         return True
     reads_differently = bool(scheme.runtime_reading.causes)
     return reads_differently or case.frequencies_agree
 
 
-def runtimes_of(scheme: Any) -> Iterator[tuple[str, Scheme]]:
+def runtimes_of(scheme: Scheme) -> Iterator[tuple[str, Scheme]]:
     """Yield the runtimes that compute a scheme in their own way, or read its scaling differently."""
     for name in runtime_names(type(scheme)):
         with suppress(ParameterError):  # the runtime may not have such a scaling
             computed = scheme.computed_as(name)
-            reads_differently = computed.runtime_reading.causes and (
-                computed.runtime_reading.scaling != NO_SCALING
-            )
+            reading = computed.runtime_reading
+            reads_differently = reading.causes and reading.scaling != NO_SCALING
             if name in EMULATED or reads_differently:
                 yield name, computed

@@ -1,4 +1,6 @@
-"""Scalings of rotary frequencies that are missing, of another kind, applied twice, or with other numbers."""
+"""Scalings of rotary frequencies that are missing, of another kind, applied twice, or with other
+numbers.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +31,9 @@ FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
 MAX_FACTOR = 1000.0
 
 LINEAR_WEIGHT = 1.05
-"""Cost of linear scaling by a usual factor: less than that of `OtherScale`, with which it shares its tables."""
+"""Cost of linear scaling by a usual factor: less than that of `OtherScale`, with which it shares
+its tables.
+"""
 
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 
@@ -168,31 +172,33 @@ class OtherTwoNumbers(LawMistake):
         """Fit every two numbers of the law to the measured frequencies; yield those that fit."""
         if case.frequencies is None:
             return
-        numbers = [
-            name for name in ("base", "scale", *law.scaling.frequency_parameters()) if name in KINDS
-        ]
-        numbers = [name for name in numbers if isinstance(law.value(name), (int, float))]
-        for names in combinations(numbers, 2):
-            yield from cls._with_names(names, case.frequencies, law)
+        candidates = ("base", "scale", *law.scaling.frequency_parameters())
+        names = [name for name in candidates if name in KINDS and law.number(name) is not None]
+        for two_names in combinations(names, 2):
+            yield from cls._fitted(two_names, case.frequencies, law)
 
     @classmethod
-    def _with_names(cls, names: tuple[str, str], measured: Frequencies, law: Law) -> Iterator[Self]:
+    def _fitted(cls, names: tuple[str, str], measured: Frequencies, law: Law) -> Iterator[Self]:
+        """Fit two numbers of a law at once; yield the plainest values, if both are not the expected
+        ones.
+
+        A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be
+        measured before the other is known.
+        """
+
         def frequencies(values: Sequence[float]) -> Floats:
             return cls(names, (values[0], values[1])).in_law(law).frequencies
 
-        start = [float(law.value(name)) for name in names]
-        fits = fit_numbers(frequencies, measured, start)
-        if fits is None:
+        expected = [float(law.value(name)) for name in names]
+        fits = fit_numbers(frequencies, measured, expected)
+        if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
-        fitted = (fits[0].value, fits[1].value)
-        if not measured.agree_with(frequencies(fitted)):
-            return
-        plainest = [
+        first, second = [
             next(KINDS[name].written(fit.value, fit.error), fit.value)
             for name, fit in zip(names, fits, strict=True)
         ]
-        if plainest[0] != start[0] and plainest[1] != start[1]:
-            yield cls(names, (plainest[0], plainest[1]))
+        if first != expected[0] and second != expected[1]:
+            yield cls(names, (first, second))
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -324,9 +330,8 @@ class OtherScaling(LawMistake):
     rank = 3
 
     def in_law(self, law: Law) -> Law:
-        changes: Any = {"factor": self.factor}
-        scaling = replace(self.scaling, **changes)
-        return replace(law.unscaled(), scaling=scaling.complete())
+        scaled = replace(law.unscaled(), scaling=self.scaling).having("factor", self.factor)
+        return replace(scaled, scaling=scaled.scaling.complete())
 
     @property
     def cost(self) -> float:
@@ -345,13 +350,16 @@ class OtherScaling(LawMistake):
 
     @classmethod
     def _with_factor(cls, scaling: Scaling, measured: Frequencies, law: Law) -> Iterator[Self]:
+        """Fit the factor with which another scaling gives the measured frequencies; yield plain
+        ones.
+
+        A model without scaling whose frequencies are all a fourth was scaled linearly by 4.
+        """
         # The law of `in_law`, but completed once: hundreds of factors are tried.
-        complete = scaling.complete()
-        unscaled = law.unscaled()
+        scaled = replace(law.unscaled(), scaling=scaling.complete())
 
         def frequencies(factor: float) -> Floats:
-            changes: Any = {"factor": factor}
-            return replace(unscaled, scaling=replace(complete, **changes)).frequencies
+            return scaled.having("factor", factor).frequencies
 
         fit = fit_number(frequencies, measured, FACTORS)
         if fit is None or not 1 < fit.value < MAX_FACTOR:
@@ -382,7 +390,9 @@ class OtherScaling(LawMistake):
 
 @dataclass(frozen=True)
 class ScalingReadDifferently(LawMistake):
-    """The model's scaling read in another way: YaRN's limits not rounded or exchanged, LongRoPE's other divisors."""
+    """The model's scaling read in another way: YaRN's limits not rounded or exchanged, LongRoPE's
+    other divisors.
+    """
 
     scaling: Scaling
     summary = "the same scaling read in another way: YaRN's limits, LongRoPE's lists"
@@ -401,20 +411,24 @@ class ScalingReadDifferently(LawMistake):
         yield from map(cls, law.scaling.known_mistakes())
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the numbers of the scaling that differ, as «beta_fast is 1 (the spec says 32)»."""
         expected = case.expected_law.scaling
         if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
             return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
         found = self.scaling.complete()
-        names = expected.frequency_parameters()
-        return tuple(
-            Parameter(name, getattr(expected, name), getattr(found, name))
-            for name in names
-            if getattr(expected, name) != getattr(found, name)
-        )
+        edits = []
+        for name in expected.frequency_parameters():
+            before = getattr(expected, name)
+            after = getattr(found, name)
+            if before != after:
+                edits.append(Parameter(name, before, after))
+        return tuple(edits)
 
 
 def divisors_edit(scheme: Any, expected: tuple[float, ...], found: tuple[float, ...]) -> Parameter:
-    """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other numbers."""
+    """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other
+    numbers.
+    """
     lists = {scheme.long_factor: "long_factor", scheme.short_factor: "short_factor"}
     changed = {expected[::-1]: "reversed", tuple(1 / each for each in expected): "multiplied"}
     name = lists.get(expected, "factor")

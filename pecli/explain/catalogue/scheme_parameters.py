@@ -1,8 +1,8 @@
 """Other parameters of schemes of which no more is known than the tables that they make."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
@@ -11,12 +11,15 @@ from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.parameters import Parameter as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.making import Making, SchemeMaking
 from pecli.explain.numbers import digits
 
 SKIPPED = frozenset({"dtype", "recipe", "runtime", "seed", "seq_len", "max_len"})
-"""Parameters that say how many rows there are, how they are computed, or that have no likely values."""
+"""Parameters that say how many rows there are, how they are computed, or that have no likely
+values.
+"""
 
 NUMBER_COST = 0.01
 """Cost per digit of a value: it only decides between values that make the same table."""
@@ -28,7 +31,9 @@ USUAL_NUMBERS = (
     *range(33), 40, 48, 50, 64, 80, 96, 100, 128, 160, 192, 200, 256, 320, 384, 400, 500, 512, 640, 768, 800,
     1000, 1024, 2048, 4096, 10000,
 )  # fmt: skip
-"""Numbers that somebody may have written for a parameter: a max_distance of T5, a number of buckets."""
+"""Numbers that somebody may have written for a parameter: a max_distance of T5, a number of
+buckets.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,18 @@ class OtherSchemeParameter(Mistake):
     """Another value of one parameter: the default, an option, a usual number."""
 
     name: str
-    value: Any
+    value: object
     summary = "another value of a parameter: the default, another option, a usual number"
     stage = Stage.PARAMETERS
 
     def plant(self, making: Making) -> Making:
         if not isinstance(making, SchemeMaking):
             raise TypeError("only tables of a scheme have parameters")
-        changes = {self.name: self.value}
-        return replace(making, scheme=replace(making.scheme, **changes))
+        return self.in_scheme(making)
+
+    def in_scheme(self, making: SchemeMaking) -> SchemeMaking:
+        """Return the tables of the scheme with the other value."""
+        return replace(making, scheme=self.scheme_after(making.scheme))
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
@@ -64,57 +72,72 @@ class OtherSchemeParameter(Mistake):
 
     @classmethod
     def _possible(cls, making: SchemeMaking) -> Iterator[Self]:
-        """Yield the values for which the scheme can be made, and has the same shape."""
+        """Yield other values of each parameter for which the scheme's tables keep their shape.
+
+        T5 with 64 buckets for 32 is one; a table of another length is no mistake of a parameter,
+        and values that the scheme refuses are skipped.
+        """
         scheme = making.scheme
         shapes = [table.shape for table in making.tables]
         for name, parameter in scheme.parameters().items():
             if name in SKIPPED or name in scheme.inert_parameters:
                 continue
-            for value in _values(scheme, name, parameter):
+            for value in _likely_values(scheme, name, parameter):
                 mistake = cls(name, value)
                 try:
-                    other = mistake.plant(making)
+                    tables = mistake.in_scheme(making).tables
                 except ParameterError:
                     continue
-                if [table.shape for table in other.tables] == shapes:  # type: ignore[attr-defined]
+                if [table.shape for table in tables] == shapes:
                     yield mistake
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
-        changes = {self.name: self.value}
-        return replace(scheme, **changes)
+        return with_parameters(scheme, **{self.name: self.value})
 
     @property
     def cost(self) -> float:
         """Of values that make the same table, the plainer one is named."""
-        is_number = isinstance(self.value, (int, float))
-        return self.weight + (NUMBER_COST * digits(self.value) if is_number else 0.0)
+        if isinstance(self.value, (int, float)):
+            return self.weight + NUMBER_COST * digits(self.value)
+        return self.weight
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter(self.name, getattr(case.scheme, self.name), self.value),)
 
 
-def _values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[Any]:
-    """Yield other values of a parameter that somebody may have written."""
-    given = getattr(scheme, name)
+def _likely_values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[object]:
+    """Yield other values of a parameter that somebody may have written by mistake.
+
+    A flag is turned round, an option replaced by each other one, a window of 8×6 becomes 6×8, a
+    shard of heads another shard, and a number its default, its double, or a usual number.
+    """
+    value = getattr(scheme, name)
+    values: Iterable[object] = ()
     if isinstance(parameter, Flag):
-        yield not given
+        values = (not value,)
     elif isinstance(parameter, Choice):
-        yield from (option for option in parameter.options if option != given)
-    elif isinstance(given, GridSize):
-        if len(set(given)) > 1:
-            yield GridSize(reversed(given))  # A window of 6×8 for 8×6.
-    elif isinstance(given, HeadSlice):
-        yield from (shard for shard in given.shards(MOST_SHARDS) if shard != given)
-    elif isinstance(parameter, (Whole, Real)) and given is not None:
-        kind = int if isinstance(parameter, Whole) else float
-        for number in _other_numbers(given, default_of(type(scheme), name)):
-            if kind(number) == number and number != given:
-                yield kind(number)
+        values = parameter.options
+    elif isinstance(value, GridSize):
+        values = (GridSize(reversed(value)),)
+    elif isinstance(value, HeadSlice):
+        values = value.shards(MOST_SHARDS)
+    elif isinstance(parameter, (Whole, Real)) and value is not None:
+        numbers = _likely_numbers(value, default_of(type(scheme), name))
+        values = _whole(numbers) if isinstance(parameter, Whole) else map(float, numbers)
+    yield from (other for other in values if other != value)
 
 
-def _other_numbers(given: float, default: object) -> list[float]:
-    """Return what is written for a number by mistake: its default, its double or half, one off, or a usual number."""
-    near = [2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10]
+def _whole(numbers: Iterable[float]) -> Iterator[int]:
+    for number in numbers:
+        if number == int(number):
+            yield int(number)
+
+
+def _likely_numbers(value: float, default: object) -> list[float]:
+    """Return what is written for a number by mistake: its default, its double or half, one off, or
+    a usual number.
+    """
+    near = [2 * value, value / 2, value + 1, value - 1, 10 * value, value / 10]
     if isinstance(default, (int, float)):
         near.insert(0, default)
     return list(dict.fromkeys((*near, *USUAL_NUMBERS)))

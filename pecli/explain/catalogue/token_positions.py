@@ -15,16 +15,22 @@ from pecli.explain.position_runs import count_runs
 from pecli.explain.rotated_making import RotatedMaking
 
 STATED_COST = 0.8
-"""Cost of positions with a known mistake, if somebody stated the right ones: these are what may be wrong."""
+"""Cost of positions with a known mistake, if somebody stated the right ones: these are what may be
+wrong.
+"""
 
 KNOWN_COST = 1.05
-"""Cost of positions with a known mistake, if nobody stated any: a mistake of the rotation comes first."""
+"""Cost of positions with a known mistake, if nobody stated any: a mistake of the rotation comes
+first.
+"""
 
 LISTED_COST = 1.5
 """Cost of positions that follow no known mistake."""
 
 RUN_COST = 0.3
-"""Cost of each further run of positions: rows that were overwritten are the shorter answer than three runs."""
+"""Cost of each further run of positions: rows that were overwritten are the shorter answer than
+three runs.
+"""
 
 MAX_RUNS = 4
 """Runs that are paid for: if all rows of a long list are right, there is no shorter answer."""
@@ -32,7 +38,9 @@ MAX_RUNS = 4
 
 @dataclass(frozen=True, eq=False)
 class OtherTokenPositions(RotationMistake):
-    """Tokens at other positions: padding that is counted, packed sequences, stale caches, exchanged axes."""
+    """Tokens at other positions: padding that is counted, packed sequences, stale caches, exchanged
+    axes.
+    """
 
     positions: Floats  # (axes, rows)
     mistake: PositionMistake | None
@@ -58,7 +66,11 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
-        """Yield mixed-up axes, and the measured positions with the mistake that explains them."""
+        """Yield mixed-up axes of M-RoPE, and the measured positions with the mistake behind them.
+
+        Tokens that are measured at 3 4 5 6 and expected at 0 1 2 3 were shifted by 3, as with
+        padding that is counted.
+        """
         has_axes = bool((rotated.positions != rotated.positions[0]).any())
         if has_axes:
             yield from cls._of_axes(case, rotated)
@@ -72,7 +84,11 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def _of_axes(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
-        """Yield the positions of the first axis for all axes, and the expected ones with exchanged axes."""
+        """Yield M-RoPE's positions with all axes the same, and with exchanged axes.
+
+        Ports that know only text give time's positions (expected, or as measured) to height and
+        width as well; others pass height, time, width for time, height, width.
+        """
         are_stated = rotated.tokens.are_stated
         expected = rotated.positions
         first_axes = [expected[0]]
@@ -110,6 +126,11 @@ class OtherTokenPositions(RotationMistake):
         return LISTED_COST + RUN_COST * (runs - 1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the positions as an edit; an offset, or one position for all, if nobody stated
+        any.
+
+        If positions were only supposed to be 0, 1, 2, …, «offset is 3» says more than a list.
+        """
         rotated = case.specification
         assert isinstance(rotated, RotatedMaking)
         if not rotated.tokens.are_stated and self.mistake is not None:
@@ -124,11 +145,12 @@ class OtherTokenPositions(RotationMistake):
 
 
 def _at_all_rows(case: Case, rotated: RotatedMaking, used: Floats) -> Floats | None:
-    """Return the positions of all rows; None if those that were measured follow no rule.
+    """Return the positions of all rows, of which some were measured; None if these follow no rule.
 
-    Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by one number, all
-    are at one position, or every row was measured. A row without a measured position follows the rule of the others,
-    or keeps its expected position: then something else has to explain it.
+    Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by
+    one number, all are at one position, or every row was measured. A row without a measured
+    position follows the rule of the others, or keeps its expected position: then something else has
+    to explain it.
 
     Args:
         case: The data, of which `located_rows` were measured.

@@ -19,7 +19,9 @@ from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, po
 from pecli.explain.position_runs import count_runs
 
 RUN_COST = 0.3
-"""Cost of each further run of listed positions: rows that were overwritten are the shorter answer than three runs."""
+"""Cost of each further run of listed positions: rows that were overwritten are the shorter answer
+than three runs.
+"""
 
 MAX_LISTED = 64
 """Positions in a list that may fit a command of 200 letters."""
@@ -94,7 +96,9 @@ class SolvedRowMistake(RowMistake):
     @classmethod
     @abstractmethod
     def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the instances that may have led to measured positions; NaN stands for a row that is at none."""
+        """Yield the instances that may have led to measured positions; NaN stands for a row that is
+        at none.
+        """
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class OtherStart(SolvedRowMistake):
         return (Parameter("offset", first, first + self.by),)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme, whose offset follows from its rows; None if no offset moves listed rows."""
+        """Return the scheme, whose offset follows from its rows; None if no offset moves listed
+        rows.
+        """
         return scheme if scheme.is_range else None
 
     @property
@@ -196,7 +202,9 @@ class Wrapped(SolvedRowMistake):
 
     @classmethod
     def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which fall by 4 and 8."""
+        """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which
+        fall by 4 and 8.
+        """
         whole_periods = (expected - used)[used < expected]
         if len(whole_periods):
             yield cls(int(whole_periods.min()))
@@ -306,7 +314,9 @@ class LeftPadded(SolvedRowMistake):
 
     @classmethod
     def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at 9."""
+        """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at
+        9.
+        """
         padding = expected[-1] - used[-1]
         if 0 < padding <= expected[-1] - expected[0] and np.isfinite(used[0]):
             yield cls(int(padding), int(used[0]))
@@ -376,8 +386,11 @@ class UsedPositions(RowMistake):
         return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at these positions if a command can name them: counted from 0, or a short list."""
-        changes: Any = {"positions": None, "grid": None, "seq_len": None}
+        """Return the scheme at these positions, for the command that reproduces the table.
+
+        None is returned if a command cannot name them: neither counted from 0 nor a short list.
+        """
+        changes: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
         if self.counts_from_0 and not scheme.is_range:
             changes["seq_len"] = self.positions.shape[1]
         elif self.known_mistake is None and self.positions.shape[1] <= MAX_LISTED:
@@ -412,17 +425,20 @@ class PaddedRows(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Count the rows of zeros at the start and at the end of a table, and yield each count."""
-        if waves.places_tokens:
+        """Count the rows of zeros at the start and at the end of a table, and yield each count.
+
+        fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
+        with them. Nothing is yielded if all rows are zeros, or if some should be.
+        """
+        if waves.places_tokens or waves.empty_rows is not None:
             return
-        empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
-        expected = waves.empty_rows
-        if not empty.any() or empty.all() or expected is not None:
+        is_zero = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        if is_zero.all():
             return
-        if empty[0]:
-            yield cls(int(np.argmin(empty)), at_end=False)
-        if empty[-1]:
-            yield cls(int(np.argmin(empty[::-1])), at_end=True)
+        if is_zero[0]:
+            yield cls(int(np.argmin(is_zero)), at_end=False)
+        if is_zero[-1]:
+            yield cls(int(np.argmin(is_zero[::-1])), at_end=True)
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
@@ -455,16 +471,20 @@ class OtherPaddingRow(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the position of the only row of zeros, or None if the expected one is missing."""
+        """Yield the position of the only row of zeros, or None if the expected one holds values.
+
+        fairseq reserves one position for padding tokens, whose row is zeros. Rows that are zeros
+        for another supposed reason do not count.
+        """
         if "padding_idx" not in case.scheme.parameters():
             return
         expected = case.scheme.value_of("padding_idx")
-        empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        is_zero = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
         if waves.empty_rows is not None:
-            empty &= ~waves.empty_rows
-        if np.count_nonzero(empty) == 1:
-            yield cls(int(waves.positions[0, empty][0]), expected)
-        elif expected is not None and not empty.any():
+            is_zero &= ~waves.empty_rows
+        if np.count_nonzero(is_zero) == 1:
+            yield cls(int(waves.positions[0, is_zero][0]), expected)
+        elif expected is not None and not is_zero.any():
             yield cls(None, expected)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
