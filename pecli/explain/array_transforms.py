@@ -378,9 +378,7 @@ def _sample(made: Array, found: Array) -> Sides:
 
 
 def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an array times the factor of least squares, or the plain number that it may be, such as
-    −1.
-    """
+    """Yield an array times the plain number that the found one may be multiplied by, such as −1."""
     sides = _sample(candidate.array, found)
     factor = plain_factor(sides)
     if factor is not None and _is_near(factor * sides.expected, sides):

@@ -1,6 +1,4 @@
-"""Identification of ALiBi's slopes and biases: slopes are measured, a rule is supposed, and the
-bias is made again.
-"""
+"""Identification of ALiBi's biases: slopes are measured, a rule supposed, and the bias made again."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

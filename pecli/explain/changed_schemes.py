@@ -9,8 +9,7 @@ SchemeT = TypeVar("SchemeT", bound=Scheme)
 
 
 def with_parameters(scheme: SchemeT, **changes: Any) -> SchemeT:
-    """Return a scheme with other values of some parameters; raise ParameterError if they do not
-    fit.
+    """Return a scheme with other parameters; raise ParameterError if they do not fit.
 
     The number of rows of a grid or of listed positions follows from these: a scheme states it, but
     refuses it as a parameter beside them.

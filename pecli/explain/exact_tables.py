@@ -1,6 +1,4 @@
-"""Tables with mistakes, computed by the engine: the same bytes on every machine, unlike NumPy's
-cosines.
-"""
+"""Tables with mistakes, computed by the engine: the same bytes on every machine."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""The order of the search: storage, a damaged part, one mistake, two, three; until one is short or
-the time is up.
-"""
+"""The order of the search: storage, a damaged part, one mistake, two, three, until time is up."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -154,8 +152,7 @@ class Search:
         return bool(small)
 
     def _suppose(self, count: int) -> bool:
-        """Test all hypotheses of so many mistakes; return True as soon as a plain one explains the
-        data.
+        """Test all hypotheses of so many mistakes; return True at once if a plain one holds.
 
         A single mistake is always compared with all other single ones. Values that were cut off
         instead of rounded are supposed only if nothing else holds.

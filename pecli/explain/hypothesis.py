@@ -1,6 +1,4 @@
-"""A hypothesis is some mistakes. `accept` renders it and compares every element; nothing else makes
-an Explanation.
-"""
+"""Hypotheses: some mistakes, by which a table is made and compared in every element."""
 
 import math
 from abc import ABC, abstractmethod
@@ -747,8 +745,7 @@ def _remainder(case: Case) -> Remainder | None:
 
 
 def _has_evidence(case: Case) -> bool:
-    """Return True if the data have many more different values than the mistakes have fitted
-    numbers.
+    """Return True if the data have many more different values than numbers were fitted.
 
     With a base and an offset, more than 16 different values are required: four would fit by chance.
     Damaged elements do not count. A mistake such as «all rows at one position» leaves few different

@@ -1,6 +1,4 @@
-"""Identification of relative-position indices: usual buckets and windows are supposed, and the
-index is made again.
-"""
+"""Identification of relative-position indices: usual buckets and windows are supposed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

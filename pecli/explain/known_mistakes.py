@@ -1,6 +1,4 @@
-"""Schemes on a grid or at listed positions with a known mistake in placing their rows, and the
-edits between them.
-"""
+"""Schemes on a grid or at listed positions with a known mistake in placing their rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,8 +84,7 @@ def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
 
 
 def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
-    """Yield the scheme with other parameters, as a known mistake; nothing if there is no such
-    scheme.
+    """Yield the scheme with other parameters, as a known mistake, if there is such a scheme.
 
     `neighbour(rope, keep=1)` is the mistake «keep is 1 (the spec says 0)». Parameters that are set
     to None are not stated as edits: they only make room for those that replace them, as a grid for

@@ -132,9 +132,7 @@ def fit_parameter(
 
 
 def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:
-    """Return rotary tables (rows, dim/2) of cosines and sines with a law's frequencies, from
-    position 0 on.
-    """
+    """Return cosines and sines (rows, dim/2) with a law's frequencies, from position 0 on."""
     unscaled = WaveTable(
         dim=dim,
         exponent=dim / 2,

@@ -125,9 +125,7 @@ def rotary_laws(measured: Frequencies) -> list[LawPrior]:
 
 
 def sinusoidal_laws(measured: Frequencies, halves: tuple[float, ...]) -> list[LawPrior]:
-    """Return the laws of added tables that agree with frequencies, for exponents over each of some
-    halves.
-    """
+    """Return the laws of added tables that agree with frequencies, the plainest first."""
     priors = []
     for place, half in enumerate(halves):
         for prior in _laws_without_bend(measured, half, is_added=True):
@@ -241,9 +239,7 @@ def _is_unscaled(line: Line) -> bool:
 
 
 def _with_linear_scaling(law: Law, line: Line) -> LawPrior:
-    """Return a law that divides all frequencies by one factor: a first frequency of 0.25 is a
-    factor of 4.
-    """
+    """Return a law that divides all frequencies by one factor: by 4 if the first is 0.25."""
     if _is_unscaled(line):
         return LawPrior(law)
     factor = _plainest(_inverse(line.level))
@@ -251,9 +247,7 @@ def _with_linear_scaling(law: Law, line: Line) -> LawPrior:
 
 
 def _with_multiplied_positions(law: Law, line: Line) -> LawPrior:
-    """Return a law whose positions are multiplied by a number, written as 1/3 if that is plainer
-    than 0.333333.
-    """
+    """Return a law that multiplies positions, by 1/3 if that is plainer than 0.333333."""
     if _is_unscaled(line):
         return LawPrior(law)
     direct = _plainest(line.level)
@@ -301,8 +295,7 @@ def _cost_of_base(base: float) -> float:
 
 
 def _ntk_laws(law: Law, base: Fit) -> Iterator[LawPrior]:
-    """Yield laws in which NTK scaling has stretched a usual base b by a plain factor s to b ·
-    s^(d/(d − 2)).
+    """Yield laws in which NTK scaling stretches a usual base b to b · s^(d/(d − 2)).
 
     Nobody writes a base of 40889.94. But for d = 128 it is 10000 · 4^(128/126): NTK scaling of the
     usual base by 4.
@@ -358,8 +351,7 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
 
 
 def _llama3_and_yarn_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield llama3 and YaRN laws, which leave fast frequencies as they are and divide slow ones by
-    a factor.
+    """Yield llama3 and YaRN laws, which divide slow frequencies by a factor, and not fast ones.
 
     Llama 3.1 (base 500000, factor 8, 64 pairs) has the frequencies of its base in pairs 0 to 28,
     and an eighth of them in pairs 35 to 63. So the first pairs give the base, and the last one the
@@ -403,9 +395,7 @@ def _blend_factors(unscaled: Law, measured: Frequencies, known: Indices) -> Iter
 
 
 def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> Iterator[float]:
-    """Yield the bases that the first pairs allow, which llama3 and YaRN leave as they are: usual
-    ones first.
-    """
+    """Yield bases that the first pairs show, which llama3 and YaRN do not change: usual ones first."""
     first = known[:2]
     if first[0] != 0:
         first = known[:1]
@@ -460,8 +450,7 @@ def _agreeing_lengths(law: Law, measured: Frequencies) -> Floats:
 
 
 def _longrope_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield LongRoPE, which divides every frequency by a number of its own, over the likeliest
-    usual base.
+    """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
     Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With the right base the divisors have few
     decimals; so the base whose divisors are known best is taken.
@@ -490,8 +479,7 @@ class Divisors:
 
 
 def _divisors(unscaled: Law, measured: Frequencies) -> Divisors | None:
-    """Return the plain numbers by which a law's frequencies were divided, such as Phi-3's 1.05,
-    1.1, … 64.5.
+    """Return the numbers by which frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
 
     None is returned unless those that are known well are numbers of two or three decimals, and
     differ: linear scaling divides all frequencies by one number.
@@ -515,9 +503,7 @@ def _divisors(unscaled: Law, measured: Frequencies) -> Divisors | None:
 
 
 def _are_possible(divisors: Floats) -> bool:
-    """Return True if divisors are of a size that LongRoPE's search gives: it hardly raises a
-    frequency.
-    """
+    """Return True if divisors are of a size that LongRoPE's search gives."""
     return bool((divisors >= SMALLEST_DIVISOR).all() and (divisors <= LARGEST_DIVISOR).all())
 
 

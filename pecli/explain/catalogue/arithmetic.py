@@ -1,6 +1,4 @@
-"""Steps of the computation in too small a dtype. The steps are rendered, so that no error has to be
-guessed.
-"""
+"""Steps of the computation in too small a dtype, each of which is rendered."""
 
 import math
 from collections.abc import Iterator

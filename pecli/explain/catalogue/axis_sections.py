@@ -10,9 +10,7 @@ from pecli.explain.making import WaveMaking, turned
 
 
 def best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
-    """Return how many pairs follow each of three axes, one after the other, so that least is left
-    of the turns.
-    """
+    """Return how many pairs follow each of three axes, one after the other, as the data show it."""
     rows = case.observations.sampled_rows
     left = []
     for positions in waves.positions[:, rows]:

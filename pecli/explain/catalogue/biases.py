@@ -307,8 +307,7 @@ class ReorderedHeads(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        """Measure the slope of each head; yield the reverse order, and the order that explains
-        them.
+        """Measure the slope of each head; yield the reverse order, and the one that explains them.
 
         Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
         """
@@ -369,8 +368,7 @@ class ScaledBias(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        """Measure by what number the slopes are multiplied; yield powers of √2 and plain numbers
-        near it.
+        """Measure the factor of all slopes; yield the power of √2 and the plain numbers near it.
 
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
         """

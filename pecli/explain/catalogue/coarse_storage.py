@@ -1,6 +1,4 @@
-"""Correct numbers that were stored coarsely. Proposals look at the data only: a grid on which every
-value lies.
-"""
+"""Correct numbers that were stored coarsely: all values lie on a grid, as of three decimals."""
 
 import math
 from collections.abc import Iterator

@@ -78,8 +78,7 @@ class Damage(Mistake):
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        """Yield damage of one small part in the middle of the table, as a typical mistake to test
-        with.
+        """Yield damage of one small part in the middle of the table, as an example.
 
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
@@ -278,8 +277,7 @@ class Uninitialised(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        """Yield all rows if they hold numbers that no table holds, or else the wrong rows if these
-        do.
+        """Yield the rows that hold numbers of no table: all of them, or those that are wrong.
 
         Memory that was never written holds old bits: NaN, 1e26, 4e-39. Biases are left out, since a
         mask is as large; and so are expected tables that hold such numbers themselves.

@@ -1,6 +1,4 @@
-"""Base classes of mistakes: those of cosines and sines, and those of the law that frequencies
-follow.
-"""
+"""Base classes of mistakes: of cosines and sines, and of the law that frequencies follow."""
 
 from abc import abstractmethod
 from collections.abc import Iterator

@@ -208,8 +208,7 @@ class OtherExponentDim(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        """Fit the dimension d in base^(−2i/d) to the measured frequencies; yield the usual sizes
-        near it.
+        """Fit the d of base^(−2i/d) to the measured frequencies; yield the usual sizes near it.
 
         A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
         """

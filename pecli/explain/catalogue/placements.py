@@ -120,8 +120,7 @@ class OtherSections(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Measure which pairs follow time, height and width; yield these sections if others are
-        expected.
+        """Measure which pairs follow time, height and width; yield these unless they are expected.
 
         M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
         Qwen2-VL gives the first 16 to time, the next 24 to height and the last 24 to width.
@@ -151,9 +150,7 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        """Yield the channels in the reverse order, or else one pair moved from the last axis to the
-        first.
-        """
+        """Yield the channels in the reverse order, or one pair moved from the last axis to the first."""
         channels = _channels_of_axes(scheme)
         if channels is None:
             return

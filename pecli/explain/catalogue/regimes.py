@@ -54,8 +54,7 @@ class OnlyInRows(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        """Yield mistakes of the rows that are wrong, if these are all rows from one on, or up to
-        one.
+        """Yield mistakes of the wrong rows, if these are all rows from one on, or up to one.
 
         A dynamic cache may have rows 0–4095 without scaling and later ones with it. The wrong rows
         are searched as a table of their own.
@@ -92,8 +91,7 @@ class OnlyInRows(Mistake):
 
 
 def wrong_range(case: Case) -> tuple[int, int] | None:
-    """Return the first and the last wrong row, if rows are wrong from one on, or up to one; else
-    None.
+    """Return the first and the last wrong row, if all rows from one on, or up to one, are wrong.
 
     Of 8192 rows, (4096, 8191) means that the first half is right. Position 0 has the same values at
     any frequency, so that the first row does not count. A few rows are looked at before all are.

@@ -358,8 +358,7 @@ class ScaledHeads(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
-        """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers that agree
-        with it.
+        """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers near it.
 
         Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
         """

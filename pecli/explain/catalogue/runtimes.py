@@ -38,8 +38,7 @@ class ComputedByRuntime(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        """Yield the runtimes whose table has the numbers of the data, those with one table
-        together.
+        """Yield the runtimes that compute the numbers of the data; those with one table together.
 
         vLLM and SGLang compute the same table: one mistake names both. Only a few rows are compared
         here; whoever tests the proposal compares all.

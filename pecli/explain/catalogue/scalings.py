@@ -1,6 +1,4 @@
-"""Scalings of rotary frequencies that are missing, of another kind, applied twice, or with other
-numbers.
-"""
+"""Scalings of rotary frequencies that are missing, others, applied twice, or with other numbers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -179,8 +177,7 @@ class OtherTwoNumbers(LawMistake):
 
     @classmethod
     def _fitted(cls, names: tuple[str, str], measured: Frequencies, law: Law) -> Iterator[Self]:
-        """Fit two numbers of a law at once; yield the plainest values, if both are not the expected
-        ones.
+        """Fit two numbers of a law at once; yield the plainest values, if neither is as expected.
 
         A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be
         measured before the other is known.
@@ -350,8 +347,7 @@ class OtherScaling(LawMistake):
 
     @classmethod
     def _with_factor(cls, scaling: Scaling, measured: Frequencies, law: Law) -> Iterator[Self]:
-        """Fit the factor with which another scaling gives the measured frequencies; yield plain
-        ones.
+        """Fit the factor by which a scaling gives the measured frequencies; yield plain ones.
 
         A model without scaling whose frequencies are all a fourth was scaled linearly by 4.
         """

@@ -126,8 +126,7 @@ class OtherTokenPositions(RotationMistake):
         return LISTED_COST + RUN_COST * (runs - 1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return the positions as an edit; an offset, or one position for all, if nobody stated
-        any.
+        """Return the positions as an edit, or an offset if nobody stated the right ones.
 
         If positions were only supposed to be 0, 1, 2, …, «offset is 3» says more than a list.
         """
