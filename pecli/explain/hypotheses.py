@@ -171,9 +171,10 @@ class Search:
     def _tested(self, case: Case) -> Explanation | None:
         """Keep and return the explanation if a hypothesis makes the data; None if it does not.
 
-        Hypotheses that are longer than an explanation at hand are not compared: they would not be
-        preferred. Storage is always compared, since a table that is right within float32 arithmetic
-        may be exactly right in float32.
+        The case is the hypothesis: the numbers of a file, and the mistakes that are supposed in
+        them. Hypotheses that are longer than an explanation at hand are not compared: they would
+        not be preferred. Storage is always compared, since a table that is right within float32
+        arithmetic may be exactly right in float32.
         """
         is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         is_longer = any(case.cost > explanation.cost for explanation in self.close)
@@ -192,8 +193,9 @@ class Search:
 def located(cases: Sequence[Case]) -> list[Explanation]:
     """Return the small part of a table that is wrong, if the rest is right: then it is the answer.
 
-    «Rows 5 and 6 are wrong» is a better answer than two mistakes that change all rows. Rows of
-    zeros have names of their own. Parts that are too large cost more than SMALL_DAMAGE_COST.
+    Each case is the same file, read in another shape. «Rows 5 and 6 are wrong» is a better answer
+    than two mistakes that change all rows. Rows of zeros have names of their own. Parts that are
+    too large cost more than SMALL_DAMAGE_COST.
     """
     kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
     explanations: list[Explanation] = []
@@ -264,11 +266,13 @@ def other_roundings(case: Case) -> Iterator[Case]:
 
 
 def hypotheses(case: Case, count: int) -> Iterator[Case]:
-    """Yield every hypothesis with so many more mistakes, as a case in which they are planted.
+    """Yield every hypothesis with so many more mistakes.
 
-    For two mistakes, one is taken for granted first, such as exchanged columns. The other one is
-    then measured in the data as if the first were undone: the base follows from the frequencies of
-    the exchanged columns. Two mistakes that are found in either order are yielded once.
+    A hypothesis is a case: the numbers of a file, and the mistakes with which they are supposed to
+    have been made. For two mistakes, one is taken for granted first, such as exchanged columns. The
+    other one is then measured in the data as if the first were undone: the base follows from the
+    frequencies of the exchanged columns. Two mistakes that are found in either order are yielded
+    once.
     """
     if count == 0:
         yield case
@@ -299,9 +303,10 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
 def supposed(case: Case, count: int) -> Iterator[Case]:
     """Yield the case with so many mistakes taken for granted, so that one more can be measured.
 
-    The likeliest come first: mistakes that only change how columns and rows are read, which need no
-    measurement; then those after which the frequencies are the measured ones; then all others.
-    Damage is never one of them, since any other mistake looks like damage.
+    A case is the numbers of a file, and the mistakes with which they are supposed to have been
+    made. The likeliest come first: mistakes that only change how columns and rows are read, which
+    need no measurement; then those after which the frequencies are the measured ones; then all
+    others. Damage is never one of them, since any other mistake looks like damage.
     """
     if count == 0:
         yield case
@@ -322,8 +327,9 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
 def readings(case: Case, count: int) -> Iterator[Case]:
     """Yield the case with so many mistakes that change how data are read, and nothing else.
 
-    Exchanged columns and reversed rows are such mistakes: once they are undone, frequencies can be
-    measured. Two of them are yielded once, in whichever order they were supposed.
+    A case is the numbers of a file, and the mistakes that are supposed in them. Exchanged columns
+    and reversed rows are such mistakes: once they are undone, frequencies can be measured. Two of
+    them are yielded once, in whichever order they were supposed.
     """
     if count == 0:
         yield case
@@ -344,7 +350,7 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
     A mistake of the frequencies is not supposed if these are already the measured ones.
 
     Args:
-        case: The data with the mistakes that are taken for granted so far.
+        case: The numbers of a file, and the mistakes that are taken for granted so far.
         count: The number of mistakes that the kind stands for: 2 for two numbers that are solved at
             once.
         changes_reading: Whether the mistake changes how rows and columns are read.

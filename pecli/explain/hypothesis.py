@@ -488,8 +488,10 @@ class Case:
     def remainders(self, rows: Indices) -> Floats:
         """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
 
-        They rank hypotheses that are all within their bounds. A table may have been computed in
-        float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
+        The making of the case predicts the numbers of a file, with the supposed mistakes in them.
+        The differences rank hypotheses that are all within their bounds. A table may have been
+        computed in float32 or exactly, so that both are predicted; the prediction that leaves less
+        is taken.
         """
         data = self.observations.matrix(rows)
         makings = [self.making]
@@ -569,8 +571,9 @@ class Errors(NamedTuple):
 def accept(case: Case) -> Explanation | None:
     """Return the explanation if the mistakes of a case make its data, every element of them.
 
-    The table with these mistakes is computed and compared with the data. The case is also rejected
-    if the data are too few to show the numbers of its mistakes, or do not show one of them.
+    A case is the numbers of a file, and the mistakes that are supposed in them. The table with
+    these mistakes is computed and compared with the data. The case is also rejected if the data are
+    too few to show the numbers of its mistakes, or do not show one of them.
     """
     if _is_refuted_soon(case):
         return None
@@ -722,8 +725,9 @@ class Remainder(NamedTuple):
 def _remainder(case: Case) -> Remainder | None:
     """Compare all rows, block by block, and return measures of the differences that are left.
 
-    None is returned as soon as an element is wrong. If the time is up, the rows compared so far
-    count, unless there are none.
+    The rows of a file are compared with those that the supposed mistakes of the case make. None is
+    returned as soon as an element is wrong. If the time is up, the rows compared so far count,
+    unless there are none.
     """
     largest = 0.0
     sum_of_squares = 0.0

@@ -84,13 +84,11 @@ class Damage(Mistake):
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
         """
         columns = making.rendered(np.arange(1)).shape[1] // making.tensor_count
-        is_damaged = making.by_head(
-            np.zeros((making.rows, columns), bool)
-        )  # (heads, rows, columns)
+        undamaged = np.zeros((making.rows, columns), bool)
+        is_damaged = np.array(making.by_head(undamaged))  # (heads, rows, columns)
         middle = cls.middle(is_damaged.shape)
         if middle is None:
             return
-        is_damaged = np.array(is_damaged)
         is_damaged[middle] = True
         part = making.from_heads(is_damaged).reshape(making.rows, columns)
         of_all_tensors = np.tile(part, making.tensor_count)

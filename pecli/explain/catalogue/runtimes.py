@@ -40,8 +40,8 @@ class ComputedByRuntime(Mistake):
     def proposals(cls, case: Case) -> Iterator[Self]:
         """Yield the runtimes that compute the numbers of the data; those with one table together.
 
-        vLLM and SGLang compute the same table: one mistake names both. Only a few rows are compared
-        here; whoever tests the proposal compares all.
+        If transformers and vLLM compute one table, one mistake names both. Only a few rows are
+        compared here; whoever tests the proposal compares all.
         """
         is_plain = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         if case.waves is None or not isinstance(case.waves.form, Columns) or not is_plain:
