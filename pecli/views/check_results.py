@@ -78,13 +78,14 @@ def _print_run(result: RunVerification) -> None:
         if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place:
             wrong.append(tensor)
     print_findings(replace(result, tensors=tuple(wrong[:MAX_LISTED])))
-    print_table(("tensors", "right", "wrong", "max error"), [*_kinds(result)], indent="  ")
+    print_table(("tensors", "right", "wrong", "max error"), [*_rows_by_kind(result)], indent="  ")
 
 
-def _kinds(result: RunVerification) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each kind of tensor, such as `q`: how many are right and wrong.
+def _rows_by_kind(result: RunVerification) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each kind of recorded tensor, such as `q`, over all layers of a run.
 
-    The error is that of the right ones: it shows how close the model's arithmetic comes.
+    The cells are its name, how many tensors are right, how many are wrong, and an error. The error is
+    that of the right ones: it shows how close the model's arithmetic comes.
     """
     by_kind: dict[str, list[Comparison]] = {}
     for tensor in result.tensors:

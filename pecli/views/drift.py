@@ -74,7 +74,11 @@ class Verdict(NamedTuple):
 
 
 def verdicts(audit: Audit) -> list[Verdict]:
-    """Return how far recipes stay within the tolerance, the best first."""
+    """Return for how many positions each recipe stays within the tolerance, the best first.
+
+    A recipe is a way of rounding, such as frequencies in float16. Recipes that keep the same number
+    of positions share a line: «within 0.001 at all 4,096 positions: float32 (1.5e-4), …».
+    """
     by_count: dict[int, list[Drift]] = {}
     for drift in audit.drifts:
         by_count.setdefault(audit.kept_positions(drift), []).append(drift)

@@ -131,10 +131,11 @@ def _error_chart(
 
 
 def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
-    """Return the curves, the worst first; those that nearly coincide are one, with all their names.
+    """Return a curve per recipe or runtime, the worst first; nearly equal ones are drawn as one.
 
-    The worst has the largest error on average over the logarithmic axis. A curve that stands for
-    several is the largest of their errors, in the range between the smallest and the largest.
+    Many recipes round alike, and their curves would hide each other. One that nearly coincides with
+    all curves of a group joins it, and the group is one curve with all their names. The worst has
+    the largest error on average over the logarithmic axis.
     """
     groups: list[list[str]] = []
     for name in sorted(curves, key=lambda name: -_mean_log_error(curves[name])):
@@ -176,11 +177,14 @@ def _group_curve(label: str, group: Sequence[ErrorCurve]) -> Curve:
 
 def _picture(title: str, charts: Sequence[Chart], subtitle: str = "") -> Picture:
     """Return charts below each other, with the meaning of shaded ranges, if a curve has one."""
-    has_spread = any(curve.spread is not None for chart in charts for curve in chart.curves)
     shading = ""
-    if has_spread:
+    if any(map(_has_spread, charts)):
         shading = f"Shaded: curves within a factor of {ALIKE_RATIO:g} of each other"
     return Picture(title, charts, subtitle=". ".join(filter(None, [subtitle, shading])))
+
+
+def _has_spread(chart: Chart) -> bool:
+    return any(curve.spread is not None for curve in chart.curves)
 
 
 def _render(picture: Picture) -> Figure:

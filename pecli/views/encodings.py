@@ -164,7 +164,10 @@ def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> list
 
 
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
-    """Return True if all models rotate by the same numbers, at `seq_len` or within and beyond their contexts."""
+    """Return True if all models rotate by the same numbers, although their configurations differ.
+
+    They are compared at `seq_len`, or else within and beyond their contexts.
+    """
     beyond = seq_len
     if beyond is None:
         # Dynamic scaling starts to differ beyond the context: twice the longest one is enough.
@@ -238,9 +241,10 @@ DEFAULT_GRID = (16, 16)
 
 
 def commands(model: ModelEncodings, model_option: str, length: int | None = None) -> list[str]:
-    """Return the commands that make a model's tables.
+    """Return the `pecli` commands that make a model's tables, for users to copy.
 
-    One command makes all rotary tables over text, one each makes the others.
+    One command makes all rotary tables over text: `pecli rope --model llama-3.1-8b --seq-len 4096
+    -o rope.safetensors`. Every other table, such as a vision tower's, has a command of its own.
 
     Args:
         model: The model.

@@ -101,14 +101,13 @@ def describe(
         chosen: Tensors to list.
         unread: Tensors of a type that pecli does not read; they come last.
     """
-    tensors = [
-        TensorSummary(key, dtype_name(array.dtype), list(array.shape), array.nbytes)
-        for key, array in chosen.items()
-    ]
-    tensors += [
-        TensorSummary(tensor.name, tensor.dtype, list(tensor.shape), tensor.nbytes)
-        for tensor in unread
-    ]
+    tensors = []
+    for key, array in chosen.items():
+        dtype = dtype_name(array.dtype)
+        tensors.append(TensorSummary(key, dtype, list(array.shape), array.nbytes))
+    for tensor in unread:
+        shape = list(tensor.shape)
+        tensors.append(TensorSummary(tensor.name, tensor.dtype, shape, tensor.nbytes))
     count = len(file.tensors) + len(file.unread)
     return FileSummary(name, file.format, count, tensors, _metadata(file))
 
@@ -124,7 +123,9 @@ def _metadata(file: LoadedFile) -> dict[str, object]:
 
 
 def numbers(array: Array, rows: str, columns: str) -> Numbers:
-    """Return some elements of a tensor, all whose axes except the last are flattened to rows.
+    """Return some elements of a tensor, for `pecli inspect --rows 0:4 --cols 0:8`.
+
+    All axes except the last are flattened to rows: of a tensor (2, 8, 64), row 9 is [1, 1].
 
     Args:
         array: The tensor; a vector has one column.
@@ -225,8 +226,8 @@ def _show_statistics(name: str, statistics: NamedValues) -> None:
             f"{float(share):.0%} {_cell(value)}" for share, value in statistics["quantiles"].items()
         ]
         screen.print_wrapped(f"  quantiles   {'   '.join(parts)}")
-    zeros, nan, inf = (f"{statistics[count]:,}" for count in ("zeros", "nan", "inf"))
-    screen.print_wrapped(f"  zeros {zeros}   NaN {nan}   inf {inf}")
+    counts = f"zeros {statistics['zeros']:,}   NaN {statistics['nan']:,}"
+    screen.print_wrapped(f"  {counts}   inf {statistics['inf']:,}")
     if "rows" in statistics:
         _show_rows(statistics["rows"])
     screen.print_wrapped(f"  sha256      {statistics['sha256']}")

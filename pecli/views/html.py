@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from html import escape
+from itertools import chain, repeat
 
 from pecli.views.screen import RecordedLine, RecordedTable, Recorder, Styled, escaped
 
@@ -66,10 +67,9 @@ def table(heads: Sequence[str], rows: Iterable[Html], number_class: str = "") ->
         rows: A `tr` element per row.
         number_class: The CSS class of all heads except the first.
     """
-    cells = [
-        element("th", head, scope="col", class_=number_class if column else "")
-        for column, head in enumerate(heads)
-    ]
+    cells = []
+    for head, css_class in zip(heads, _column_classes(number_class), strict=False):
+        cells.append(element("th", head, scope="col", class_=css_class))
     head_row = element("tr", *cells)
     return element("table", block(element("thead", head_row), element("tbody", block(*rows))))
 
@@ -98,11 +98,15 @@ def _recorded_table(recorded: RecordedTable) -> Html:
 
 
 def _row(row: Sequence[Styled], number_class: str) -> Html:
-    cells = [
-        element("td", _span(cell), class_=number_class if column else "")
-        for column, cell in enumerate(row)
-    ]
+    cells = []
+    for cell, css_class in zip(row, _column_classes(number_class), strict=False):
+        cells.append(element("td", _span(cell), class_=css_class))
     return element("tr", *cells)
+
+
+def _column_classes(number_class: str) -> Iterator[str]:
+    """Return the CSS classes of all columns: the first one labels the rows, and has none."""
+    return chain([""], repeat(number_class))
 
 
 def _span(part: Styled) -> Html:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -45,30 +45,37 @@ def in_runs(row: Indices) -> str:
     >>> in_runs(np.array([0, 1, 2, 3, 3, 3, 7, 8]))
     '0–2 3 × 3 7–8'
     """
-    texts = []
+    runs: list[_Run] = []
     for value, same in groupby(row.tolist()):
-        count = len(list(same))
-        texts.append((value, count))
-    runs: list[str] = []
-    start = 0
-    while start < len(texts):
-        end = start
-        while end + 1 < len(texts) and _continues(texts[end], texts[end + 1]):
-            end += 1
-        first, count = texts[start]
-        if end > start:
-            runs.append(f"{first}–{texts[end][0]}")
+        copies = len(list(same))
+        if runs and runs[-1].counts_on_to(value, copies):
+            runs[-1] = runs[-1]._replace(last=value)
         else:
-            runs.append(f"{first} × {count}" if count > 1 else str(first))
-        start = end + 1
+            runs.append(_Run(value, value, copies))
+    texts = [run.text for run in runs[:MAX_RUNS]]
     if len(runs) > MAX_RUNS:
-        return f"{' '.join(runs[:MAX_RUNS])} …"
-    return " ".join(runs)
+        texts.append("…")
+    return " ".join(texts)
 
 
-def _continues(run: tuple[int, int], following: tuple[int, int]) -> bool:
-    """Return True if two single ids follow each other."""
-    return run[1] == following[1] == 1 and following[0] == run[0] + 1
+class _Run(NamedTuple):
+    """Ids that count up from `first` to `last`, or copies of one id."""
+
+    first: int
+    last: int
+    copies: int  #: Only single ids count up.
+
+    def counts_on_to(self, value: int, copies: int) -> bool:
+        """Return True if the next id is single, and larger by 1 than the last one."""
+        return self.copies == copies == 1 and value == self.last + 1
+
+    @property
+    def text(self) -> str:
+        if self.last > self.first:
+            return f"{self.first}–{self.last}"
+        if self.copies > 1:
+            return f"{self.first} × {self.copies}"
+        return str(self.first)
 
 
 def show_check(check: PositionCheck) -> None:

@@ -41,7 +41,9 @@ class Corner(NamedTuple):
 
 
 def corner(table: Table, first_row: int = 0) -> Corner:
-    """Return the first and last rows and columns of a table.
+    """Return the first and last rows and columns of a table, for a preview on the screen.
+
+    None stands for the row or column of dots between them.
 
     Args:
         table: The table.
@@ -58,7 +60,9 @@ def corner(table: Table, first_row: int = 0) -> Corner:
         if len(table.shape) > 2:
             label = ",".join(map(str, np.unravel_index(row, table.shape[:-1])))
         values = table.read(row, row + 1)[0]
-        shown = [None if column is None else float(values[column]) for column in columns]
+        shown: list[float | None] = []
+        for column in columns:
+            shown.append(None if column is None else float(values[column]))
         rows.append(CornerRow(label, shown))
     return Corner(columns, rows)
 
@@ -113,13 +117,16 @@ def _show_table(table: Table, first_row: int, style: _Style) -> None:
     """Print the corner of a table under a heading; `first_row` is the position of its first row."""
     screen.print_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
     columns, rows = corner(table, first_row)
-    width = max(len(row.label or style.dots) for row in rows)
+    heads = [""]
+    for column in columns:
+        heads.append(style.dots if column is None else str(column))
+    labels = [row.label or style.dots for row in rows]
+    width = max(map(len, labels))
     lines: list[list[Cell]] = []
-    for row in rows:
-        label = Styled((row.label or style.dots).rjust(width), "dim")
-        lines.append([label, *(_cell(value, style) for value in row.values)])
-    heads = [style.dots if column is None else str(column) for column in columns]
-    print_table(["", *heads], lines, right=True)
+    for label, row in zip(labels, rows, strict=True):
+        cells = [_cell(value, style) for value in row.values]
+        lines.append([Styled(label.rjust(width), "dim"), *cells])
+    print_table(heads, lines, right=True)
 
 
 def _cell(value: float | None, style: _Style) -> Cell:

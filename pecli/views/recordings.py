@@ -53,17 +53,30 @@ def _positions(call: RecordedCall) -> str:
 
 
 def _places(calls: Sequence[RecordedCall]) -> list[str]:
-    """Return the places of all calls, modules before layers, layers by number."""
-    places = dict.fromkeys(place for call in calls for place in call.places())
-    return sorted(places, key=lambda place: -1 if layer_of(place) is None else layer_of(place) or 0)
+    """Return where tensors were recorded, such as `layers.3`: modules first, then layers by number."""
+    places: dict[str, None] = {}
+    for call in calls:
+        places |= dict.fromkeys(call.places())
+
+    def layer_number(place: str) -> int:
+        number = layer_of(place)
+        return -1 if number is None else number
+
+    return sorted(places, key=layer_number)
 
 
 def _row(place: str, calls: Sequence[RecordedCall]) -> tuple[str, str, str, str]:
-    """Return the cells of a place: its name, its calls, its tensors and their shapes."""
-    by_call = [call.places()[place] for call in calls if place in call.places()]
-    names = dict.fromkeys(_label(name) for tensors in by_call for name in tensors)
-    shapes = dict.fromkeys(_shape(array) for tensors in by_call for array in _shown(tensors))
-    return place, str(len(by_call)), ", ".join(names), listed([*shapes], MAX_SHAPES)
+    """Return the cells of a layer or module: its name, its calls, its tensors and their shapes."""
+    call_count = 0
+    names: dict[str, None] = {}
+    shapes: dict[str, None] = {}
+    for call in calls:
+        tensors = call.places().get(place)
+        if tensors is not None:
+            call_count += 1
+            names |= dict.fromkeys(map(_label, tensors))
+            shapes |= dict.fromkeys(map(_shape, _shown(tensors)))
+    return place, str(call_count), ", ".join(names), listed([*shapes], MAX_SHAPES)
 
 
 def _label(name: str) -> str:

@@ -206,8 +206,8 @@ class _PassedLine(NamedTuple):
 def passed_tensor_lines(result: Verification) -> list[str]:
     """Return a line for the tensors that passed alike: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact».
 
-    First tensors that differ only in the number of their layer are counted, then different tensors
-    with the same verdict are listed.
+    A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
+    their layer are counted first, then different tensors with the same verdict are listed.
     """
     names_by_pass: dict[_Pass, list[str]] = {}
     for tensor in result.tensors:

@@ -87,6 +87,11 @@ def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
 
 
 def _chart(panel: Chart, *, dark: bool) -> JsonObject:
+    """Return a chart as the arguments of plotly.js: a list of traces, and their layout.
+
+    A curve is a trace; so are the range around it, and its marks. Levels (horizontal lines) and
+    bands (shaded ranges) are shapes of the layout.
+    """
     grey = theme(dark=dark).grey
     traces: list[JsonObject] = []
     for number, curve in enumerate(panel.curves):
@@ -97,16 +102,22 @@ def _chart(panel: Chart, *, dark: bool) -> JsonObject:
         if curve.marks:
             traces.append(_mark_trace(curve, colour))
     layout: JsonObject = {
-        "xaxis": {"title": {"text": panel.x}, "type": "log" if panel.log_x else "linear"},
-        "yaxis": {"title": {"text": panel.y}, "type": "log" if panel.log_y else "linear"},
+        "xaxis": _axis(panel.x, log=panel.log_x),
+        "yaxis": _axis(panel.y, log=panel.log_y),
         "shapes": _level_lines(panel, grey) + _band_areas(panel, grey),
         "annotations": _level_names(panel, grey) + _band_names(panel, grey),
         "showlegend": len(panel.curves) > 1,
     }
     if panel.y_limits is not None:
-        ends = np.log10(panel.y_limits) if panel.log_y else np.array(panel.y_limits)
+        ends = np.array(panel.y_limits)
+        if panel.log_y:
+            ends = np.log10(ends)
         layout["yaxis"]["range"] = ends.tolist()
     return {"title": panel.title, "data": traces, "layout": layout}
+
+
+def _axis(name: str, *, log: bool) -> JsonObject:
+    return {"title": {"text": name}, "type": "log" if log else "linear"}
 
 
 def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
@@ -121,6 +132,10 @@ def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
 
 
 def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:
+    """Return a curve as a trace of plotly.js: points around a circle, or a line over an axis.
+
+    A long curve is reduced to its lowest and highest points, so that no spike is lost.
+    """
     if chart.polar:
         return {
             "type": "scatterpolar",
@@ -143,6 +158,7 @@ def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:
 
 
 def _mark_trace(curve: Curve, colour: str) -> JsonObject:
+    """Return the dots on a curve, such as the contexts of a model, as a trace of plotly.js."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -222,6 +238,7 @@ def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
 
 
 def _band_names(chart: Chart, grey: str) -> list[JsonObject]:
+    """Return the names of shaded ranges as annotations of plotly.js, above the middle of each."""
     names: list[JsonObject] = []
     for band in chart.bands:
         if band.label:

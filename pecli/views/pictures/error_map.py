@@ -94,7 +94,10 @@ class _Cells(NamedTuple):
 def _error_map(
     label: str, table_name: str, parts: Sequence[Part], result: Comparison, most: _Cells
 ) -> ErrorMap:
-    """Return the map of a table, which is read a few rows at a time.
+    """Return a map of a table's errors: a grid of cells, each with the worst element that it covers.
+
+    A table of 4,096 × 128 is drawn with fewer cells than elements, and no error may disappear in a
+    mean. Tolerances decide whether errors are absolute or relative to the expected values.
 
     Args:
         label: Its name in the picture.
@@ -132,12 +135,23 @@ def _error_map(
 
 
 def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
-    """Return the worst element of each cell; the arrays are read a few rows at a time.
+    """Return the worst element of each cell of a map.
 
-    A vector is read as a column: one row per element.
+    Arrays may be larger than memory: they are read in slabs, which are some consecutive rows. Row r
+    of `height` rows belongs to the row r · cell_rows // height of cells. A vector is read as a
+    column: one row per element.
+
+    Args:
+        parts: The arrays that were compared as one table; each may have copies, such as heads that
+            all hold the same table.
+        most: The most rows and columns of the map.
+        is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
-    height, width = shape[-2:] if len(shape) > 1 else (math.prod(shape), 1)
+    height = math.prod(shape)
+    width = 1
+    if len(shape) > 1:
+        height, width = shape[-2:]
     cell_rows = min(height, most.rows)
     worst = _WorstElements(cell_rows, min(width, most.columns))
     for part in parts:
@@ -185,7 +199,9 @@ class _WorstElements:
     ) -> None:
         """Keep the elements of a slab (some rows) that are farther off than those in their cells.
 
-        First the largest error of each cell is found, then the element that has it.
+        A cell of the map covers many elements, and keeps the worst. First the largest error of each
+        cell is found, then the elements that have it: those whose error equals it. If several do,
+        any of them is kept.
 
         Args:
             rows_to_cells: The row of cells that each row of the slab belongs to.

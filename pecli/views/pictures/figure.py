@@ -160,9 +160,9 @@ def _has_rows_of(panel: HeatmapPanel, left: Panel) -> bool:
 
 
 def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpec]:
-    """Return the place of each panel by row and column.
+    """Return the place of each panel in matplotlib's grid, by row and column.
 
-    Charts across the whole figure are in a grid of their own. In a common grid, the columns of
+    Rows of heatmaps have panels side by side; a chart may have a row to itself. Charts across the whole figure are in a grid of their own. In a common grid, the columns of
     heatmaps above them would follow the width of the chart's numbers.
     """
     row_numbers = range(len(layout.rows))

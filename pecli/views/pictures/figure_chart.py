@@ -63,9 +63,9 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
     bands = _draw_bands(axes, chart, colours)
     for level in chart.levels:
         _draw_level(axes, level, chart.levels, colours)
-    _set_axes(axes, chart, room.height)
+    _set_up_axes(axes, chart, room.height)
     names: dict[Artist, str] = {}
-    if not _name_ends(axes, chart, lines, room, colours):
+    if not _name_curve_ends(axes, chart, lines, room, colours):
         for line, curve in zip(lines, chart.curves, strict=True):
             names[line] = curve.label
     for patch, band in zip(bands, chart.bands, strict=True):
@@ -135,7 +135,7 @@ def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Them
     )
 
 
-def _set_axes(axes: Axes, chart: Chart, height: float) -> None:
+def _set_up_axes(axes: Axes, chart: Chart, height: float) -> None:
     """Set the names, numbers and ends of the axes."""
     axes.grid(True)
     axes.set_axisbelow(True)
@@ -190,30 +190,32 @@ def _ensure_positive_range(axes: Axes, chart: Chart) -> None:
     axes.set_ylim(middle / 10, middle * 10)
 
 
-def _name_ends(
+def _name_curve_ends(
     axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room, colours: Theme
 ) -> bool:
-    """Name curves where they end; return False if names are too many or too long for that."""
-    if not chart.joined or len(chart.curves) > MAX_NAMED_ENDS:
+    """Write the name of each curve beside its right end, as in a printed chart.
+
+    Return False, and write nothing, if that is not possible; the caller then adds a legend. There
+    may be too many names, one may be too long, all of them together too high, or two curves may
+    end long before the right edge, so that their names would be far from them.
+    """
+    names = _end_names(chart, room)
+    if not names:
         return False
-    names = []
-    for curve in chart.curves:
-        name = _end_name(curve.label, END_SHARE * room.width * SMALL_LETTERS_PER_INCH)
-        if name is None or not _is_drawn(chart, curve).any():
-            return False
-        names.append(name)
     line_counts = np.array([name.count("\n") + 1 for name in names])
     heights = line_counts * END_INCHES / (AXES_SHARE * room.height)
     if heights.sum() > 1:
         return False
-    ends = _ends(axes, chart)
+    ends = _curve_ends(axes, chart)
     if sum(end.share < EARLY_END for end in ends) > 1:
         return False
-    places = _stacked(np.array([end.height for end in ends]), heights)
+    places = _without_overlaps(np.array([end.height for end in ends]), heights)
     for name, end, place, line in zip(names, ends, places.tolist(), lines, strict=True):
         colour = _letter_colour(line, colours)
         is_moved = abs(place - end.height) > MOVED_SHARE and end.share >= EARLY_END
-        pointer = {**_POINTER, "color": colour}
+        pointer = None
+        if is_moved:  # A thin line leads from the name to the curve.
+            pointer = {**_POINTER, "color": colour}
         axes.annotate(
             name,
             end.point,
@@ -222,10 +224,23 @@ def _name_ends(
             fontsize="small",
             va="center",
             color=colour,
-            arrowprops=pointer if is_moved else None,
+            arrowprops=pointer,
             annotation_clip=False,
         )
     return True
+
+
+def _end_names(chart: Chart, room: Room) -> list[str]:
+    """Return the names of all curves in a few lines each; none if one of them cannot be written."""
+    if not chart.joined or len(chart.curves) > MAX_NAMED_ENDS:
+        return []
+    names = []
+    for curve in chart.curves:
+        name = _end_name(curve.label, END_SHARE * room.width * SMALL_LETTERS_PER_INCH)
+        if name is None or not _is_drawn(chart, curve).any():
+            return []
+        names.append(name)
+    return names
 
 
 def _letter_colour(line: Line2D, colours: Theme) -> str:
@@ -245,8 +260,10 @@ def _is_drawn(chart: Chart, curve: Curve) -> Flags:
 
 
 def _end_name(label: str, letters: float) -> str | None:
-    """Return a label in a few lines, None if it does not fit."""
-    # Neither «pair 18» nor «float16-inv-freq» is broken.
+    """Return the name of a curve in a few lines of so many letters; None if it does not fit.
+
+    «float32, recurrence» may be broken after the comma, «pair 18» and «float16-inv-freq» may not.
+    """
     unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label)).replace("-", _UNBROKEN_HYPHEN)
     lines = fit_text(unbroken, letters, END_LINES + 1)
     if not lines or len(lines) > END_LINES:
@@ -265,7 +282,7 @@ class _End(NamedTuple):
     height: float  #: Its place from the bottom, 0, to the top, 1.
 
 
-def _ends(axes: Axes, chart: Chart) -> list[_End]:
+def _curve_ends(axes: Axes, chart: Chart) -> list[_End]:
     """Return the end of each curve."""
     axes.get_xlim()
     axes.get_ylim()  # The transforms are out of date until the limits are read.
@@ -279,11 +296,16 @@ def _ends(axes: Axes, chart: Chart) -> list[_End]:
     return ends
 
 
-def _stacked(places: Floats, heights: Floats) -> Floats:
-    """Move names apart, so that none lies on another; they keep their order and stay inside.
+def _without_overlaps(places: Floats, heights: Floats) -> Floats:
+    """Return places for the names of curves so that none lies on another.
 
-    Names at 0.5, 0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the
-    same height, the first is named at the top.
+    Names keep their order and stay inside the panel, from 0 at the bottom to 1 at the top. Names at 0.5,
+    0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the same height, the
+    first is named at the top.
+
+    Args:
+        places: The heights at which the curves end.
+        heights: The heights of their names.
     """
     order = np.lexsort((-np.arange(len(places)), places.round(END_DIGITS)))
     ordered_heights = heights[order]

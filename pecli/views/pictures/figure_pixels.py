@@ -34,7 +34,7 @@ def whole_pixels(figure: Figure) -> Iterator[None]:
     figure.draw_without_rendering()  # This places the panels.
     engine = figure.get_layout_engine()
     figure.set_layout_engine("none")
-    moves = [_Move(_box(axes), _snapped(axes)) for axes in heatmaps]
+    moves = [_Move(_box(axes), _in_whole_pixels(axes)) for axes in heatmaps]
     for axes, move in zip(heatmaps, moves, strict=True):
         _place(axes, move.after)
     for axes in figure.axes:
@@ -67,8 +67,13 @@ def _box(axes: Axes) -> _Box:
     return _Box(extent.x0, extent.y0, extent.x1, extent.y1)
 
 
-def _snapped(axes: Axes) -> _Box:
-    """Return the box of a heatmap with whole pixels per cell; its upper left corner stays."""
+def _in_whole_pixels(axes: Axes) -> _Box:
+    """Return the box of a heatmap with the same whole number of pixels for every cell.
+
+    Otherwise some rows would be drawn a pixel higher than others, which looks like a pattern. The
+    box shrinks from 250 to 200 pixels for 100 columns; its upper left corner stays. A direction
+    with too many cells for that is left as it is.
+    """
     box = _box(axes)
     rows, columns = axes.images[0].get_size()
     across = _pixels_per_cell(box.right - box.left, columns)
@@ -77,8 +82,12 @@ def _snapped(axes: Axes) -> _Box:
         across = down = min(across, down)  # Its cells are squares.
     left = round(box.left)
     top = round(box.top)
-    right = left + across * columns if across else box.right
-    bottom = top - down * rows if down else box.bottom
+    right = box.right
+    if across:
+        right = left + across * columns
+    bottom = box.bottom
+    if down:
+        bottom = top - down * rows
     return _Box(left, bottom, right, top)
 
 

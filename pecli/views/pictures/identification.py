@@ -19,10 +19,11 @@ DERIVED = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not ha
 
 
 def identified(source: PlotSource, kind: str | None) -> PlotSource:
-    """Return tables without a spec as a source with the scheme that made them, if it is found.
+    """Return the tables of a file without a spec with the scheme that made them, if it is found.
 
-    If the kind fits any table, only the names of the axes are needed, and the search is short.
-    Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
+    A scheme gives names to rows and columns («position», «pair»), and some kinds of pictures, such
+    as wavelengths, need one. If the kind fits any table, only the names are needed, and the
+    search is short. Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
     """
     if source.scheme is not None or source.grid:
         return source

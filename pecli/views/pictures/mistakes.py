@@ -51,7 +51,9 @@ COMPARED = Sides("A", "B")
 
 
 def comparison_picture(checked: "Sequence[Verification | Difference | PecliError]") -> Picture:
-    """Return the tables that are farthest off, in rows of three panels.
+    """Return a picture of wrong tables: the expected one, the other one and their difference.
+
+    Each of them is a row of three panels, the tables that are farthest off first.
 
     Args:
         checked: Verifications, or a difference; or the problems that kept files from being checked.
@@ -227,6 +229,7 @@ def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
 
 
 def _heatmap(title: str, values: Floats, errors: ErrorMap, reduction: Reduction) -> HeatmapPanel:
+    """Return values of a map of errors as a panel, with a ring around the worst element."""
     return HeatmapPanel(
         title,
         values,

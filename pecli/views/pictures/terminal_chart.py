@@ -59,7 +59,7 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
         row_labels[high - 1 - place] = text
     margin = max(map(len, row_labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
-    body = _body(chart, across, up, _Size(high, wide), pens)
+    body = _plot_area(chart, across, up, _Size(high, wide), pens)
     column_labels = across.labels(wide, max(3, wide // 12))
     frame = framed(body, row_labels, column_labels, terminal, margin, wide)
     return [*frame, *fitted_text(_axis_names(chart, terminal), terminal), *legend]
@@ -219,14 +219,23 @@ def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]
     return lines
 
 
-def _body(chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_Pen]) -> list[str]:
-    """Return the lines of the curves and levels, without the axes."""
+def _plot_area(
+    chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_Pen]
+) -> list[str]:
+    """Return a chart's curves and levels (horizontal lines) as lines of text, without the axes.
+
+    A character shows 2 × 4 dots (Braille) in the colour of one curve; without colours it is the
+    curve's letter. A pen is a colour and a letter. The curve that owns a character gives it its pen,
+    and the dots of all curves in it are shown.
+    """
     has_letters = any(pen.letter for pen in pens)
     if has_letters:
-        masks = _masks(chart, across, up, size)
+        masks = _dots_of_parts(chart, across, up, size)
         parts = [mask.astype(np.intp) for mask in masks]
     else:
-        masks = _masks(chart, across, up, _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS))
+        masks = _dots_of_parts(
+            chart, across, up, _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
+        )
         parts = [_braille_bits(mask, size) for mask in masks]
     owners = _owners(parts, len(chart.curves))
     bits = np.bitwise_or.reduce(np.array(parts), axis=0)
@@ -258,8 +267,11 @@ def _marked_characters(
             yield round((1 - high) * (size.lines - 1)), round(right * (size.columns - 1))
 
 
-def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
-    """Return the dots of each curve, then of each level."""
+def _dots_of_parts(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
+    """Return which dots each curve covers, then each level (a horizontal line with a name).
+
+    Curves for reference are dashed, and levels are dotted, each in another rhythm.
+    """
     masks = []
     for curve in chart.curves:
         mask = _raster(across.places(curve.x), up.places(curve.y), size, chart.joined)
@@ -291,11 +303,16 @@ def _braille_bits(mask: Flags, size: _Size) -> Indices:
 
 
 def _owners(parts: Sequence[Indices], curve_count: int) -> Indices:
-    """Return the index of the part that each character belongs to, or `NOBODY`.
+    """Return which curve or level each character of a chart belongs to, or `NOBODY`.
 
-    Levels lie below all curves, and each curve lies over those before it. A curve that has the same
-    dots as the one below takes turns with it, so that both are seen: with two of them, every other
-    pair of characters is the second one's.
+    A character has one colour, although several curves may have dots in it. Levels lie below all
+    curves, and each curve lies over those before it. A curve that has the same dots as the one
+    below takes turns with it, so that both are seen: with two of them, every other pair of
+    characters is the second one's.
+
+    Args:
+        parts: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
+        curve_count: The number of curves.
     """
     shape = parts[0].shape
     owners: Indices = np.full(shape, NOBODY, np.intp)

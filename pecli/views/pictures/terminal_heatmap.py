@@ -80,7 +80,16 @@ def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
 
 
 def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tuple[int, int]:
-    """Return how often each value is repeated down and across: cells are about square."""
+    """Return how often each value is repeated down and across, so that cells are about square.
+
+    A table of 4 × 4 would be a speck in a terminal of 80 × 24, so that its cells grow to several
+    characters.
+
+    Args:
+        canvas: The values that are drawn, and the room for them.
+        panel: The heatmap; its values may be more than those of the canvas, if they are reduced.
+        terminal: The terminal, which shows one value per character, or two with colours.
+    """
     per_line = _values_per_line(terminal)
     rows, columns = canvas.values.shape
     down = max(1, canvas.height // rows)
@@ -128,7 +137,10 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
 
 
 def _levels(values: Floats, panel: HeatmapPanel) -> AnyArray:
-    """Return every value as a level from 0 to 255, or as `UNKNOWN` or `BLANK`."""
+    """Return every value as a level of the colour scale, from 0 for the low end to 255.
+
+    Values that are not finite are `UNKNOWN` (grey); zeros on a logarithmic scale are `BLANK`.
+    """
     low, high = panel.ends
     scaled = values
     if panel.log:

@@ -102,7 +102,11 @@ class Draft:
         The ids of an SVG begin with its number, so that no other SVG of the page has them.
         """
         groups = _panel_groups(picture)
-        size = ALONE_INCHES if len(groups) == 1 else BESIDE_INCHES
+        size = BESIDE_INCHES
+        css_class = "beside"
+        if len(groups) == 1:
+            size = ALONE_INCHES
+            css_class = "alone"
         drawn: list[Html] = []
         for group in groups:
             self.drawing_count += 1
@@ -110,7 +114,6 @@ class Draft:
             figure = render(Picture("", group), size=(size.width, height), dpi=DRAWN_DPI)
             drawn.append(Html(svg(figure, f"f{self.drawing_count}-")))
         caption = ". ".join(filter(None, [picture.title, picture.subtitle]))
-        css_class = "alone" if len(groups) == 1 else "beside"
         panels = element("div", block(*drawn), class_=css_class, role="img", aria_label=caption)
         return element("figure", block(element("figcaption", caption), panels))
 

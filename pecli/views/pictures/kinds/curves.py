@@ -32,8 +32,8 @@ def curves(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     if are_biases(sources):
         return _biases(sources, request)
     if _are_buckets(sources):
-        return _buckets(sources)
-    return _channels(sources, request)
+        return _bucket_steps(sources)
+    return _chosen_channels(sources, request)
 
 
 def _has_columns(source: PlotSource) -> bool:
@@ -66,7 +66,7 @@ def _are_buckets(sources: Sequence[PlotSource]) -> bool:
     return values == {"bucket"}
 
 
-def _buckets(sources: Sequence[PlotSource]) -> Picture:
+def _bucket_steps(sources: Sequence[PlotSource]) -> Picture:
     """Return the buckets of T5 or DeBERTa by distance, as steps."""
     steps = []
     for source, name in zip(sources, names_of(sources), strict=True):
@@ -95,26 +95,34 @@ class _DrawnTable(NamedTuple):
     prefix: str  #: The beginning of its labels.
 
 
-def _channels(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return some columns of all tables over positions, each table with a dash of its own."""
-    drawn = [table for source in sources for table in _drawn_tables(source, len(sources))]
+def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
+    """Return one chart with some columns of every table as curves over positions.
+
+    The curves of a table share a dash (solid, dashed, …), so that the same column of two tables can
+    be seen although they coincide. Of rotary tables, only cosines are drawn.
+    """
+    drawn: list[_DrawnTable] = []
+    for source in sources:
+        drawn += _drawn_tables(source, len(sources))
     most = max(1, CHOSEN_CURVES // len(sources))
     lines: list[Curve] = []
     lengths = []
     for k, table in enumerate(drawn):
-        columns = _columns(table, request, most)
+        columns = _columns_to_draw(table, request, most)
         values = _first_rows(table.table, columns)
         lengths.append(len(values))
         lines += _column_curves(table, columns, values, DASHES[k % len(DASHES)])
     _check_curves(lines, request)
-    words = {table.word for table in drawn}
-    is_rotary = words == {"pair"}
-    things = "pairs" if is_rotary else "channels"
+    things = "channels"
+    value = "value"
+    if all(table.word == "pair" for table in drawn):
+        things = "pairs"
+        value = "cosine"
     start = "the first " if MAX_POSITIONS in lengths else ""
     title = f"chosen {things} over {start}{count_positions(lengths)}"
     # A single curve has no legend, so that its name is the title of the chart.
     chart_title = lines[0].label if len(lines) == 1 else ""
-    chart = Chart(chart_title, lines[:MAX_CURVES], y="cosine" if is_rotary else "value")
+    chart = Chart(chart_title, lines[:MAX_CURVES], y=value)
     return Picture(title, [chart])
 
 
@@ -139,7 +147,7 @@ def _drawn_tables(source: PlotSource, source_count: int) -> list[_DrawnTable]:
     return drawn
 
 
-def _columns(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
+def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
     """Return the requested columns, or some whose curves are neither bands nor flat lines."""
     source, table = drawn.source, drawn.table
     if request.channels:

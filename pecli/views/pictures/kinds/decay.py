@@ -119,11 +119,13 @@ class DistancePieces(NamedTuple):
 
 
 def distance_pieces(last: int, pair_count: int) -> DistancePieces:
-    """Return the distances from 1 to `last` in pieces.
+    """Return the distances from 1 to `last` in pieces, each of which becomes a point of a curve.
 
-    Up to `MAX_POINTS` distances are a piece each. More are pieces of a geometric sequence, so that
-    they are equally wide on a logarithmic axis. All distances count, unless the sums over all pairs
-    would have more than `MAX_TERMS` terms: then every n-th of a long piece does.
+    A curve over 131,072 distances would have more points than pixels, so that it is drawn as the
+    median, minimum and maximum of some hundred pieces. Up to `MAX_POINTS` distances are a piece
+    each. More are pieces of a geometric sequence, so that they are equally wide on a logarithmic
+    axis. All distances count, unless the sums over all pairs would have more than `MAX_TERMS`
+    terms: then every n-th of a long piece does.
     """
     last = max(2, last)
     if last <= MAX_POINTS:

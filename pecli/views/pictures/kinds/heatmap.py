@@ -35,7 +35,11 @@ class _Matrix(NamedTuple):
 
 
 def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return one panel per matrix, all with the same colours."""
+    """Return a picture of tables as colours: one panel per matrix, all with the same colour scale.
+
+    A tensor of several axes is several matrices, such as the heads of a bias; if there are many,
+    some are chosen, which the caption states.
+    """
     # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
     is_bias = are_biases(sources)
     panels: list[HeatmapPanel] = []
@@ -143,7 +147,11 @@ def _matrices(source: PlotSource, request: PlotRequest, source_count: int) -> It
 
 
 def _maps(source: PlotSource, request: PlotRequest, source_count: int) -> Iterator[_Matrix]:
-    """Yield a map of the grid per channel, for a few channels of each table."""
+    """Yield a map of the image per channel, for tables whose rows are the patches of an image.
+
+    A channel has one value per patch, which is drawn at the patch's row and column. The requested
+    channels are drawn, or a few of those that vary most over the image.
+    """
     points = grid_rows(source)
     frame = frame_note(source)
     suffix = f", {frame}" if frame else ""
@@ -154,9 +162,10 @@ def _maps(source: PlotSource, request: PlotRequest, source_count: int) -> Iterat
         word = axes.names[-1]
         prefix = f"{table.name}, " if len(tables) > 1 else ""
         values = widened(table.pick(points.reshape(-1)))
-        columns = request.choose(table.width, most, f"{word}s")
         chosen_from = ""
-        if request.channels is None:
+        if request.channels is not None:
+            columns = request.choose(table.width, most, f"{word}s")
+        else:
             columns = varied_columns(values, most)
             if len(columns) < table.width:
                 chosen_from = f"{table.width} {word}s, by their variance"

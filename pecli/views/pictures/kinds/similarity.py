@@ -21,14 +21,18 @@ MAX_ELEMENTS = 1 << 24  #: Elements of the rows whose distances are averaged.
 
 
 def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return a matrix per source, and one chart of means by distance for all of them."""
+    """Return the cosine similarity of the rows of each table, as a matrix of positions.
+
+    A chart beside the matrices has the mean similarity of rows at each distance: of a good encoding
+    it falls with the distance. Long tables are averaged over their first rows only.
+    """
     check_panels(len(sources))
     matrices = []
     curves = []
     averaged_rows = 0  # The rows of the longest table of which only the first are averaged.
     for source, name in zip(sources, names_of(sources), strict=True):
-        tables = _vectors(source)
-        matrices.append(_matrix(source, name, tables, request))
+        tables = _tables_of_rows(source)
+        matrices.append(_similarity_panel(source, name, tables, request))
         row_count = tables[0].rows
         width = sum(table.width for table in tables)
         count = min(row_count, MAX_DISTANCES, MAX_ELEMENTS // width)
@@ -50,10 +54,13 @@ SIMILARITY = PictureKind(
 )
 
 
-def _matrix(
+def _similarity_panel(
     source: PlotSource, name: str, tables: Sequence[Table], request: PlotRequest
 ) -> HeatmapPanel:
-    """Return the similarity of every n-th position with every n-th, as many as there is room for."""
+    """Return the matrix of similarities of a table's rows, of every n-th row if there is less room.
+
+    A row is scaled to length 1, so that the product of two rows is the cosine of their angle.
+    """
     count = tables[0].rows
     step = stride(count, min(request.rows, MAX_SAMPLES))
     rows = directions(tables, np.arange(0, count, step))
@@ -72,12 +79,14 @@ def _on_cosine_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     """Return panels with colours from −1 to 1, or from the data's minimum if none is negative."""
     values = np.concatenate([panel.values.ravel() for panel in panels])
     finite = values[np.isfinite(values)]
-    low = float(finite.min()) if finite.size else -1.0
-    limits = (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
+    low = -1.0
+    if finite.size and 0 <= finite.min() < 1:
+        low = float(finite.min())
+    limits = (low, 1.0)
     return [replace(panel, limits=limits) for panel in panels]
 
 
-def _vectors(source: PlotSource) -> list[Table]:
+def _tables_of_rows(source: PlotSource) -> list[Table]:
     """Return the tables whose rows, side by side, stand for positions.
 
     They are one table, or RoPE's cosines and sines.
@@ -120,7 +129,10 @@ def by_distance(rows: Floats) -> Floats:
 
 
 def patch(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return the similarity of the patch in the middle to every other one."""
+    """Return a map per table over the patches of an image: how similar each is to the middle one.
+
+    An encoding that knows rows and columns shows a peak around the middle.
+    """
     panels = []
     for source in sources:
         rows = grid_rows(source)

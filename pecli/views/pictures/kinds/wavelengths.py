@@ -56,11 +56,13 @@ class _WaveCurve(NamedTuple):
 
 def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return a chart of wavelengths, and one of their stretch below it if any is scaled."""
-    waves = [_curve(wave) for source in sources for wave in waves_of(source)]
+    waves: list[_WaveCurve] = []
+    for source in sources:
+        waves += map(_curve, waves_of(source))
     if len(sources) == 1:
-        panels, notes = _single(sources[0], waves)
+        panels, notes = _charts_of_one(sources[0], waves)
     else:
-        panels, notes = _several(waves)
+        panels, notes = _charts_of_several(waves)
     is_rotary = all(source.applied_as == "rotation" for source in sources)
     pair = "rotary pair" if is_rotary else "sine and cosine pair"
     distinct_notes = dict.fromkeys(filter(None, notes))
@@ -118,8 +120,20 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
     return np.asarray(2 * math.pi * rope.base ** (2 * pairs / rope.exponent_dim))
 
 
-def _single(source: PlotSource, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
-    """Return the charts and notes of one source: contexts are lines, ranges of pairs bands."""
+def _charts_of_one(
+    source: PlotSource, waves: Sequence[_WaveCurve]
+) -> tuple[list[Chart], list[str]]:
+    """Return the charts of one model or scheme, and notes for the caption.
+
+    The first chart has the wavelength of each pair over the number of the pair, with the contexts
+    of the model as lines. With a scaling, it also has the unscaled wavelengths as a dotted curve and
+    the pairs that the scaling keeps, blends and stretches as shaded bands; a second chart below has
+    the factor by which each wavelength is stretched.
+
+    Args:
+        source: The model or scheme.
+        waves: Its curves: one, or several if the scaling depends on the length of the context.
+    """
     notes = [sentence(_scaling_note(wave.wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
@@ -176,24 +190,24 @@ def _context_levels(source: PlotSource) -> list[Level]:
     return levels
 
 
-def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
-    """Return the charts and notes of several sources: contexts are dots on their curves."""
+def _charts_of_several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
+    """Return the charts of several models or schemes, and notes for the caption.
+
+    The first chart has a curve of wavelengths per model, with its contexts as dots on the curve. If
+    a model has a scaling, a second chart has the factors by which wavelengths are stretched. Models
+    with different numbers of pairs share an axis from 0 to 1: the pair as a share of all.
+    """
     has_equal_pairs = len({len(wave.lengths) for wave in waves}) == 1
     axis = "pair" if has_equal_pairs else "pair, as a share of all"
     curves = []
     stretches = []
-    notes = []
     for wave in waves:
-        source = wave.wave.source
         x = _pair_numbers(wave)
         if not has_equal_pairs:
             x = x / len(x)
-        words = [source.label, wave.wave.read_at, _contexts_in_words(source)]
-        label = ", ".join(filter(None, words))
-        curves.append(Curve(label, x, wave.lengths, marks=_marks(wave, x)))
+        curves.append(_curve_with_contexts(wave, x))
         stretches.append(_stretch_curve(wave, x))
-        details = "; ".join(filter(None, [_scaling_note(source), section_note(source)]))
-        notes.append(f"{source.label}: {details}" if details else "")
+    notes = [_labelled_note(wave.wave.source) for wave in waves]
     if any(curve.marks for curve in curves):
         notes.append("Dots: contexts and windows")
     bands: list[Band] = []
@@ -204,6 +218,21 @@ def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
     if scaled:
         charts.append(replace(_stretch_chart(stretches, axis), bands=_unlabelled(bands)))
     return charts, notes
+
+
+def _curve_with_contexts(wave: _WaveCurve, x: Floats) -> Curve:
+    """Return the wavelengths of a model; its label has the contexts that are dots on the curve."""
+    source = wave.wave.source
+    words = [source.label, wave.wave.read_at, _contexts_in_words(source)]
+    return Curve(", ".join(filter(None, words)), x, wave.lengths, marks=_marks(wave, x))
+
+
+def _labelled_note(source: PlotSource) -> str:
+    """Return «llama-3.1-8b: llama3 scaling, factor 8, …»; empty for a model without a scaling."""
+    details = "; ".join(filter(None, [_scaling_note(source), section_note(source)]))
+    if not details:
+        return ""
+    return f"{source.label}: {details}"
 
 
 def _pair_numbers(wave: _WaveCurve) -> Floats:
@@ -327,11 +356,10 @@ def _contexts_in_words(source: PlotSource) -> str:
     for context in sorted(contexts_of(source)):
         if not context.is_table and not context.is_window:
             lengths.append(f"{context.length:,.0f}")
-    words = " → ".join(lengths)
-    if not source.window:
-        return words
-    window = f"window {source.window:,}"
-    return f"{words}, {window}" if words else window
+    words = [" → ".join(lengths)]
+    if source.window:
+        words.append(f"window {source.window:,}")
+    return ", ".join(filter(None, words))
 
 
 def _marks(wave: _WaveCurve, x: Floats) -> list[tuple[float, float]]:
