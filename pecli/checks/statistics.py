@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.checks import plain
 from pecli.checks.quantiles import quantiles
-from pecli.engine.arrays import Array, Floats, dtype_name, widened
+from pecli.engine.arrays import AnyArray, Array, Floats, dtype_name, widened
 from pecli.engine.named_values import JsonObject
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
@@ -250,7 +250,7 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
     any, since most tensors have none.
     """
     is_complex = rows.dtype.kind == "c"
-    values: Any = rows if is_complex else widened(rows)
+    values: AnyArray = rows if is_complex else widened(rows)
     extent = _extent(values)
     nan = 0
     infinite = 0
@@ -277,7 +277,7 @@ class Moments(NamedTuple):
     norms: Norms
 
 
-def _moments(values: Any) -> Moments:
+def _moments(values: AnyArray) -> Moments:
     """Return the moments of real values, which are overwritten."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())
@@ -314,13 +314,12 @@ def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
     Rows that hold NaN or infinities have no norm; `norm` is None if all do. `constant` counts the
     rows whose elements are all the same, as in a row of zeros for padding.
     """
-    norms = [piece.norms for piece in slices if piece.norms.rows]
+    count = sum(piece.norms.rows for piece in slices)
     norm = None
-    if norms:
-        count = sum(some.rows for some in norms)
+    if count:
         norm = {
-            "min": min(some.min for some in norms),
-            "max": max(some.max for some in norms),
-            "mean": math.fsum(some.sum for some in norms) / count,
+            "min": min(piece.norms.min for piece in slices),
+            "max": max(piece.norms.max for piece in slices),
+            "mean": math.fsum(piece.norms.sum for piece in slices) / count,
         }
     return {"norm": norm, "constant": sum(piece.constant for piece in slices)}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.comparison import Comparison
-from pecli.compare.factors import Shape
+from pecli.compare.factors import Shape, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, columns, halved
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
@@ -365,7 +365,7 @@ def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
     The last one stays a row: as a vector (64,) it would be taken for frequencies. A .csv file with
     one number per line is a vector nevertheless, as text has no axes of length 1.
     """
-    long_axes = tuple(length for length in shape if length != 1)
+    long_axes = without_ones(shape)
     is_column_of_text = is_text and shape[-1] == 1 and len(long_axes) == 1
     if len(long_axes) > 1 or is_column_of_text:
         return [*dict.fromkeys((shape, long_axes))]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pecli.checks import Answer
+from pecli.compare.factors import without_ones
 from pecli.engine.arrays import Indices
 from pecli.engine.named_values import JsonObject
 from pecli.errors import ParameterError
@@ -130,8 +131,7 @@ def _read_as(found: Indices, shape: tuple[int, ...]) -> tuple[Indices, tuple[str
     """Return ids in the model's shape, if they only have more or fewer axes of length 1."""
     if found.shape == shape:
         return found, ()
-    squeezed = [size for size in found.shape if size != 1]
-    if squeezed == [size for size in shape if size != 1]:
+    if without_ones(found.shape) == without_ones(shape):
         return found.reshape(shape), (f"{found.shape} is read as {shape}",)
     return found, ()
 

@@ -25,6 +25,7 @@ from pecli.compare.factors import (
     View,
     function_views,
     steps_of,
+    without_ones,
 )
 from pecli.compare.forms import Form
 from pecli.compare.target import TableShape, Target
@@ -194,7 +195,7 @@ def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
         wanted: The lengths that the axes of rows should have; None for any length.
     """
     if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
-        wanted = tuple(length for length in wanted if length != 1)
+        wanted = without_ones(wanted)
         if len(wanted) != len(lengths):
             return
     has_one_row = all(length == 1 for length in lengths)
@@ -225,7 +226,7 @@ class _Case(NamedTuple):
     @property
     def long_axes(self) -> Shape:
         """The shape without axes of length 1."""
-        return tuple(length for length in self.shape if length != 1) or (1,)
+        return without_ones(self.shape) or (1,)
 
     @property
     def last_axes(self) -> Shape:

@@ -11,9 +11,10 @@ tables, and the index of each of their elements in the array.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from pecli.engine.arrays import AnyArray
 
 Shape = tuple[int, ...]
 Index = tuple[int, ...]
+Length = TypeVar("Length", int, int | None)
+"""The length of an axis; None if it is not known."""
 
 
 class Axis(IntEnum):
@@ -83,6 +86,15 @@ def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
 
 
+def without_ones(shape: tuple[Length, ...]) -> tuple[Length, ...]:
+    """Return a shape without its axes of length 1, which programs add and drop at will.
+
+    >>> without_ones((1, 1, 4096, 64))
+    (4096, 64)
+    """
+    return tuple(length for length in shape if length != 1)
+
+
 class FunctionView(NamedTuple):
     """One of the functions that an array holds, at one of the places where it is."""
 
@@ -111,6 +123,10 @@ _IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
 def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
     """Return views of the cosines and of the sines that one array holds, without copying it.
 
+    Every factor (rows, functions, frequencies, …) gets an axis of its own, and the axes are sorted,
+    functions first. Then the cosines are at index 0 and the sines at index 1, however the array had
+    them.
+
     >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
     >>> [view.values.tolist() for _, _, view in function_views(pairs, factors)]
@@ -121,16 +137,15 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
     sizes = [factor.size for factor in factors]
-    steps = steps_of(sizes)
-    # Axes of one kind get the same place in all views: functions first, frequencies last.
+    steps = steps_of(sizes)  # by axis, the elements from one index to the next
     order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
-    ordered = array.reshape(sizes).transpose(order)
-    ordered_steps = tuple(steps[number] for number in order)
+    values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
+    steps_in_order = tuple(steps[number] for number in order)
     views = []
     for place in _places(factors):
-        depth = len(place.at)
-        start = sum(k * step for k, step in zip(place.at, ordered_steps, strict=False))
-        view = View(ordered[place.at], array.shape, start, ordered_steps[depth:])
+        depth = len(place.at)  # place.at is (0,) for cosines, (1,) for sines
+        first_element = sum(map(operator.mul, place.at, steps_in_order))
+        view = View(values[place.at], array.shape, first_element, steps_in_order[depth:])
         views.append(FunctionView(place.function, place.negated, view))
     return views
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.factors import Axis, Factor, FunctionView, Shape, function_views
-from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
+from pecli.engine.arrays import AnyArray, Array, Flags, Floats, dtype_name, widened
 
 Factors = tuple[Factor, ...]
 
@@ -308,18 +308,20 @@ def joined(parts: Sequence[Array], arrangement: str) -> Array:
     >>> joined([cos, sin], "halves"), joined([cos, sin], "interleaved")
     (array([[1, 2, 3, 4]]), array([[1, 3, 2, 4]]))
     """
-    if arrangement == "alone":
-        return parts[0]
-    if arrangement == "complex":
-        return np.asarray(parts[0] + np.multiply(parts[1], 1j))
-    if arrangement == "stacked":
-        return np.stack(parts)
-    if arrangement == "halves":
-        return np.concatenate(parts, axis=-1)
-    pairs = np.stack(parts, axis=-1)  # (rows, frequencies, 2)
-    if arrangement == "pairs":
-        return pairs
-    return pairs.reshape(*pairs.shape[:-2], -1)
+    match arrangement:
+        case "alone":
+            return parts[0]
+        case "complex":
+            return np.asarray(parts[0] + np.multiply(parts[1], 1j))
+        case "stacked":
+            return np.stack(parts)
+        case "halves":
+            return np.concatenate(parts, axis=-1)
+        case "pairs":
+            return np.stack(parts, axis=-1)  # (rows, frequencies, 2)
+        case _:  # interleaved
+            pairs = np.stack(parts, axis=-1)
+            return pairs.reshape(*pairs.shape[:-2], -1)
 
 
 def _has_empty_last_column(array: Array, share: float) -> bool:
@@ -366,9 +368,7 @@ def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None
     error = np.nan_to_num(np.abs(x - y), nan=np.inf)
     largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))
     size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
-    # If errors are normal, their standard deviation is 1.5 times the median of |error|.
-    sigma = 1.5 * float(np.median(error))
-    is_damaged = error > max(EMPTY * size, MAX_SIGMAS * sigma)
+    is_damaged = _is_damage(error, size)
     has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
     # The noisiest column counts: the average would hide fast columns that differ.
     squares = (error**2).sum(axis=0, where=~is_damaged)
@@ -377,3 +377,12 @@ def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None
         return None
     single: Array = np.where(is_damaged, np.nan, x)
     return single
+
+
+def _is_damage(error: Floats, size: float) -> Flags:
+    """Return which errors are far larger than the noise of the others, and than 0.1 % of `size`.
+
+    If errors are normal, their standard deviation is 1.5 times the median of |error|.
+    """
+    sigma = 1.5 * float(np.median(error))
+    return np.asarray(error > max(EMPTY * size, MAX_SIGMAS * sigma))

@@ -46,9 +46,11 @@ class Part:
     copy_axes: tuple[int, ...] = ()
 
     @classmethod
-    def of_arrays(cls, expected: Expected, found: Array, **options: Any) -> "Part":
-        """Return the part that a whole array is."""
-        return cls(expected, whole_view(found), **options)
+    def of_arrays(
+        cls, expected: Expected, found: Array, *, masked: bool = False, name: str = ""
+    ) -> "Part":
+        """Return a whole array as a part, which has to equal another array of the same shape."""
+        return cls(expected, whole_view(found), masked=masked, name=name)
 
     @property
     def found(self) -> AnyArray:

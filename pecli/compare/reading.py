@@ -274,7 +274,7 @@ class Reading:
         if self.is_learned:
             return True  # There are no expected values that could contradict.
         if self.transposed:
-            return self._begins_with_position_0()
+            return begins_with_position_0(widest(self.parts[0].found))
         table_shape = self.parts[0].expected.shape
         is_vector_in_table = len(table_shape) < 2 and self.array.ndim > 1
         if is_vector_in_table:
@@ -297,17 +297,21 @@ class Reading:
         has_usual_copies = math.prod(self.parts[0].copies) == usual_copies
         return has_one_function and has_all_axes and has_usual_copies
 
-    def _begins_with_position_0(self) -> bool:
-        """Return True if all frequencies are alike in the first row, and only there.
 
-        At position 0 every cosine is 1 and every sine 0, so a table that was transposed shows it.
-        """
-        rows = widest(self.parts[0].found)
-        first_row = rows[..., 0, :]
-        first_column = rows[..., 0]
-        is_alike_in_row = bool((first_row == first_row[..., :1]).all())
-        is_alike_in_column = bool((first_column == first_column[..., :1]).all())
-        return is_alike_in_row and not is_alike_in_column
+def begins_with_position_0(table: AnyArray) -> bool:
+    """Return True if all frequencies are alike in the first row of a table, and only there.
+
+    At position 0 every cosine is 1 and every sine 0. If it is the first column that is alike, the
+    table was transposed.
+
+    Args:
+        table: Cosines or sines, (…, rows, frequencies).
+    """
+    first_row = table[..., 0, :]
+    first_column = table[..., 0]
+    is_alike_in_row = bool((first_row == first_row[..., :1]).all())
+    is_alike_in_column = bool((first_column == first_column[..., :1]).all())
+    return is_alike_in_row and not is_alike_in_column
 
 
 class Doubling(NamedTuple):

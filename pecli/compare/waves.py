@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.reading import MIN_FLAT_ROWS, Reading, readings
+from pecli.compare.reading import MIN_FLAT_ROWS, Reading, begins_with_position_0, readings
 from pecli.compare.target import PLURALS, Making, Target
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
@@ -69,12 +69,7 @@ def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
 
 def _is_transposed(array: AnyArray) -> bool:
     """Return True if the first column, and not the first row, holds all frequencies at position 0."""
-    if array.ndim != 2 or not array.size:
-        return False
-    first_column = array[:, 0]
-    is_alike_in_column = bool((first_column == first_column[0]).all())
-    is_alike_in_row = not (array[0] != first_column[0]).any()
-    return is_alike_in_column and not is_alike_in_row
+    return array.ndim == 2 and bool(array.size) and begins_with_position_0(array.T)
 
 
 def wave_readings(array: AnyArray) -> Iterator[Reading]:
