@@ -49,8 +49,8 @@ def diagnosis(
     lines: list[Line] = []
     for explanation in explanations:
         lines += _lines_about(explanation, tolerance)
-    lines = _with_rounding(lines, results, tolerance)
-    lines += _integer_steps(results)
+    lines = _with_advice_on_rounding(lines, results, tolerance)
+    lines += _advice_on_quantised_tables(results)
     return [*dict.fromkeys(lines)]
 
 
@@ -102,7 +102,7 @@ def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
         yield recipes[0]
 
 
-def _with_rounding(
+def _with_advice_on_rounding(
     lines: list[Line], results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
     """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
@@ -130,7 +130,7 @@ def _have_findings(results: Sequence[Comparison]) -> bool:
     return any(result.finding for result in results)
 
 
-def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
+def _advice_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]:
     """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
     In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a

@@ -10,7 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
-from pecli.checks.tensor_fits import Fit, find_fits
+from pecli.checks.tensor_fits import Fit, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -116,7 +116,7 @@ def diff(
     allowed = printed_tolerance(both.b.label, allowed, file_a.rounding + file_b.rounding)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
-    fits = find_fits(file_a, file_b, allowed)
+    fits = match_tensors(file_a, file_b, allowed)
     symmetric = allowed.for_either_order()
     tensors = tuple(fit.compared(symmetric, any_dtype=is_loose) for fit in fits)
     scheme = _carried_scheme(file_a)

@@ -122,7 +122,7 @@ class _Rules(NamedTuple):
     upright: bool = False
 
 
-def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
+def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     """Return the tensors of two files that belong together, and how one is read as the other.
 
     `cos_sin_cache` of B belongs to both `cos` and `sin` of A. Otherwise tensors belong together by
@@ -138,19 +138,19 @@ def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     in_b = b.read_as(_float_dtype(a)).tensors
     is_text = a.has_rows_only or b.has_rows_only
     rules = _Rules(is_text, masks_alike=tolerance != EXACT, by_ulps=tolerance.max_ulp > 0)
-    both = _fit_both(in_b, in_a, rules, reads_a=False)
-    if both is None:
-        both = _fit_both(in_a, in_b, rules, reads_a=True)
-    if both is not None:
-        return [both]
+    cos_sin = _match_cos_sin(in_b, in_a, rules, reads_a=False)
+    if cos_sin is None:
+        cos_sin = _match_cos_sin(in_a, in_b, rules, reads_a=True)
+    if cos_sin is not None:
+        return [cos_sin]
     names = _matched_names(in_a, in_b)
     fits = {}
     for name, name_in_b in names.items():
-        fits[name] = _fit(name, name_in_b, in_a[name], in_b[name_in_b], rules)
+        fits[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
     # A table that only fits transposed, unlike the table beside it, is wrong: it is compared as it stands.
     for name in lone_transposes({name: fit.reading for name, fit in fits.items()}):
         upright = rules._replace(upright=True)
-        fits[name] = _fit(name, names[name], *fits[name].arrays, upright)
+        fits[name] = _match_two(name, names[name], *fits[name].arrays, upright)
     return [*fits.values()]
 
 
@@ -192,30 +192,28 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
     return {role: name for name, role in roles.items() if role and counts[role] == 1}
 
 
-def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
+def _match_cos_sin(joined: Tensors, apart: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
     """Match one array that holds cosines and sines with two arrays of the other file.
 
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
     is None unless one file has a single array, and the other one table of cosines and one of sines.
 
     Args:
-        whole: The tensors of the file with one array.
-        parts: The tensors of the file with `cos` and `sin`.
+        joined: The tensors of the file with one array.
+        apart: The tensors of the file with `cos` and `sin`.
         rules: The rules of the comparison.
         reads_a: True if A is the file with one array.
     """
-    waves = cos_and_sin(parts)
-    if len(whole) != 1 or waves is None:
+    waves = cos_and_sin(apart)
+    if len(joined) != 1 or waves is None:
         return None
-    ((name, array),) = whole.items()
+    ((name, array),) = joined.items()
     reading = best_reading(array, _targets_of_both(waves), is_text=rules.is_text)
     if reading is None:
         return None
-    whole_names = [name]
-    part_names = [*parts]
     if reads_a:
-        return Fit("cos_sin", whole_names, part_names, (array, array), reading, reads_a)
-    return Fit("cos_sin", part_names, whole_names, (array, array), reading, reads_a)
+        return Fit("cos_sin", [name], [*apart], (array, array), reading, reads_a)
+    return Fit("cos_sin", [*apart], [name], (array, array), reading, reads_a)
 
 
 def _targets_of_both(waves: Waves) -> Iterator[Target]:
@@ -240,12 +238,12 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
+def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
     Either may have the copies. Which of the two is read does not depend on their order, so that
     `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
-    returned as they are.
+    returned as they are, and differ in their shape.
     """
     fit = Fit(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
@@ -263,9 +261,9 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
     if fit.is_near or not has_waves:
         return fit
     for side in sides:
-        both = _read_as_both(rules, side)
-        if both is not None:
-            return replace(fit, reading=both, reads_a=side.reads_a)
+        cos_sin = _read_as_cos_sin(rules, side)
+        if cos_sin is not None:
+            return replace(fit, reading=cos_sin, reads_a=side.reads_a)
     return fit
 
 
@@ -298,7 +296,7 @@ def _significand_bits(array: Array) -> int:
 
 def _read_as_table(name: str, has_waves: bool, rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the table that another one is."""
-    targets = _targets(name, side.expected, has_waves, rules)
+    targets = _forms_of_table(name, side.expected, has_waves, rules)
     return best_reading(side.found, targets, is_text=rules.is_text)
 
 
@@ -326,8 +324,10 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     return straight
 
 
-def _targets(name: str, expected: AnyArray, has_waves: bool, rules: _Rules) -> Iterator[Target]:
-    """Yield the shapes in which the other file may have this array.
+def _forms_of_table(
+    name: str, expected: AnyArray, has_waves: bool, rules: _Rules
+) -> Iterator[Target]:
+    """Yield the tables to look for in the other file, which may have this array in other shapes.
 
     A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
     the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
@@ -381,16 +381,16 @@ def _is_masked(array: AnyArray) -> bool:
     return bool(first_row[-1] <= MASK)
 
 
-def _read_as_both(rules: _Rules, side: _Side) -> Reading | None:
+def _read_as_cos_sin(rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the cosines and sines that another array holds in a different order.
 
     One file may have (L, D) with all cosines and then all sines, and the other (L, D/2, 2) with
     pairs. Nothing states that, so the expected array is first separated by its values.
     """
-    for both in wave_readings(side.expected):
-        if not both.has_equal_copies():
+    for cos_sin in wave_readings(side.expected):
+        if not cos_sin.has_equal_copies():
             continue
-        tables = both.first_copies()
+        tables = cos_sin.first_copies()
         targets = _targets_of_both(Waves(tables["cos"], tables["sin"]))
         reading = best_reading(side.found, targets, is_text=rules.is_text)
         if reading is not None and reading.is_near:

@@ -98,8 +98,8 @@ def undetected_mistakes(
         for number, mistake in enumerate(compared.examples(kind)):
             if compared.shows(mistake):
                 continue
-            longer = compared.longer_tables(kind, number, mistake)
-            does_harm = longer.error > 1
+            longer = compared.search_longer_tables(kind, number, mistake)
+            does_harm = longer.error > 1  # in multiples of the largest harmless error
             if does_harm:
                 yield Undetected(compared.tensors[0].edits(mistake), longer.length)
 
@@ -127,7 +127,7 @@ class Compared:
         self.tensors = list(makings(scheme, names))
         # Every mistake is planted in the same tables, here and in longer ones.
         self._expected: dict[tuple[Probe, int], ExpectedRows] = {}
-        self._longer_tables: dict[int, Compared | None] = {}
+        self._made: dict[int, Compared | None] = {}  # longer tables by length
 
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
         """Return typical mistakes of a kind: as many, and in the same order, for any length."""
@@ -136,11 +136,13 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        few = self.error(mistake, Probe.LAST)
-        return few == math.inf or self.error(mistake, Probe.MANY) == math.inf
+        few = self.largest_error(mistake, Probe.LAST)
+        return few == math.inf or self.largest_error(mistake, Probe.MANY) == math.inf
 
-    def longer_tables(self, kind: type[Mistake], number: int, mistake: Mistake) -> "LongerTables":
-        """Return how many rows tables need to show a mistake that the compared ones do not show.
+    def search_longer_tables(
+        self, kind: type[Mistake], number: int, mistake: Mistake
+    ) -> "LongerTables":
+        """Find how many rows tables need to show a mistake that the compared ones do not show.
 
         Tables of twice as many rows are tried, then of four times as many, and so on.
 
@@ -150,17 +152,17 @@ class Compared:
                 own, in the same order: a table of 4,000 rows may be shifted by more rows than one of 2.
             mistake: The mistake.
         """
-        error = self.error(mistake, Probe.MANY)
-        for length, longer in self._longer():
+        error = self.largest_error(mistake, Probe.MANY)
+        for length, longer in self._longer_tables():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            error = max(error, longer.error(examples[number], Probe.LAST))
+            error = max(error, longer.largest_error(examples[number], Probe.LAST))
             if error == math.inf:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
-    def error(self, mistake: Mistake, probe: Probe) -> float:
+    def largest_error(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
 
         Args:
@@ -232,7 +234,7 @@ class Compared:
         limit = allowed.atol + (allowed.rtol + units) * size
         return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
-    def _longer(self) -> Iterator[tuple[int, "Compared"]]:
+    def _longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
 
         It ends with tables that are too large to be made. Nothing is yielded for frequencies and
@@ -247,9 +249,9 @@ class Compared:
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
-            if length not in self._longer_tables:
-                self._longer_tables[length] = self._with_length(scheme, length)
-            longer = self._longer_tables[length]
+            if length not in self._made:
+                self._made[length] = self._with_length(scheme, length)
+            longer = self._made[length]
             if longer is None:
                 return
             yield length, longer

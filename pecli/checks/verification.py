@@ -233,11 +233,11 @@ def conclusion(
     answer = Verification(
         path,
         scheme,
-        results,
-        (*map(str, problems), *problems_of(results)),
-        tuple(dict.fromkeys(failures.lines)),
-        {tensor.result.name: tensor.note for tensor in checked if tensor.note},
-        tuple(failures.explanations),
+        tensors=results,
+        problems=(*map(str, problems), *problems_of(results)),
+        reasons=tuple(dict.fromkeys(failures.lines)),
+        readings={tensor.result.name: tensor.note for tensor in checked if tensor.note},
+        explanations=tuple(failures.explanations),
         unchecked=tuple(unchecked),
     )
     if not answer.passed or present is None:
@@ -289,19 +289,19 @@ def _reasons_for_failures(
     Some are seen at once, such as a bias of zeros. For others a search changes the expected scheme
     until it makes the wrong table, which takes seconds and is left out unless `search` is set.
     """
-    reasons = _Reasons([], [])
+    lines: list[str] = []
+    explanations: list[Explanation] = []
     for failure in _failures(checked):
         obvious_reason = _obvious_reason(failure.checked)
         if obvious_reason:
             names = [tensor.result.name for tensor in failure.checked]
-            reasons.lines.append(f"{listed(names, MAX_LISTED)}: {obvious_reason}")
+            lines.append(f"{listed(names, MAX_LISTED)}: {obvious_reason}")
             continue
-        explanations = _search_reasons(failure.checked, tolerance) if search else []
-        reasons.explanations.extend(explanations)
+        found = _search_reasons(failure.checked, tolerance) if search else []
+        explanations += found
         results = [tensor.result for tensor in failure.checked]
-        for line in diagnosis(explanations, results, tolerance):
-            reasons.lines.append(line.about(failure.layers))
-    return reasons
+        lines += [line.about(failure.layers) for line in diagnosis(found, results, tolerance)]
+    return _Reasons(lines, explanations)
 
 
 def _obvious_reason(checked: Sequence[Checked]) -> str:
