@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.edits import Edit, Layout, Parameter, Repeated, Transposed
-from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import named_tensors
 from pecli.errors import ParameterError
 from pecli.explain.known_mistakes import neighbours
 
@@ -19,7 +21,7 @@ LAYOUTS = ("compact", "halves", "interleaved")
 class Shaped:
     """Tensors as matrices (rows, columns), the scheme whose shapes they have, and the edits that this takes."""
 
-    scheme: Scheme
+    scheme: Positioned
     tensors: Mapping[str, Array]
     edits: tuple[Edit, ...] = ()
     exponent_dim: int | None = None  # if it is not that of the scheme
@@ -29,8 +31,12 @@ class Shaped:
         return next(iter(self.tensors.values())).shape
 
 
-def shaped(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
-    """Yield the ways in which tensors of one shape can be tables of a scheme, those with fewer edits first."""
+def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
+    """Yield the ways in which tensors of one shape can be tables of a scheme, those with fewer edits first.
+
+    If a table (8, 64) is expected, an array (64, 8) may be its transpose, (16, 64) a longer table, (8, 32)
+    one column per pair instead of two, and (2, 8, 64) two copies of it.
+    """
     given = Shaped(scheme, tensors)
     if any(np.iscomplexobj(array) for array in tensors.values()):
         return
@@ -80,21 +86,21 @@ def repeated(given: Shaped) -> Shaped | None:
 
 
 def resized(given: Shaped) -> Iterator[Shaped]:
-    """Yield the scheme with the shape of the tensors: as it is, in another layout, another dim."""
+    """Yield the scheme with parameters that give it the rows and columns of the tensors.
+
+    Other rows are another length, or a known mistake in placing them if positions were given one by one.
+    Other columns are another layout, or another dim.
+    """
     expected = expected_shape(given)
     if expected is None:
         return
     rows, width = expected
     found_rows, found_width = given.shape
-    scheme: Any = given.scheme
     if found_rows != rows:
-        if not scheme.is_range:
+        if not given.scheme.is_range:
             yield from _neighbours_of_shape(given)
             return
-        resized_length = Parameter("seq_len", scheme.seq_len, found_rows)
-        for longer in _changed(scheme, seq_len=found_rows):
-            given = replace(given, scheme=longer)
-        given = replace(given, edits=(*given.edits, resized_length))
+        given = _with_length(given, found_rows)
     if found_width == width:
         yield given
         return
@@ -102,10 +108,17 @@ def resized(given: Shaped) -> Iterator[Shaped]:
     yield from _with_another_dim(given)
 
 
+def _with_length(given: Shaped, rows: int) -> Shaped:
+    """Return tensors with a scheme of another length; with the expected one if no scheme has that length."""
+    longer = next(_changed(given.scheme, seq_len=rows), given.scheme)
+    edit = Parameter("seq_len", given.scheme.seq_len, rows)
+    return replace(given, scheme=longer, edits=(*given.edits, edit))
+
+
 def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
-    scheme: Any = given.scheme
-    if scheme.applied_as != "rotation" or "inv_freq" in given.tensors:
+    scheme = given.scheme
+    if not isinstance(scheme, Rope) or "inv_freq" in given.tensors:
         return
     for layout in LAYOUTS:
         if layout != scheme.layout and _width(scheme, layout) == given.shape[1]:
@@ -117,8 +130,8 @@ def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
 def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
     name = next(iter(given.tensors))
-    scheme: Any = given.scheme
-    dim = scheme.rotary_dim if scheme.applied_as == "rotation" else scheme.dim
+    scheme = given.scheme
+    dim = scheme.rotary_dim if isinstance(scheme, Rope) else scheme.dim
     for other in _of_width(scheme, name, given.shape[1]):
         edits = (*given.edits, Parameter("dim", dim, other.dim))
         yield replace(given, scheme=other, edits=edits)
@@ -132,17 +145,22 @@ def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
     for neighbour in neighbours(given.scheme):
         table = named_tensors(neighbour.scheme).get(name)
         if table is not None and table.shape == given.shape:
+            assert isinstance(neighbour.scheme, Positioned)
             yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
 
 
-def _width(scheme: Any, layout: str) -> int:
+def _width(scheme: Rope, layout: str) -> int:
     """Return the columns of a rotary table in a layout."""
-    return int(scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim)
+    return scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim
 
 
-def _of_width(scheme: Any, name: str, width: int) -> Iterator[Any]:
-    """Yield the scheme with a dim that has so many columns: in its own layout, and with one column per pair."""
-    if scheme.applied_as != "rotation":
+def _of_width(scheme: Positioned, name: str, width: int) -> Iterator[Positioned]:
+    """Yield a scheme with another dim, so that its tables have so many columns.
+
+    Rotary tables of dim 64 have 64 columns in halves or interleaved, and 32 in the compact layout, as
+    `inv_freq` has: 48 columns are a dim of 48 in the scheme's own layout, or of 96 in the compact one.
+    """
+    if not isinstance(scheme, Rope):
         yield from _changed(scheme, dim=width)
         return
     if scheme.scaling != "proportional":
@@ -153,8 +171,11 @@ def _of_width(scheme: Any, name: str, width: int) -> Iterator[Any]:
     yield from _changed(scheme, dim=2 * width, layout="compact")
 
 
-def _changed(scheme: Scheme, **changes: Any) -> Iterator[Scheme]:
-    """Yield the scheme with other parameters, if there is one."""
+AnyPositioned = TypeVar("AnyPositioned", bound=Positioned)
+
+
+def _changed(scheme: AnyPositioned, **changes: Any) -> Iterator[AnyPositioned]:
+    """Yield the scheme with other parameters; nothing if it refuses them."""
     try:
         yield replace(scheme, **changes)
     except ParameterError:

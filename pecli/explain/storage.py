@@ -159,19 +159,29 @@ def decimals(digits: int) -> StepStorage:
 
 
 def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
-    """Yield the grids coarser than a dtype on which all values lie, coarse floating-point dtypes first."""
+    """Yield the coarser ways in which values of a dtype may have been stored before.
+
+    The float32 numbers 0.25, 0.5 and 0.75 are also float8 numbers, numbers of two decimals, and multiples
+    of 1/128: of each kind of grid, the first that all of them lie on is yielded. Whole numbers lie on
+    nearly every grid and tell nothing.
+
+    Args:
+        values: The numbers of a table.
+        dtype: The dtype in which the file holds them.
+    """
     finite = values[np.isfinite(values)]
     some = finite[:: max(1, finite.size // SAMPLED)]
-    size = float(np.abs(some).max(initial=0.0))
-    if not size or (some == np.rint(some)).all():
+    largest = float(np.abs(some).max(initial=0.0))
+    if not largest or (some == np.rint(some)).all():
         return
     bits = SIGNIFICANT_BITS.get(dtype, 24)
     floats = [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
     texts = [decimals(digits) for digits in range(1, MAX_DECIMALS)]
-    levels = [StepStorage(1.0 / count) for count in LEVELS]
-    held = [_coarsest(grids, some, MAX_STEP * size) for grids in (floats, texts, levels)]
+    fixed_points = [StepStorage(1.0 / count) for count in LEVELS]
+    largest_step = MAX_STEP * largest
+    held = [_coarsest(grids, some, largest_step) for grids in (floats, texts, fixed_points)]
     if not any(held):
-        held = [_coarsest(_scaled_integers(some), some, MAX_STEP * size)]
+        held = [_coarsest(_scaled_integers(some), some, largest_step)]
     yield from filter(None, held)
 
 

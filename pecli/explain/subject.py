@@ -1,20 +1,30 @@
 """From a scheme to the making of its tables, and back to the scheme that makes them."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats
 from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.law import Law, consecutive, law_of, waves_of_law, with_law
 from pecli.explain.making import Columns, FrequencyMaking, Making, SchemeMaking, Vector, WaveMaking
 from pecli.explain.wave_tables import scheme_of_waves
 
 
 def making_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveMaking | None:
-    """Return the making of some tensors of a scheme; None if they are not cosines, sines or frequencies."""
+    """Return the steps by which a scheme makes some of its tensors, so that mistakes can be planted in them.
+
+    Args:
+        scheme: A rotary or sinusoidal scheme.
+        tensors: Their names: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
+
+    Returns:
+        Frequencies, positions, amplitude and columns; None for other schemes, whose tensors are not
+        cosines, sines or frequencies.
+    """
     if not isinstance(scheme, Positioned):
         return None
     waves = consecutive(scheme)
@@ -23,8 +33,8 @@ def making_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveMaking | None:
     pairs = len(frequencies)
     axes = np.array((scheme.pair_axes or [0] * pairs)[:pairs])
     if tensors == ("inv_freq",):
-        vector = np.ones((1, 1))
-        return FrequencyMaking(frequencies, 0 * axes, vector, 1.0, Vector(), law)
+        one_row = np.ones((1, 1))
+        return FrequencyMaking(frequencies, 0 * axes, one_row, 1.0, Vector(), law)
     positions = _positions(scheme)
     return WaveMaking(
         frequencies,
@@ -43,41 +53,46 @@ def _frequencies(scheme: Positioned, law: Law | None) -> Floats:
     return np.array(scheme.angular_frequencies())
 
 
-def _amplitude(scheme: Any) -> float:
+def _amplitude(scheme: Positioned) -> float:
     """Return what cosines and sines are multiplied by."""
-    if scheme.applied_as == "rotation":
-        return float(scheme.attention_factor_value())
-    return float(scheme.amplitude)
+    if isinstance(scheme, Sinusoidal):
+        return float(scheme.amplitude)
+    return float(scheme.attention_factor_value())
 
 
 def _positions(scheme: Positioned) -> Floats:
-    """Return the positions of all rows, (axes, rows)."""
+    """Return the positions of all rows, (axes, rows).
+
+    Rows of a 2 × 3 grid have the positions 0 0 0 1 1 1 along the first axis, and 0 1 2 0 1 2 along the
+    second. The engine has them as the values 0 1 and 0 1 2, and an index of each row into these.
+    """
     if scheme.is_range:
         first = scheme.first_position
         positions = np.arange(first, first + scheme.seq_len, dtype=np.float64)
-        return np.tile(positions, (max(scheme.pair_axes, default=0) + 1, 1))
+        axes = max(scheme.pair_axes, default=0) + 1
+        return np.tile(positions, (axes, 1))
     coordinates = scheme.coordinates()
     index = coordinates.index(0, coordinates.rows)
-    return np.array(
-        [
-            np.array([float(value) for value in values])[places]
-            for values, places in zip(coordinates.values, index, strict=True)
-        ]
-    )
+    axes_of_rows = []
+    for values, index_of_rows in zip(coordinates.values, index, strict=True):
+        floats = np.array([float(value) for value in values])
+        axes_of_rows.append(floats[index_of_rows])
+    return np.array(axes_of_rows)
 
 
-def _columns(scheme: Any, tensors: tuple[str, ...], pairs: int) -> Columns:
-    if scheme.applied_as == "rotation":
+def _columns(scheme: Positioned, tensors: tuple[str, ...], pairs: int) -> Columns:
+    if isinstance(scheme, Rope):
         return Columns(tensors, scheme.layout, pairs, scheme.rotary_dim)
+    assert isinstance(scheme, Sinusoidal)
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
         blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 
-def _empty_rows(scheme: Any, positions: Floats) -> Flags | None:
-    """Return which rows hold zeros: that of padding, and those beside a grid."""
-    if scheme.applied_as != "rows":
+def _empty_rows(scheme: Positioned, positions: Floats) -> Flags | None:
+    """Return which rows hold zeros: that of padding, and those beside a grid; None if there are none."""
+    if not isinstance(scheme, Sinusoidal):
         return None
     empty = np.zeros(positions.shape[1], bool)
     if scheme.padding_idx is not None:
@@ -87,51 +102,65 @@ def _empty_rows(scheme: Any, positions: Floats) -> Flags | None:
 
 
 def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
-    """Return the scheme with the parameters of a making; None if no scheme has them.
+    """Return the scheme that makes such tensors, for the command that reproduces them: `pecli rope --base …`.
 
-    What no parameter tells (swapped columns, rows in another order) is left out: explanations state it.
+    Mistakes for which a scheme has no parameter (swapped columns, rows in another order) are left out,
+    since explanations state them beside the command.
+
+    Args:
+        making: The steps that made the tensors, including mistakes.
+        specification: The scheme that should have made them.
+
+    Returns:
+        The scheme; None if no scheme has such frequencies (a scaling that is applied twice).
     """
     if not making.is_of_scheme:
         return None
     if isinstance(making, SchemeMaking):
         return making.scheme
-    if not isinstance(making, WaveMaking):
+    if not isinstance(making, WaveMaking) or making.law is None or not specification.is_range:
         return specification
-    law = making.law
-    form = making.form
-    if law is None or not specification.is_range:
-        return specification
-    is_expressible = law.applied == "once" and law.scaling_half is None
+    is_expressible = making.law.applied == "once" and making.law.scaling_half is None
     if not is_expressible:
         return None
-    positions = making.positions[0]
     if making.places_tokens:
-        return _rotating(specification, law, making)
-    if not isinstance(form, Columns):
-        return _with_law(specification, law)
+        return _scheme_of_rotation(specification, making.law, making)
+    if isinstance(making.form, Columns):
+        return _scheme_of_table(specification, making.law, making, making.form)
+    return _with_law(specification, making.law)
+
+
+def _scheme_of_table(
+    specification: Scheme, law: Law, making: WaveMaking, columns: Columns
+) -> Scheme | None:
+    """Return the scheme with the law, amplitude, columns and first position of a table."""
+    positions = making.positions[0]
     first = int(positions[0]) if len(positions) else 0
     is_rotary = specification.applied_as == "rotation"
-    waves = waves_of_law(law, form.dim, rows=len(positions))._replace(
+    waves = waves_of_law(law, columns.dim, rows=len(positions))._replace(
         amplitude=making.amplitude,
         offset=max(0, first),
-        layout=form.layout,
-        cos_first=form.cos_first or is_rotary,
+        layout=columns.layout,
+        cos_first=columns.cos_first or is_rotary,
         separate=is_rotary,
     )
     return scheme_of_waves(waves, dtype=specification.dtype)
 
 
-def _rotating(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | None:
-    """Return the scheme that rotates queries as a making does, from its first position on."""
+def _scheme_of_rotation(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | None:
+    """Return the scheme that rotates queries or keys as they were, from their first position on.
+
+    If only positions differ, it is the specification with another offset, so that a command repeats all
+    of its options. Otherwise it has the law and the amplitude that were found.
+    """
     waves = consecutive(specification)
     if waves is None:
         return None
-    first = int(making.positions[0, 0])
+    offset = max(0, int(making.positions[0, 0]))
     if law == law_of(waves) and making.amplitude == waves.amplitude:
-        changes: Any = {"offset": max(0, first)}
-        return replace(specification, **changes)
+        return with_offset(specification, offset)
     changed = with_law(waves, law)._replace(
-        dim=2 * law.pairs, amplitude=making.amplitude, offset=max(0, first)
+        dim=2 * law.pairs, amplitude=making.amplitude, offset=offset
     )
     return scheme_of_waves(changed, dtype=specification.dtype)
 
@@ -143,3 +172,9 @@ def _with_law(specification: Scheme, law: Law) -> Scheme | None:
         return None
     changed = with_law(waves, law)._replace(amplitude=law.scaling.attention_value)
     return scheme_of_waves(changed, dtype=specification.dtype)
+
+
+def with_offset(scheme: Scheme, offset: int) -> Scheme:
+    """Return a rotary or sinusoidal scheme from another position on."""
+    assert isinstance(scheme, Rope | Sinusoidal)
+    return replace(scheme, offset=offset)

@@ -34,7 +34,10 @@ def explain_tables(
     supposed: tuple[Edit, ...] = (),
     most: int = MAX_MISTAKES,
 ) -> list[Explanation]:
-    """Return explanations of tensors that belong together, the shortest first.
+    """Return explanations of tensors that belong together, such as cosines and sines, the shortest first.
+
+    Every shape in which the tensors can be those of the scheme (transposed, longer, in another layout)
+    is a case of its own, and all of them are searched together.
 
     Args:
         scheme: What should have made the tensors.
@@ -43,9 +46,9 @@ def explain_tables(
         supposed: Edits by which the numbers were read, such as the bits of another dtype.
         most: The number of mistakes that are supposed at once.
     """
-    cases = [
-        replace(case, arranged=(*supposed, *case.arranged)) for case in cases_of(scheme, tensors)
-    ]
+    cases = []
+    for case in cases_of(scheme, tensors):
+        cases.append(replace(case, arranged=(*supposed, *case.arranged)))
     return explain_cases(cases, tolerance, most)
 
 
@@ -55,7 +58,7 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
 
     Of schemes without a making of their own, only the parameters are known.
     """
-    for resized, edits in _of_same_shape(scheme, tensors):
+    for resized, edits in _schemes_of_shapes(scheme, tensors):
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in tensors.items()}
         if len({len(array) for array in flat.values()}) == 1:
             case = case_of(resized, SchemeMaking(resized, tuple(tensors)), flat, edits)
@@ -77,10 +80,14 @@ def _(scheme: Alibi, tensors: Mapping[str, Array]) -> Iterator[Case]:
     yield from bias_cases(scheme, name, array)
 
 
-def _of_same_shape(
+def _schemes_of_shapes(
     scheme: Scheme, tensors: Mapping[str, Array]
 ) -> Iterator[tuple[Scheme, tuple[Edit, ...]]]:
-    """Yield the scheme if its tensors have these shapes, or with one parameter that makes them so."""
+    """Yield the scheme if its tensors have these shapes, or with one parameter that makes them so.
+
+    A learned table (1024, 64) where (512, 64) is expected is one with max_len 1024: each size of the
+    arrays is tried for each whole-numbered parameter.
+    """
     if _has_shapes(scheme, tensors):
         yield scheme, ()
         return
@@ -90,13 +97,18 @@ def _of_same_shape(
         if not isinstance(parameter, Whole) or expected is None:
             continue
         for size in sorted(sizes - {expected}):
-            changes: Any = {name: size}
-            try:
-                resized = replace(scheme, **changes)
-            except ParameterError:
-                continue
-            if _has_shapes(resized, tensors):
+            resized = _with_parameter(scheme, name, size)
+            if resized is not None and _has_shapes(resized, tensors):
                 yield resized, (Parameter(name, expected, size),)
+
+
+def _with_parameter(scheme: Scheme, name: str, size: int) -> Scheme | None:
+    """Return the scheme with another size; None if it refuses it."""
+    changes: dict[str, Any] = {name: size}
+    try:
+        return replace(scheme, **changes)
+    except ParameterError:
+        return None
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
@@ -121,7 +133,17 @@ def case_of(
     tensors: Mapping[str, Array],
     arranged: tuple[Edit, ...] = (),
 ) -> Case | None:
-    """Return the case of tensors (rows, columns); None if the making has another width."""
+    """Return the case to be explained: tensors as data, and the steps that should have made them.
+
+    Args:
+        scheme: The scheme whose tensors they should be.
+        making: The steps by which it makes them.
+        tensors: Matrices (rows, columns) by name.
+        arranged: Edits that say how the tensors were transposed or resized to get there.
+
+    Returns:
+        The case; None if the steps make another number of columns.
+    """
     observations = Observations(tensors, observed_dtype(tensors))
     if making.rendered(np.arange(1)).shape[1] != observations.columns:
         return None
@@ -137,23 +159,35 @@ def observed_dtype(tensors: Mapping[str, Array]) -> str:
 
 
 def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
-    """Yield the ways in which an array can be the slopes, or the bias of all heads."""
+    """Yield the ways in which an array can be the slopes of ALiBi, or the bias (heads, queries, keys).
+
+    If the array has other sizes than expected, the scheme gets as many heads and keys as it has.
+    """
     if name == "slopes":
-        heads = array.reshape(-1, 1)
-        for resized in _with_heads(scheme, len(heads), None):
-            yield from _bias_case(resized, scheme, name, heads, ())
+        slopes = array.reshape(-1, 1)
+        for resized in _with_heads(scheme, len(slopes), None):
+            yield _bias_case(resized, scheme, name, slopes, ())
         return
     for values, arranged in _as_heads(scheme, array):
         heads, queries, keys = values.shape
         for resized in _with_heads(scheme, heads, keys):
             if BiasMaking.of(resized, name).queries == queries:
-                flat = values.reshape(-1, keys)
-                yield from _bias_case(resized, scheme, name, flat, arranged)
+                matrix = values.reshape(-1, keys)
+                yield _bias_case(resized, scheme, name, matrix, arranged)
 
 
 def _bias_case(
     resized: Alibi, expected: Alibi, name: str, matrix: Array, arranged: tuple[Edit, ...]
-) -> Iterator[Case]:
+) -> Case:
+    """Return the case of a bias, or of slopes, with the heads and keys that an array has.
+
+    Args:
+        resized: The expected scheme with the sizes of the array; sizes that differ become edits.
+        expected: The scheme as it was specified.
+        name: «bias» or «slopes».
+        matrix: The array, with the queries of all heads one below the other.
+        arranged: Edits that say how the array was transposed to get there.
+    """
     for parameter in ("heads", "seq_len"):
         before = getattr(expected, parameter)
         after = getattr(resized, parameter)
@@ -161,20 +195,24 @@ def _bias_case(
             arranged = (*arranged, Parameter(parameter, before, after))
     tensors = {name: without_masks(widened(matrix))}
     observations = Observations(tensors, observed_dtype({name: matrix}))
-    yield Case.of(expected, BiasMaking.of(resized, name), observations, arranged)
+    return Case.of(expected, BiasMaking.of(resized, name), observations, arranged)
 
 
 def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
-    """Yield an array as (heads, queries, keys), with what this supposes."""
+    """Yield an array as a bias (heads, queries, keys), with the edits that say how it was rearranged.
+
+    A matrix is the bias of one head, or one row of keys per head. Four axes are copies per sequence of a
+    batch. Three may be (queries, keys, heads), or (heads, keys, queries) if both are equally long.
+    """
+    heads = scheme.shard_heads
     if array.ndim == 2:
-        array = array[None] if scheme.shard_heads == 1 else array[:, None]
+        array = array[None] if heads == 1 else array[:, None]
     if array.ndim == 4 and all(np.array_equal(array[0], copy) for copy in array):
         edits: tuple[Edit, ...] = (Repeated(0, len(array)),) if len(array) > 1 else ()
         yield array[0], edits
     if array.ndim != 3:
         return
     yield array, ()
-    heads = scheme.shard_heads
     if array.shape[-1] == heads and array.shape[0] != heads:
         yield array.transpose(2, 0, 1), (Transposed((2, 0, 1)),)
     if array.shape[1] == array.shape[2] > 1:
@@ -182,13 +220,16 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
 
 
 def _with_heads(scheme: Alibi, heads: int, keys: int | None) -> Iterator[Alibi]:
-    """Yield the scheme with as many heads and keys as an array has, if there is one."""
-    changes: dict[str, int] = {}
+    """Yield the scheme with as many heads and keys as an array has; nothing if it refuses them.
+
+    Slopes have no keys. The heads of a shard are some of the scheme's heads, which stay as they are.
+    """
+    changes: dict[str, Any] = {}
     if heads != scheme.shard_heads:
         changes["heads"] = heads
     if keys is not None:
         changes["seq_len"] = keys
     try:
-        yield replace(scheme, **changes)  # type: ignore[arg-type]
+        yield replace(scheme, **changes)
     except ParameterError:
         return

@@ -19,10 +19,11 @@ PAIR_LAYOUTS: tuple[PairLayout, ...] = ("halves", "interleaved")
 def with_second_columns(
     layout: PairLayout, tensors: Mapping[str, Array]
 ) -> dict[str, Array] | None:
-    """Return cosines and sines with the second copy of every column, which was never written.
+    """Return cosines and sines with the second copy of every column, if a file has zeros there.
 
-    In halves, a row (c0, c1, 0, 0) becomes (c0, c1, c0, c1); interleaved, (c0, 0, c1, 0) becomes
-    (c0, c0, c1, c1).
+    Models that multiply all channels by `cos` have each column twice. A port that fills only the first
+    one leaves (c0, c1, 0, 0) in halves, which becomes (c0, c1, c0, c1); interleaved, (c0, 0, c1, 0)
+    becomes (c0, c0, c1, c1).
 
     Returns:
         The completed tables; None if the tensors are not matrices of cosines and sines, or if any
@@ -42,7 +43,8 @@ def with_second_columns(
 def functions_of_angles(tensors: Mapping[str, Array]) -> dict[str, Array] | None:
     """Return the cosines and sines of tables that hold the angles instead.
 
-    A column 0, 1.2, 2.4, … of «cos» becomes cos(0), cos(1.2), cos(2.4), …: cosines do not exceed 1.
+    A port that forgets to call cos writes position × frequency: a column 0, 1.2, 2.4, … of «cos»
+    becomes cos(0), cos(1.2), cos(2.4), ….
 
     Returns:
         The completed tables; None if the tensors are not matrices with the names of cosines and
@@ -66,7 +68,13 @@ def _are_cos_and_sin(tensors: Mapping[str, Array]) -> bool:
 
 
 def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
-    """Return a table with its second columns filled; None unless just these are zeros."""
+    """Return a table whose second columns, which are zeros, are filled with copies of the first ones.
+
+    The second column of pair i is i + width/2 in halves, and 2i + 1 interleaved.
+
+    Returns:
+        The table; None if other columns are zeros, or if these are not.
+    """
     width = values.shape[1]
     if width == 0 or width % 2:
         return None
@@ -84,16 +92,23 @@ def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
 
 
 BLOCK_ROWS = 1024  # rows whose steps are compared at once, for little memory
+LARGEST_COSINE = 1.5
+"""Cosines with an attention factor exceed 1: YaRN's is 0.1·ln(40) + 1 = 1.37 for a factor of 40."""
+
 LARGEST_ANGLE = 1e9
 """Radians of the farthest position that anybody uses: larger numbers are none of a table of angles."""
 
 
 def are_angles(values: Floats) -> bool:
-    """Return True if the rows of a table grow in equal steps, and are larger than cosines and sines."""
+    """Return True if a table (rows, columns) holds angles: position × frequency, not yet their cosines.
+
+    Each column then grows in equal steps, 0 1.2 2.4 3.6, and some values are larger than a cosine times
+    any usual amplitude.
+    """
     if len(values) < 3 or not np.isfinite(values).all():
         return False
     size = np.maximum(values.max(axis=0), -values.min(axis=0))
-    if size.max(initial=0.0) <= 1.5 or size.max() > LARGEST_ANGLE:
+    if size.max(initial=0.0) <= LARGEST_COSINE or size.max() > LARGEST_ANGLE:
         return False
     first_step = values[1] - values[0]
     # Tables that are not angles are often large, and end here with their first block.

@@ -124,29 +124,42 @@ Readings = tuple[WaveReading, ...]
 
 
 def wave_readings(tensors: Mapping[str, Array]) -> Iterator[Readings]:
-    """Yield the readings of one tensor, or of cosines and sines, whose columns belong together."""
+    """Yield the ways to read one tensor, or two, as tables of cosines and sines (rows, columns).
+
+    Programs store them as two tensors, as complex numbers (L, D/2), as 2 × 2 matrices [[c, −s], [s, c]],
+    as pairs (L, D/2, 2), stacked (2, L, D), or side by side in one matrix. Each reading carries the edits
+    that say so. Columns are read only if cos² + sin² is constant, as far as both are there.
+    """
     if len(tensors) == 2:
         yield from _two_tensors(*tensors.values())
         return
     (tensor,) = tensors.values()
     for array, edits in without_copies(tensor):
-        if array.size < MIN_ELEMENTS:
-            continue
-        if array.dtype.kind == "c":
-            yield from _both(array.real, array.imag, (Layout("compact", "complex"), *edits))
-        elif array.ndim == 2:
-            yield from _one_matrix(array, edits)
-        elif array.ndim == 4 and array.shape[-2:] == (2, 2):
-            matrices = (Layout("compact", "matrices"), *edits)
-            yield from _both(array[..., 0, 0], array[..., 1, 0], matrices)
-        elif array.ndim == 3 and array.shape[-1] == 2:
-            yield from _both(array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits))
-        elif array.ndim == 3 and len(array) == 2:
-            yield from _both(array[0], array[1], edits)
+        if array.size >= MIN_ELEMENTS:
+            yield from _one_tensor(array, edits)
+
+
+def _one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+    """Yield the ways to read one tensor that holds both functions, or one of them."""
+    if array.dtype.kind == "c":
+        yield from _both(array.real, array.imag, (Layout("compact", "complex"), *edits))
+    elif array.ndim == 2:
+        yield from _one_matrix(array, edits)
+    elif array.ndim == 4 and array.shape[-2:] == (2, 2):
+        matrices = (Layout("compact", "matrices"), *edits)
+        yield from _both(array[..., 0, 0], array[..., 1, 0], matrices)
+    elif array.ndim == 3 and array.shape[-1] == 2:
+        yield from _both(array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits))
+    elif array.ndim == 3 and len(array) == 2:
+        yield from _both(array[0], array[1], edits)
 
 
 def without_copies(array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
-    """Yield an array without axes of length 1 and without copies along an axis, straight and transposed."""
+    """Yield an array without axes of length 1 and without copies along an axis, straight and transposed.
+
+    A dump (1, 32, 100, 64) that repeats one table for each of 32 heads becomes the table (100, 64), with
+    the edit «repeated 32× along axis 1», and its transpose (64, 100).
+    """
     axes = [axis for axis, size in enumerate(array.shape) if size != 1]
     single = array.reshape([array.shape[axis] for axis in axes] or [1])
     edits: tuple[Edit, ...] = ()
@@ -192,17 +205,17 @@ def _both(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]
 
 
 def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield one matrix as an added table, as a cache of rotary tables, and as one function."""
+    """Yield one matrix (rows, columns) with both functions in each row, or else with one function.
+
+    Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant.
+    Otherwise cosines may be above sines, or the matrix holds only cosines or only sines.
+    """
     layout = _doubling(array)
-    pairs = array.shape[1] // 2
-    if layout == "compact" and pairs:
-        is_cache = False
-        for arrangement in CACHE:
-            first, second = _parts(array, arrangement)
-            if _is_constant(first, second):
-                is_cache = True
-                yield _side_by_side(array, arrangement, edits)
-        if is_cache:
+    if layout == "compact" and array.shape[1] > 1:
+        arrangements = [name for name in CACHE if _is_constant(*_both_functions(array, name))]
+        for arrangement in arrangements:
+            yield _side_by_side(array, arrangement, edits)
+        if arrangements:
             return
     half = len(array) // 2
     if half and len(array) % 2 == 0:
@@ -216,7 +229,7 @@ def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
 def _side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:
     """Return an added table, and a cache of rotary tables if no column is without a partner."""
     added = WaveReading({"pe": array}, arrangement, edits, cos_first=False)
-    cos, sin = _parts(array, arrangement)
+    cos, sin = _both_functions(array, arrangement)
     layout = _doubling(cos)
     if array.shape[1] % 2 or layout != _doubling(sin):
         return (added,)
@@ -224,7 +237,7 @@ def _side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Re
     return added, WaveReading({"cos": cos, "sin": sin}, layout, cache)
 
 
-def _parts(array: Array, arrangement: str) -> tuple[Array, Array]:
+def _both_functions(array: Array, arrangement: str) -> tuple[Array, Array]:
     """Return the two functions of one matrix, without the last of an odd number of columns."""
     pairs = array.shape[1] // 2
     if arrangement == "halves":
@@ -237,7 +250,7 @@ def _doubling(array: Array) -> str:
     if array.shape[1] % 2 or array.shape[1] < 2:
         return "compact"
     for layout in CACHE:
-        first, second = _parts(array, layout)
+        first, second = _both_functions(array, layout)
         # Most tables that are not doubled differ in the first two rows already.
         if _has_equal_columns(first[:2], second[:2]) and _has_equal_columns(first, second):
             return layout

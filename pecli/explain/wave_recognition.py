@@ -4,14 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
@@ -26,7 +25,7 @@ from pecli.explain.making import FLOAT32_FUNCTION, Columns
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.storage import half_ulp, rounded_to
-from pecli.explain.subject import making_of
+from pecli.explain.subject import making_of, with_offset
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
 from pecli.explain.wave_tables import scheme_of_waves
@@ -83,19 +82,29 @@ Explain = Callable[[WaveReading, Case], Iterable[Explanation]]
 
 
 def recognise_waves(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the schemes that make tables of cosines and sines, by the first way to read them that has any."""
+    """Yield the schemes that make tables of cosines and sines, by the first way to read them that has any.
+
+    Tables that are right are tried first, then those with one mistake, then those computed in 16 bits,
+    then those of which a part is wrong.
+    """
     for readings in wave_readings(tensors):
         subjects = [*_measured(readings)]
         for explain in (_from_any_start, _with_one_mistake, _with_rounded_steps, _with_damage):
-            explanations = []
-            for subject in subjects:
-                check_time()
-                explanation = explain(subject)
-                if explanation is not None:
-                    explanations.append(explanation)
+            explanations = [*_explanations(subjects, explain)]
             if explanations:
                 yield from explanations
                 return
+
+
+def _explanations(
+    subjects: Iterable["MeasuredReading"],
+    explain: Callable[["MeasuredReading"], Explanation | None],
+) -> Iterator[Explanation]:
+    for subject in subjects:
+        check_time()
+        explanation = explain(subject)
+        if explanation is not None:
+            yield explanation
 
 
 def _measured(readings: Readings) -> Iterator["MeasuredReading"]:
@@ -137,7 +146,10 @@ class OrientedReading:
         return sinusoidal_laws(self.measured, halves)
 
     def schemes(self, law: Law) -> Iterator[Scheme]:
-        """Yield schemes with the frequencies of a law, by the amplitudes they may have, from position 0 on."""
+        """Yield schemes that make the table from position 0 on, if its frequencies follow a law.
+
+        A law has no amplitude: there is a scheme for each usual amplitude near the measured one.
+        """
         reading = self.reading
         for amplitude in self._amplitudes(law):
             table = waves_of_law(law, 2 * reading.pairs, reading.rows)._replace(
@@ -153,23 +165,33 @@ class OrientedReading:
                 yield scheme
 
     def _amplitudes(self, law: Law) -> Iterator[float]:
-        """Yield the usual amplitudes near the measured one; if there is none, the plainest numbers near it."""
+        """Yield the amplitudes that the table may have, given the measured one.
+
+        These are the usual ones near it: the attention factor of the scaling, 1, and the √(2/dim) and
+        1/√dim of normalised tables. If there is none, it is a plain number: measured 0.30001, it may be
+        0.3, or 0.30001 if it is known to so many digits.
+        """
         measured = self.measured.amplitude
         dim = 2 * self.reading.pairs
         usual = (law.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
         rough = ROUGH_AMPLITUDE * measured
         near = [value for value in dict.fromkeys(usual) if abs(value - measured) <= rough]
-        yield from near
-        if not near:
-            plain = next(plain_numbers(measured, rough), measured)
-            sharp = plain_numbers(measured, SHARP_AMPLITUDE * measured)
-            yield from dict.fromkeys((plain, *islice(sharp, 1)))
+        if near:
+            yield from near
+            return
+        plain = next(plain_numbers(measured, rough), measured)
+        yield plain
+        sharp = next(plain_numbers(measured, SHARP_AMPLITUDE * measured), plain)
+        if sharp != plain:
+            yield sharp
 
 
 def _oriented(reading: WaveReading, measured: Frequencies | None) -> Iterator[OrientedReading]:
-    """Yield a reading so that most slow pairs turn forwards.
+    """Yield a reading with frequencies of which most slow ones are positive, as those of all schemes are.
 
-    If they turn backwards, the other function comes first in an added table, sines are negated, or rows are reversed.
+    Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
+    other function comes first in an added table; otherwise sines are negated or rows are reversed,
+    which is found later.
     """
     if measured is None:
         return
@@ -184,17 +206,17 @@ def _oriented(reading: WaveReading, measured: Frequencies | None) -> Iterator[Or
 
 
 def _rounded(reading: WaveReading, measured: Frequencies | None) -> Iterator[OrientedReading]:
-    """Yield frequencies as they were before a step of the computation was rounded to 16 bits.
+    """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
 
-    Frequencies that lie on a grid of 16 bits may have been anywhere within half a step. Rounded positions and phases
-    are right in the first rows.
+    If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
+    of them. If positions or angles were rounded, the first rows still show the frequencies: in
+    bfloat16, whole numbers up to 256 are exact.
     """
-    for dtype in GRIDS:
-        if measured is None:
-            break
-        off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-        if (off <= MAX_SIGMAS * measured.errors).all():
-            yield from _oriented(reading, _before_rounding(measured, dtype))
+    if measured is not None:
+        for dtype in GRIDS:
+            off = np.abs(rounded_to(measured.values, dtype) - measured.values)
+            if (off <= MAX_SIGMAS * measured.errors).all():
+                yield from _oriented(reading, _before_rounding(measured, dtype))
     if reading.rows > EXACT_ROWS:
         first = reading.first_rows(EXACT_ROWS).measured_frequencies()
         if first is not None:
@@ -211,10 +233,10 @@ def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
 def _by_laws(
     subject: OrientedReading, priors: Iterable[LawPrior], explain: Explain
 ) -> Explanation | None:
-    """Return the explanation by the first law that explains the table; the plainest ones come first.
+    """Return the explanation of a table by the first law of frequencies that explains it, the plainest first.
 
-    A law with fitted numbers, such as base 10123.4, may only come near: another digit may make the table exactly. So it
-    is the answer only if it is exact, or if no later law explains the table better.
+    A law with fitted numbers, such as base 10123.4, may only come near: another digit may make the
+    table exactly. So it is the answer only if it is exact, or if no later law explains the table better.
     """
     first_fitted: Explanation | None = None
     for prior in priors:
@@ -233,7 +255,13 @@ def _by_laws(
 
 
 def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Explanation | None:
-    """Return the explanation by one law, with the first amplitude that explains the table."""
+    """Return the explanation of a table by one law of frequencies, with the first amplitude that has one.
+
+    Args:
+        subject: The table as cosines and sines, and its measured frequencies.
+        prior: A law that gives these frequencies, such as base 10000, and what it costs to suppose it.
+        explain: Yields explanations by a scheme, the best first: some allow a mistake beside the law.
+    """
     if prior.law.base < MIN_BASE:
         return None
     for scheme in subject.schemes(prior.law):
@@ -290,7 +318,8 @@ def _moved(reading: WaveReading, case: Case) -> Iterator[Explanation]:
             moved = _case(reading, scheme)
             if moved is not None:
                 explanations = explain_cases([moved], 0.0, most=0)
-                yield from _by_recipe([_keeping_scheme(each, scheme) for each in explanations])
+                by_scheme = [_keeping_scheme(found, scheme) for found in explanations]
+                yield from _by_recipe(by_scheme)
 
 
 def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -306,7 +335,7 @@ def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
 def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
     for start in _starts(case):
-        moved = _case(reading, _from(case.scheme, start))
+        moved = _case(reading, with_offset(case.scheme, start))
         if moved is not None:
             yield from located([*storages(moved)])
 
@@ -331,9 +360,10 @@ def _keeping_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
 
 def _by_recipe(explanations: list[Explanation]) -> list[Explanation]:
     """Return explanations, with a recipe as the scheme of the first if it makes a runtime's table as closely."""
-    recipes = [
-        each for each in explanations if not any(isinstance(edit, Runtime) for edit in each.edits)
-    ]
+    recipes = []
+    for explanation in explanations:
+        if not any(isinstance(edit, Runtime) for edit in explanation.edits):
+            recipes.append(explanation)
     if not recipes or recipes[0].residual > explanations[0].residual:
         return explanations
     return [explanations[0].made_by(recipes[0].scheme), *explanations[1:]]
@@ -350,63 +380,62 @@ def _starts(case: Case) -> Iterator[int]:
 
 
 def _matching_position(case: Case, row: int) -> int | None:
-    """Return the position whose row is nearest to a row of the data; None if none is near.
+    """Return the position whose row in the right table is nearest to a row of the data; None if none is near.
 
-    Columns rule positions out one after the other, so that few are left after the first ones.
+    This finds the offset of a table that starts at position 4,000, say. All positions up to 65,536 are
+    candidates. Each column rules most of them out, so that few are left after the first columns.
     """
     waves = case.waves
     assert waves is not None
-    form = waves.form
-    assert isinstance(form, Columns)
+    assert isinstance(waves.form, Columns)
     values = case.observations.matrix(np.array([row]))[0]
-    positions = np.arange(MAX_START)
-    left = np.zeros(MAX_START)
-    for value, pair, is_sine, sign in zip(values, *form.columns, strict=True):
-        angles = waves.frequencies[pair] * positions
+    candidates = np.arange(MAX_START)
+    total_error = np.zeros(MAX_START)
+    for value, pair, is_sine, sign in zip(values, *waves.form.columns, strict=True):
+        angles = waves.frequencies[pair] * candidates
         expected = sign * waves.amplitude * (np.sin(angles) if is_sine else np.cos(angles))
-        off = np.abs(expected - value)
-        is_near = off <= START_SLACK * waves.amplitude
-        positions = positions[is_near]
-        left = left[is_near] + off[is_near]
-    return int(positions[left.argmin()]) if len(positions) else None
+        error = np.abs(expected - value)
+        is_near = error <= START_SLACK * waves.amplitude
+        candidates = candidates[is_near]
+        total_error = total_error[is_near] + error[is_near]
+    if not len(candidates):
+        return None
+    return int(candidates[total_error.argmin()])
 
 
 def _padded(reading: WaveReading, scheme: Scheme, start: int) -> Iterator[Scheme]:
     """Yield a scheme from some position on, with the padding row that an added table has."""
-    moved = _from(scheme, start)
-    if reading.is_added:
+    moved = with_offset(scheme, start)
+    if reading.is_added and isinstance(moved, Sinusoidal):
         observed = reading.observations
         is_empty = ~observed.sample.any(axis=1)
         if np.count_nonzero(is_empty) == 1:
-            padding: Any = {"padding_idx": start + int(observed.sampled_rows[is_empty][0])}
-            yield replace(moved, **padding)
+            yield replace(moved, padding_idx=start + int(observed.sampled_rows[is_empty][0]))
     yield moved
-
-
-def _from(scheme: Scheme, start: int) -> Scheme:
-    changes: Any = {"offset": start}
-    return replace(scheme, **changes)
 
 
 def _at_usual_base(
     subject: OrientedReading, prior: LawPrior, explanation: Explanation
 ) -> Explanation:
-    """Return the runtime that computes a table from the usual base next to a fitted one, if there is one.
+    """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
-    llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer to 1000002.
+    llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
+    to base 1000002, which is then what was fitted.
     """
     if not any(isinstance(edit, Runtime) for edit in explanation.edits):
         return explanation
     fitted = prior.law.base
     usual = [base for base in USUAL_BASES if abs(base - fitted) <= SAME_BASE * fitted]
-    tensors = tuple(subject.reading.tensors)
     for base in usual:
         for scheme in subject.schemes(prior.law.having("base", base)):
             case = _case(subject.reading, scheme)
             if case is not None:
-                mistakes = [
-                    ComputedByRuntime((name,), computed, tensors)
-                    for name, computed in runtimes_of(scheme)
-                ]
-                return next(accepted(map(case.given, mistakes)), explanation)
+                return next(_by_runtimes(case), explanation)
     return explanation
+
+
+def _by_runtimes(case: Case) -> Iterator[Explanation]:
+    """Yield the explanation of a table by each runtime that computes it from the scheme of a case."""
+    tensors = tuple(case.observations.tensors)
+    for name, computed in runtimes_of(case.scheme):
+        yield from accepted([case.given(ComputedByRuntime((name,), computed, tensors))])

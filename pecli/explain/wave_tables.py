@@ -52,6 +52,7 @@ def wave_table(scheme: Scheme) -> WaveTable | None:
 
 @wave_table.register
 def _(scheme: Rope) -> WaveTable | None:
+    """Return a rotary scheme's cosines and sines, two tensors whose positions have no scale."""
     if not scheme.is_range:
         return None
     return WaveTable(
@@ -72,6 +73,7 @@ def _(scheme: Rope) -> WaveTable | None:
 
 @wave_table.register
 def _(scheme: Sinusoidal) -> WaveTable | None:
+    """Return a sinusoidal scheme's table, which has cosines and sines in one tensor, and no scaling."""
     if not scheme.is_range:
         return None
     (block,) = scheme.axis_blocks
@@ -102,6 +104,11 @@ def scheme_of_waves(waves: WaveTable, **more: Any) -> Scheme | None:
 
 
 def _rope_of_waves(waves: WaveTable, more: dict[str, Any]) -> Rope | None:
+    """Return the rotary scheme that makes a table; None if it has no parameter for the exponents or the scale.
+
+    A partial rotation is a share of the dim, and the product of both is rounded down. For 15 of 22 pairs,
+    44 · (15/22) is 29.999999999999996 in floating point, which loses a pair unless the share is a bit larger.
+    """
     pairs = waves.dim // 2
     if waves.exponent != pairs or waves.scale != 1:
         return None
@@ -109,13 +116,16 @@ def _rope_of_waves(waves: WaveTable, more: dict[str, Any]) -> Rope | None:
     if waves.rotating < pairs:
         share = waves.rotating / pairs
         is_exact = waves.scaling.rotary(waves.dim, share)[1] == waves.rotating
-        # The share times the dimension is rounded down: a share that was rounded down loses a pair.
         parameters["partial_rotary_factor"] = share if is_exact else math.nextafter(share, 2.0)
     return Rope(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
 
 
 def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
-    """Return the parameters of a scaling with that amplitude, if some scaling has it."""
+    """Return the parameters of a rotary scheme that has a scaling, and cosines of some amplitude.
+
+    The amplitude is the scaling's attention factor: its default (YaRN has 0.1·ln(factor) + 1), a number
+    of its own, or, without any scaling, that of a LongRoPE whose factors are all 1.
+    """
     parameters = {name: value for name, value in vars(scaling).items() if value is not None}
     parameters["scaling"] = name_of(scaling)
     if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
@@ -135,6 +145,11 @@ def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[
 
 
 def _sinusoidal_of_waves(waves: WaveTable, more: dict[str, Any]) -> Sinusoidal | None:
+    """Return the sinusoidal scheme that makes a table; None if frequencies are scaled, as only rotary ones are.
+
+    Exponents are i / (half − freq_shift): with 512 channels and exponents over 255, as in fairseq, the
+    shift is 1.
+    """
     if waves.scaling != Scaling():
         return None
     half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
