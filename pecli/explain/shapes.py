@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -117,26 +118,49 @@ def _with_length(given: Shaped, rows: int) -> Shaped:
 
 def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
-    scheme = given.scheme
-    if not isinstance(scheme, Rope) or "inv_freq" in given.tensors:
+    name = next(iter(given.tensors))
+    expected = given.scheme.value_of("layout")
+    for other in _layouts_of_width(given.scheme, name, given.shape[1]):
+        moved = Layout(expected, other.value_of("layout"))
+        yield replace(given, scheme=other, edits=(*given.edits, moved))
+
+
+@singledispatch
+def _layouts_of_width(scheme: Positioned, name: str, width: int) -> Iterator[Positioned]:
+    """Yield the scheme in each other layout whose tables have so many columns; only rotary ones have any."""
+    yield from ()
+
+
+@_layouts_of_width.register
+def _(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
+    if name == "inv_freq":
         return
     for layout in LAYOUTS:
-        if layout != scheme.layout and _width(scheme, layout) == given.shape[1]:
-            moved = Layout(scheme.layout, layout)
-            for other in _changed(scheme, layout=layout):
-                yield replace(given, scheme=other, edits=(*given.edits, moved))
+        columns = scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim
+        if layout != scheme.layout and columns == width:
+            yield from _changed(scheme, layout=layout)
 
 
 def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
     name = next(iter(given.tensors))
-    scheme = given.scheme
-    dim = scheme.rotary_dim if isinstance(scheme, Rope) else scheme.dim
-    for other in _of_width(scheme, name, given.shape[1]):
+    dim = _dim_of(given.scheme)
+    for other in _of_width(given.scheme, name, given.shape[1]):
         edits = (*given.edits, Parameter("dim", dim, other.dim))
         yield replace(given, scheme=other, edits=edits)
         kept = Parameter("exponent_dim", dim, "same")
         yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=dim)
+
+
+@singledispatch
+def _dim_of(scheme: Positioned) -> int:
+    """Return the channels that a scheme encodes: of a rotary one, those that rotate."""
+    return scheme.dim
+
+
+@_dim_of.register
+def _(scheme: Rope) -> int:
+    return scheme.rotary_dim
 
 
 def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
@@ -149,20 +173,19 @@ def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
             yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
 
 
-def _width(scheme: Rope, layout: str) -> int:
-    """Return the columns of a rotary table in a layout."""
-    return scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim
-
-
+@singledispatch
 def _of_width(scheme: Positioned, name: str, width: int) -> Iterator[Positioned]:
-    """Yield a scheme with another dim, so that its tables have so many columns.
+    """Yield a scheme with another dim, so that its tensor of some name has so many columns."""
+    yield from _changed(scheme, dim=width)
 
-    Rotary tables of dim 64 have 64 columns in halves or interleaved, and 32 in the compact layout, as
-    `inv_freq` has: 48 columns are a dim of 48 in the scheme's own layout, or of 96 in the compact one.
+
+@_of_width.register
+def _(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
+    """Yield a rotary scheme with another dim, in its own layout and in the compact one.
+
+    Tables of dim 64 have 64 columns in halves or interleaved, and 32 in the compact layout, as `inv_freq`
+    has: 48 columns are a dim of 48, or a dim of 96 in the compact layout.
     """
-    if not isinstance(scheme, Rope):
-        yield from _changed(scheme, dim=width)
-        return
     if scheme.scaling != "proportional":
         # All columns of the table rotate; Phi-2's spec has 0.4 of the 80 channels of a head.
         scheme = replace(scheme, partial_rotary_factor=None)

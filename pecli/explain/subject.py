@@ -1,6 +1,8 @@
 """From a scheme to the making of its tables, and back to the scheme that makes them."""
 
 from dataclasses import replace
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +56,8 @@ def _frequencies(scheme: Positioned, law: Law | None) -> Floats:
 
 
 def _amplitude(scheme: Positioned) -> float:
-    """Return what cosines and sines are multiplied by."""
-    if isinstance(scheme, Sinusoidal):
-        return float(scheme.amplitude)
-    return float(scheme.attention_factor_value())
+    """Return what cosines and sines are multiplied by: rotary schemes have an attention factor for it."""
+    return float(scheme.value_of("amplitude", scheme.attention_factor_value()))
 
 
 def _positions(scheme: Positioned) -> Floats:
@@ -80,10 +80,19 @@ def _positions(scheme: Positioned) -> Floats:
     return np.array(axes_of_rows)
 
 
+@singledispatch
 def _columns(scheme: Positioned, tensors: tuple[str, ...], pairs: int) -> Columns:
-    if isinstance(scheme, Rope):
-        return Columns(tensors, scheme.layout, pairs, scheme.rotary_dim)
-    assert isinstance(scheme, Sinusoidal)
+    """Return what each column of some tensors of a scheme holds."""
+    raise TypeError(f"the columns of a {type(scheme).__name__} are unknown")
+
+
+@_columns.register
+def _(scheme: Rope, tensors: tuple[str, ...], pairs: int) -> Columns:
+    return Columns(tensors, scheme.layout, pairs, scheme.rotary_dim)
+
+
+@_columns.register
+def _(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int) -> Columns:
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
         blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
@@ -92,11 +101,12 @@ def _columns(scheme: Positioned, tensors: tuple[str, ...], pairs: int) -> Column
 
 def _empty_rows(scheme: Positioned, positions: Floats) -> Flags | None:
     """Return which rows hold zeros: that of padding, and those beside a grid; None if there are none."""
-    if not isinstance(scheme, Sinusoidal):
+    if scheme.applied_as != "rows":
         return None
     empty = np.zeros(positions.shape[1], bool)
-    if scheme.padding_idx is not None:
-        empty |= positions[0] == scheme.padding_idx
+    padding_idx = scheme.value_of("padding_idx")
+    if padding_idx is not None:
+        empty |= positions[0] == padding_idx
     empty[: scheme.keep or 0] = True
     return empty if empty.any() else None
 
@@ -158,7 +168,7 @@ def _scheme_of_rotation(specification: Scheme, law: Law, making: WaveMaking) -> 
         return None
     offset = max(0, int(making.positions[0, 0]))
     if law == law_of(waves) and making.amplitude == waves.amplitude:
-        return with_offset(specification, offset)
+        return with_parameter(specification, "offset", offset)
     changed = with_law(waves, law)._replace(
         dim=2 * law.pairs, amplitude=making.amplitude, offset=offset
     )
@@ -174,7 +184,11 @@ def _with_law(specification: Scheme, law: Law) -> Scheme | None:
     return scheme_of_waves(changed, dtype=specification.dtype)
 
 
-def with_offset(scheme: Scheme, offset: int) -> Scheme:
-    """Return a rotary or sinusoidal scheme from another position on."""
-    assert isinstance(scheme, Rope | Sinusoidal)
-    return replace(scheme, offset=offset)
+def with_parameter(scheme: Scheme, name: str, value: int) -> Scheme:
+    """Return the scheme with another value of a parameter that it has.
+
+    Raises:
+        ParameterError: The scheme refuses the value.
+    """
+    changes: dict[str, Any] = {name: value}
+    return replace(scheme, **changes)

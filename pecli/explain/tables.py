@@ -21,7 +21,7 @@ from pecli.explain.hypothesis import Case, Observations
 from pecli.explain.making import Making, SchemeMaking
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
-from pecli.explain.subject import making_of
+from pecli.explain.subject import making_of, with_parameter
 
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
@@ -97,18 +97,12 @@ def _schemes_of_shapes(
         if not isinstance(parameter, Whole) or expected is None:
             continue
         for size in sorted(sizes - {expected}):
-            resized = _with_parameter(scheme, name, size)
-            if resized is not None and _has_shapes(resized, tensors):
+            try:
+                resized = with_parameter(scheme, name, size)
+            except ParameterError:
+                continue
+            if _has_shapes(resized, tensors):
                 yield resized, (Parameter(name, expected, size),)
-
-
-def _with_parameter(scheme: Scheme, name: str, size: int) -> Scheme | None:
-    """Return the scheme with another size; None if it refuses it."""
-    changes: dict[str, Any] = {name: size}
-    try:
-        return replace(scheme, **changes)
-    except ParameterError:
-        return None
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 from pecli.engine.arrays import Array
 from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
@@ -25,7 +24,7 @@ from pecli.explain.making import FLOAT32_FUNCTION, Columns
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.storage import half_ulp, rounded_to
-from pecli.explain.subject import making_of, with_offset
+from pecli.explain.subject import making_of, with_parameter
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
 from pecli.explain.wave_tables import scheme_of_waves
@@ -335,7 +334,7 @@ def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
 def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
     for start in _starts(case):
-        moved = _case(reading, with_offset(case.scheme, start))
+        moved = _case(reading, with_parameter(case.scheme, "offset", start))
         if moved is not None:
             yield from located([*storages(moved)])
 
@@ -405,12 +404,13 @@ def _matching_position(case: Case, row: int) -> int | None:
 
 def _padded(reading: WaveReading, scheme: Scheme, start: int) -> Iterator[Scheme]:
     """Yield a scheme from some position on, with the padding row that an added table has."""
-    moved = with_offset(scheme, start)
-    if reading.is_added and isinstance(moved, Sinusoidal):
+    moved = with_parameter(scheme, "offset", start)
+    if reading.is_added:
         observed = reading.observations
         is_empty = ~observed.sample.any(axis=1)
         if np.count_nonzero(is_empty) == 1:
-            yield replace(moved, padding_idx=start + int(observed.sampled_rows[is_empty][0]))
+            row = int(observed.sampled_rows[is_empty][0])
+            yield with_parameter(moved, "padding_idx", start + row)
     yield moved
 
 

@@ -54,6 +54,9 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
+NO_OPTIONS = ("position_axis", "inv_freq", "distance", "slopes", "pi")
+"""Names of edits that look like parameters, and that no option of a command changes."""
+
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with LongRoPE's lists
 
@@ -193,9 +196,14 @@ _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
 
 
 def _parameter(edit: Parameter, context: Context) -> Clause:
+    """Return the words for another value of a parameter: «base is 10000 (the spec says 500000)».
+
+    Most parameters have a template of words. An offset is the position of the first row, which people
+    read with separators: «positions start at 4,096».
+    """
+    reference = context.reference
     if edit.name == "offset" and edit.expected != edit.found:
-        aside = context.reference.quoted(f"{edit.expected:,}")
-        return Clause(f"positions start at {edit.found:,}", aside)
+        return Clause(f"positions start at {edit.found:,}", reference.quoted(f"{edit.expected:,}"))
     if edit.name.startswith(("positions along", "all positions")):
         return Clause(f"{edit.name} are off by {format_value(edit.found)}")
     template = _parameter_template(edit)
@@ -204,10 +212,9 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
         name=_display_name(edit.name, context),
         expected=expected,
         found=format_value(edit.found),
-        agreement=context.reference.agreement,
+        agreement=reference.agreement,
     )
-    aside = context.reference.quoted(expected) if template.is_quoted else ""
-    return Clause(statement, aside)
+    return Clause(statement, reference.quoted(expected) if template.is_quoted else "")
 
 
 def _display_name(name: str, context: Context) -> str:
@@ -217,7 +224,11 @@ def _display_name(name: str, context: Context) -> str:
 
 
 def _parameter_template(edit: Parameter) -> _Template:
-    """Return the words for a parameter: those for this very change come before more general ones."""
+    """Return the words for a parameter: those for this very change come before more general ones.
+
+    A scale of 2 where 1 is expected has words of its own («as by a second rotation»), and so has a scaling
+    that is none («the yarn scaling is missing»). Any other scale has the words for its name.
+    """
     name = edit.name
     expected = edit.expected
     found = edit.found
@@ -227,11 +238,13 @@ def _parameter_template(edit: Parameter) -> _Template:
         return _Template("the {expected} scaling is applied twice")
     if name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
         return _Template("the attention factor is applied twice: {found}, not {expected}")
-    if (name, expected, found) in _BY_CHANGE:
-        return _BY_CHANGE[name, expected, found]
-    if (name, found) in _BY_FOUND:
-        return _BY_FOUND[name, found]
-    return _BY_NAME.get(name) or _Template("{name} is {found}", is_quoted=expected is not None)
+    is_expected = expected is not None
+    return (
+        _BY_CHANGE.get((name, expected, found))
+        or _BY_FOUND.get((name, found))
+        or _BY_NAME.get(name)
+        or _Template("{name} is {found}", is_quoted=is_expected)
+    )
 
 
 def _layout(edit: Layout, context: Context) -> Clause:
@@ -422,8 +435,10 @@ def _rows_zero(edit: RowsZero, _: Context) -> Clause:
     return Clause(f"{rows} zero {edit.side} the rotation, and not {other_side} it")
 
 
-def _ranges(places: Sequence[Any]) -> Iterator[str]:
-    """Yield places as text; three or more numbers in sequence make a range.
+def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
+    """Yield rows, columns or elements as text, with three or more numbers in sequence as a range.
+
+    Elements are tuples of indices; those with one index are written as numbers.
 
     >>> [*_ranges((5, 7, 8, 29, 30, 31, (2,), (1, 2)))]
     ['5', '7', '8', '29–31', '2', '[1, 2]']
@@ -566,6 +581,10 @@ def _rows_of(compared: ComparedRows) -> str:
 def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     """Return an explanation in one line: the tensors, the mistakes, the storage, the residual.
 
+    Args:
+        explanation: What is wrong with some tensors.
+        reference: What they were compared with: a specification, or file A of `pecli diff A B`.
+
     >>> base = Parameter("base", 500000.0, 10000.0)
     >>> sentence(Explanation((base,), None, ("cos", "sin"), residual=3e-8))
     'cos, sin: base is 10000 (the spec says 500000); explains every element (to 3e-8)'
@@ -580,8 +599,10 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     storage = ", ".join(clause(edit, context) for edit in _named_storage(explanation))
-    parts = filter(None, (mistakes, storage, _coverage(explanation).words()))
-    return f"{', '.join(explanation.tensors)}: {reference.subject}{'; '.join(parts)}"
+    coverage = _coverage(explanation).words()
+    names = ", ".join(explanation.tensors)
+    statements = "; ".join(filter(None, (mistakes, storage, coverage)))
+    return f"{names}: {reference.subject}{statements}"
 
 
 def _named_storage(explanation: Explanation) -> list[Edit]:
@@ -627,20 +648,20 @@ def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
     return tuple(missing)
 
 
-def _is_reproduced(edit: Edit, scheme: Any) -> bool:
-    """Return True if the printed command for a scheme already makes this edit.
+def _is_reproduced(edit: Edit, scheme: Scheme) -> bool:
+    """Return True if the printed command for a scheme already makes this difference.
 
-    The scheme is the one that the explanation came to, so that its parameters hold the values
-    found: with a base of 500000 in it, the command prints --base 500000.
+    The scheme is the one that an explanation came to, with the values that were found: if the base is
+    500000, the command has `--base 500000`. No option negates sines, for example.
     """
     match edit:
         case Layout(found=found):
             layouts = (scheme.value_of("layout", ""), "stacked", "cos alone", "sin alone")
             return found in layouts
         case Swapped():
-            return hasattr(scheme, "cos_first")
+            return "cos_first" in scheme.parameters()
         case Scaled(by=factor):  # A rotary command scales by its attention factor.
-            return bool(scheme.attention_factor_value() == factor)
+            return scheme.attention_factor_value() == factor
         case Parameter():
             return _is_option(edit, scheme)
         case Positions():
@@ -653,24 +674,29 @@ def _is_reproduced(edit: Edit, scheme: Any) -> bool:
     return is_beside_the_table or isinstance(edit, Runtime)
 
 
-def _is_option(edit: Parameter, scheme: Any) -> bool:
-    """Return True if the scheme has the value found, or the parameter is none of a command's."""
+def _is_option(edit: Parameter, scheme: Scheme) -> bool:
+    """Return True if an option of the printed command gives a parameter the value that was found.
+
+    Nearly all parameters are options. But an attention factor may follow from the scaling, there is no
+    option for an offset below 0, and names such as «slopes» stand for what no option changes.
+    """
     match edit.name:
         case "attention_factor":
             return bool(scheme.attention_factor_value() == edit.found)
-        case "offset":  # Positions below 0 have no option.
+        case "offset":
             return bool(scheme.first_position == edit.found)
         case "padding_idx":
-            return bool(scheme.padding_idx == edit.found)
+            return bool(scheme.value_of("padding_idx") == edit.found)
         case "positions":
             return scheme.value_of("positions", None) is not None
-    return edit.name not in ("position_axis", "inv_freq", "distance", "slopes", "pi")
+    return edit.name not in NO_OPTIONS
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
-    """Yield a sentence with the command that makes the table, and the edits that it cannot make.
+    """Yield «reproduce with pecli rope … --base 10000», the command that makes the table at hand.
 
-    Nothing is yielded if it can make none of the mistakes, or if it is too long to be copied.
+    Mistakes that it cannot make come first: «apart from that (sin is negated), reproduce with …». Nothing
+    is yielded if it can make none of the mistakes, or if it is too long to be copied.
     """
     scheme = explanation.scheme
     if scheme is None:
