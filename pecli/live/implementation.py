@@ -327,16 +327,12 @@ class _Trial:
         output = self._called(case, *before.values())
         after = _rotated(output, before)
         noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
-        return verify_rotated(
-            after,
-            before,
-            self.encodings,
-            self._allowed(noise),
-            reasons,
-            layer_type=self.encoding.layer_type or None,
-            seq_axis=-2,
+        options = {
+            "layer_type": self.encoding.layer_type or None,
+            "seq_axis": -2,
             **case.options(),
-        )
+        }
+        return verify_rotated(after, before, self.encodings, self._allowed(noise), reasons, options)
 
     def _vectors(self, case: Case) -> dict[str, Array]:
         """Return random queries and keys, the same ones every time."""

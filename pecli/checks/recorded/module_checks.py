@@ -181,14 +181,8 @@ class RecordedRotation(NamedTuple):
         return self._replace(pair=pair, is_turned=True)
 
     def _job(self, *, reasons: bool, positions: NamedValues) -> RotationJob:
-        return RotationJob.of(
-            self.encodings,
-            self.tolerance,
-            reasons,
-            layer_type=self.layer_type,
-            seq_axis=POSITION_AXIS,
-            **positions,
-        )
+        options = {"layer_type": self.layer_type, "seq_axis": POSITION_AXIS, **positions}
+        return RotationJob.of(self.encodings, self.tolerance, reasons, options)
 
     def result(self) -> Comparison:
         """Compare the tensor after with the exact rotation of the one before."""

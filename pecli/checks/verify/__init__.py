@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from pecli.checks.doubts import FactorsOfHeader
 from pecli.checks.printed import printed_tolerance
@@ -15,6 +15,7 @@ from pecli.checks.verify.named_pairs import RotatedFile, split_by_names
 from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
 from pecli.files.contents import INDEX, LoadedFile
@@ -80,7 +81,7 @@ def verify(
     any_dtype = flag_of("any_dtype", any_dtype)
     reasons = flag_of("reasons", reasons)
     strict = flag_of("strict", strict)
-    result = _verified(given, spec, allowed, any_dtype, reasons, **model_options)
+    result = _verified(given, spec, allowed, any_dtype, reasons, model_options)
     return replace(result, strict=strict)
 
 
@@ -90,42 +91,56 @@ def _verified(
     allowed: Tolerance,
     any_dtype: bool,
     reasons: bool,
-    **model_options: object,
+    options: NamedValues,
 ) -> Verification:
-    """Compare with the scheme, the model, the learned table or the spec that the arguments of `verify` name."""
-    if model_options.get("resized_from") is not None:
-        return _verify_resized(given, spec, allowed, **model_options)
+    """Choose the kind of check by what the arguments of `verify` are, and run it."""
+    if options.get("resized_from") is not None:
+        return _verify_resized(given, spec, allowed, options)
     if spec is None:
-        config = _config_beside(given)
-        if config is not None:
-            return _verify_by_config(given, config, allowed, reasons, **model_options)
-        _refuse_model_options(model_options)
-        return _verify_carried(given, allowed, reasons)
+        return _verify_without_spec(given, allowed, reasons, options)
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         spec = Scheme.from_spec(spec)
-    if model_options.get("before") is not None and _is_added(spec):
+    if options.get("before") is not None and _is_added(spec):
         from pecli.checks.verify.added import verify_added
 
-        return verify_added(given, spec, allowed, reasons, **model_options)
-    if not isinstance(spec, Scheme):
-        model = cast("Model", spec)  # An array is refused when the model is loaded.
-        return _verify_model(given, model, allowed, reasons, **model_options)
-    _refuse_model_options(model_options)
+        return verify_added(given, spec, allowed, reasons, **options)
+    if isinstance(spec, Scheme):
+        _refuse_model_options(options)
+        return _verify_scheme(given, spec, allowed, any_dtype, reasons)
+    model = cast("Model", spec)  # An array is refused when the model is loaded.
+    return _verify_model(given, model, allowed, reasons, options)
+
+
+def _verify_without_spec(
+    given: Given, tolerance: Tolerance, reasons: bool, options: NamedValues
+) -> Verification:
+    """Compare a file with the configuration beside it, or else with the spec that it carries."""
+    config = _config_beside(given)
+    if config is not None:
+        return _verify_by_config(given, config, tolerance, reasons, options)
+    _refuse_model_options(options)
+    return _verify_carried(given, tolerance, reasons)
+
+
+def _verify_scheme(
+    given: Given, scheme: Scheme, tolerance: Tolerance, any_dtype: bool, reasons: bool
+) -> Verification:
+    """Compare a file or arrays with the tables of a scheme."""
     label, file = opened(given)
     return verify_scheme(
         label,
-        file.read_as(spec.dtype),
-        spec,
-        printed_tolerance(label, allowed, file.rounding),
+        file.read_as(scheme.dtype),
+        scheme,
+        printed_tolerance(label, tolerance, file.rounding),
         is_one_tensor=_is_one_tensor(label, file),
         any_dtype=any_dtype,
         reasons=reasons,
     )
 
 
-def _refuse_model_options(model_options: Iterable[str]) -> None:
-    """Raise KindError for an option that only a model has."""
-    for name in model_options:
+def _refuse_model_options(options: Iterable[str]) -> None:
+    """Raise KindError for an option that only goes with a model."""
+    for name in options:
         advice = "give one, or a config dict, to compare with"
         raise KindError(name, "given", "it belongs to a model", advice)
 
@@ -152,7 +167,7 @@ def _verify_carried(given: Given, tolerance: Tolerance, reasons: bool) -> Verifi
 
 
 def _verify_resized(
-    given: Given, spec: object, tolerance: Tolerance, **options: Any
+    given: Given, spec: object, tolerance: Tolerance, options: NamedValues
 ) -> Verification:
     """Compare a table with the one that it was resized from."""
     from pecli.checks.verify.resized import verify_resized
@@ -176,13 +191,17 @@ def _config_beside(given: Given) -> str | None:
 
 
 def _verify_by_config(
-    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, config: str, tolerance: Tolerance, reasons: bool, options: NamedValues
 ) -> Verification:
-    """Compare tensors with the configuration beside them."""
-    result = _verify_model(given, config, tolerance, reasons, **options)
+    """Compare tensors with the configuration beside them.
+
+    A .gguf file is its own configuration. Of a scaling such as llama3's it states only the factors
+    of the frequencies, and the same factors are then checked: such a pass is weak, as a converter
+    that computed wrong factors would pass as well.
+    """
+    result = _verify_model(given, config, tolerance, reasons, options)
     if not result.passed or not config.lower().endswith(".gguf"):
         return result
-    # Factors of a .gguf file are all that its header states of a scaling.
     if any(tensor.name.endswith("/inv_freq") for tensor in result.tensors):
         return result.with_doubts([FactorsOfHeader()])
     return result
@@ -196,33 +215,55 @@ def _is_added(spec: object) -> "TypeGuard[Scheme | Array]":
 
 
 def _verify_model(
-    given: Given, model: "Model", tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, model: "Model", tolerance: Tolerance, reasons: bool, options: NamedValues
 ) -> Verification:
-    before = options.pop("before", None)
+    """Compare with a model: rotated vectors with those before, a recorded run, or tables.
+
+    Names decide what a file holds: `calls.0.positions` a recorded run, `q_before` and `q_after`
+    vectors. Anything else is compared with the model's tables.
+    """
+    before = options.get("before")
+    options = {name: value for name, value in options.items() if name != "before"}
     if before is not None:
         from pecli.checks.verify.rotated import verify_rotated
 
-        return verify_rotated(given, before, model, tolerance, reasons, **options)
+        return verify_rotated(given, before, model, tolerance, reasons, options)
     source = opened(given)
     if is_recorded_run(source.file.tensors):
-        return _verify_recorded(source, model, tolerance, reasons, **options)
-    rotated = split_by_names(source.file)
-    if rotated is not None and _rotates(model):
-        return _verify_pairs(source.label, rotated, model, tolerance, reasons, **options)
+        return _verify_recorded(source, model, tolerance, reasons, options)
+    vectors = split_by_names(source.file)
+    if vectors is not None and _rotates(model):
+        return _verify_vectors(source.label, vectors, model, tolerance, reasons, options)
+    return _verify_tables(source, model, tolerance, reasons, options)
+
+
+def _verify_tables(
+    source: Opened, model: "Model", tolerance: Tolerance, reasons: bool, options: NamedValues
+) -> Verification:
+    """Compare the tables of a file with those of a model.
+
+    Raises:
+        ParameterError: If an option is given that only goes with queries and keys.
+    """
     from pecli.checks.verify.against_model import verify_tables
 
     for name in ROTATION_OPTIONS:
-        if options.pop(name, None) is not None:
+        if options.get(name) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
     allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
-    return verify_tables(source, model, allowed, reasons, **options)
+    table_options = {name: options[name] for name in options if name not in ROTATION_OPTIONS}
+    return verify_tables(source, model, allowed, reasons, **table_options)
 
 
 def _verify_recorded(
-    source: Opened, model: "Model", tolerance: Tolerance, reasons: bool, **options: Any
+    source: Opened, model: "Model", tolerance: Tolerance, reasons: bool, options: NamedValues
 ) -> Verification:
-    """Compare a run that `record` has saved with a model."""
+    """Compare a run that `record` has saved with a model, module by module.
+
+    Raises:
+        ParameterError: If an option is given, as a run holds its own positions and layers.
+    """
     from pecli.checks.recorded.run_verification import verify_run
 
     for name, value in options.items():
@@ -238,39 +279,44 @@ def _rotates(model: "Model") -> bool:
     return bool(load_model(model).ropes())
 
 
-def _verify_pairs(
+def _verify_vectors(
     label: str,
     file: RotatedFile,
     model: "Model",
     tolerance: Tolerance,
     reasons: bool,
-    **options: Any,
+    options: NamedValues,
 ) -> Verification:
-    """Compare queries and keys of a file with those before, and its tables, if it has some."""
-    if file.after.parts:
+    """Compare queries and keys of a file with the rotation of those before, in the same file.
+
+    Its tables, `cos` and `sin`, are compared as well, if there are some; further tensors are listed
+    as not checked.
+    """
+    if file.after.parts:  # A log of llama.cpp holds only some elements of each tensor.
         from pecli.checks.verify.printed_elements import verify_printed
 
-        return verify_printed(label, file.after, file.before, model, tolerance, **options)
+        return verify_printed(label, file.after, file.before, model, tolerance, options)
     from pecli.checks.verify.rotated import verify_rotated
 
     after = Opened(label, file.after)
     before = Opened(label, file.before)
-    result = verify_rotated(after, before, model, tolerance, reasons, **options)
-    if not any(role_of(name) for name in file.others.tensors):
+    result = verify_rotated(after, before, model, tolerance, reasons, options)
+    has_tables = any(role_of(name) for name in file.others.tensors)
+    if not has_tables:
         return replace(result, unchecked=(*result.unchecked, *file.others.tensors))
     others = Opened(label, file.others)
-    return _joined(result, _verify_model(others, model, tolerance, reasons, **options))
+    return _joined(result, _verify_model(others, model, tolerance, reasons, options))
 
 
-def _joined(first: Verification, second: Verification) -> Verification:
-    """Return the answers about two parts of a file as one."""
+def _joined(of_vectors: Verification, of_tables: Verification) -> Verification:
+    """Return the answers about the vectors and the tables of one file as one answer."""
     return replace(
-        first,
-        tensors=(*first.tensors, *second.tensors),
-        problems=(*first.problems, *second.problems),
-        reasons=(*first.reasons, *second.reasons),
-        readings={**first.readings, **second.readings},
-        explanations=(*first.explanations, *second.explanations),
-        weak=(*first.weak, *second.weak),
-        unchecked=(*first.unchecked, *second.unchecked),
+        of_vectors,
+        tensors=(*of_vectors.tensors, *of_tables.tensors),
+        problems=(*of_vectors.problems, *of_tables.problems),
+        reasons=(*of_vectors.reasons, *of_tables.reasons),
+        readings={**of_vectors.readings, **of_tables.readings},
+        explanations=(*of_vectors.explanations, *of_tables.explanations),
+        weak=(*of_vectors.weak, *of_tables.weak),
+        unchecked=(*of_vectors.unchecked, *of_tables.unchecked),
     )

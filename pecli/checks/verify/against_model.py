@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -52,18 +52,28 @@ def verify_tables(
     tolerance: Tolerance,
     reasons: bool,
     layer_type: str | None = None,
-    **places: Any,
+    **options: object,
 ) -> Verification:
-    """Compare the tensors of a file that belong to a model's encodings with what they should be.
+    """Compare the tables of a file with those of a model: frequencies, cosines and sines, biases.
 
-    They are found by name or by content. How many positions a table has, and how it is arranged, is up to the file.
-    With positions, or a mask, of (batch, L), so are tables, and those of padding are not compared.
+    They are found by name or by content. A file may have as many positions as it likes, in any
+    arrangement of axes and columns. With positions or a mask (batch, L), tables are (batch, L, D),
+    and rows of padding are not compared. If they fail, rows at other positions are searched for:
+    code that ignores left padding, for example, has the right table at the wrong positions.
+
+    Args:
+        given: A file, or arrays by name.
+        model: The model.
+        tolerance: The errors that pass.
+        reasons: Whether reasons for failures are searched for.
+        layer_type: The layers that the tables belong to; None if names or values decide.
+        options: Those of `TableSettings`, and an `attention_mask`.
     """
     job = _Job(opened(given), load_model(model), layer_type, tolerance, reasons)
-    if _are_per_batch(places, job.encodings.position_axes):
-        attempt = _verify_batch(job, places)
+    if _are_per_batch(options, job.encodings.position_axes):
+        attempt = _verify_batch(job, options)
     else:
-        attempt = _verify_sequence(job, places)
+        attempt = _verify_sequence(job, options)
     if not reasons or attempt.answer.passed or attempt.rows is None:
         return attempt.answer
     rotary = job.rotary_encodings
@@ -96,8 +106,8 @@ class _Job(NamedTuple):
     ) -> Verification:
         """Compare the tables of a file.
 
-        If no name states the layers that tables belong to, the answer is that for the layers that
-        they fit best.
+        If no name states the layers that tables belong to, they are compared with those of each
+        layer type, and the best answer is returned.
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
@@ -122,21 +132,21 @@ class _Attempt(NamedTuple):
     rows: "RowPositions | None"
 
 
-def _are_per_batch(places: NamedValues, axes: int) -> bool:
+def _are_per_batch(options: NamedValues, axes: int) -> bool:
     """Return True if positions are stated for each sequence of a batch, by ids or by a mask.
 
     M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
     """
     ids_of_one_sequence = 2 if axes > 1 else 1
-    has_batch_of_ids = np.ndim(places.get("positions", 0)) > ids_of_one_sequence
-    return has_batch_of_ids or places.get("attention_mask") is not None
+    has_batch_of_ids = np.ndim(options.get("positions", 0)) > ids_of_one_sequence
+    return has_batch_of_ids or options.get("attention_mask") is not None
 
 
-def _verify_sequence(job: _Job, places: NamedValues) -> _Attempt:
+def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows stand at the same positions for all sequences."""
     file = job.source.file
-    options = {name: value for name, value in places.items() if name != "attention_mask"}
-    settings = TableSettings.of(options)
+    without_mask = {name: value for name, value in options.items() if name != "attention_mask"}
+    settings = TableSettings.of(without_mask)
     answer = job.answer(file, settings)
     is_placed = bool(settings.offset) or bool(settings.stated_rows)
     if answer.passed or is_placed:
@@ -144,16 +154,20 @@ def _verify_sequence(job: _Job, places: NamedValues) -> _Attempt:
     return _Attempt(answer, file.tensors, counted_rows(file.tensors))
 
 
-def _verify_batch(job: _Job, places: NamedValues) -> _Attempt:
-    """Compare tables that have a row for each token of a batch, one token after the other."""
+def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
+    """Compare tables (batch, L, D), which have a row for each token of a batch.
+
+    Tokens of all sequences become the rows of one table, and padding is left out: of 2 sequences of
+    4 tokens, the first with one of padding, 7 rows are compared at 7 positions.
+    """
     from pecli.tensors.row_positions import row_positions
 
     label, file = job.source
-    options = dict(places)
-    batch = row_positions(options.pop("positions", None), options.pop("attention_mask", None))
+    others = dict(options)
+    batch = row_positions(others.pop("positions", None), others.pop("attention_mask", None))
     tables = {name: per_batch(array) for name, array in file.tensors.items()}
     tokens = token_tables(label, tables, batch, job.encodings.position_axes)
-    settings = replace(TableSettings.of(options), stated_rows={"positions": tokens.positions})
+    settings = replace(TableSettings.of(others), stated_rows={"positions": tokens.positions})
     answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), settings, tokens.notes)
     rows = batch if tokens.notes and not answer.passed else None
     answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
@@ -163,8 +177,9 @@ def _verify_batch(job: _Job, places: NamedValues) -> _Attempt:
 def _best_answer(
     checks: Sequence["_ModelCheck"], tolerance: Tolerance, reasons: bool
 ) -> Verification | None:
-    """Return the answer that leaves the fewest doubts; None if no check has anything to compare.
+    """Return the answer of the check that fits best; None if no check has anything to compare.
 
+    Each check supposes other layers, such as Gemma 3's sliding or full ones, for the same tables.
     Reasons take long to find, so they are searched for only if no check passes.
     """
     possible = []
@@ -176,13 +191,14 @@ def _best_answer(
     if reasons and not any(answers):
         with time_limit.time_limit():
             answers = [check.verify(tolerance, reasons) for check in possible]
-    return min(answers, key=_doubts, default=None)
+    return min(answers, key=_badness, default=None)
 
 
-def _doubts(answer: Verification) -> tuple[int, ...]:
-    """Return what speaks against an answer, the gravest first.
+def _badness(answer: Verification) -> tuple[int, ...]:
+    """Return a key by which the best of several answers about the same tables comes first.
 
-    These are tensors that fail without a reason, mistakes, tensors that fail, and their elements.
+    It counts, the gravest first: tensors that fail without a reason, mistakes that explain others,
+    tensors that fail, and elements that fail.
     """
     failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
     mistakes = len(answer.problems)
@@ -213,8 +229,8 @@ class _ModelCheck:
         if tables:
             problems = doubling_problems(_doublings(tables))
         else:
-            # Most checkpoints have no tables, and there is nothing to verify. But a .gguf file of a
-            # model with llama3 scaling fails: it has lost the factors that only a tensor can hold.
+            # Most checkpoints have no tables, and there is nothing to verify. But a .gguf file that
+            # has lost the factors of llama3's scaling fails: only a tensor can hold them.
             problems = self._lost_scalings()
             if not problems:
                 raise self._no_tables()
@@ -246,6 +262,11 @@ class _ModelCheck:
         return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
     def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
+        """Compare a tensor with the table that it is read as.
+
+        A model with several layer types has several tables of one shape. If no name states which
+        one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
+        """
         if reading is None:
             return self._unreadable(name)
         label = reading.name if name == ARRAY_NAME else name
@@ -262,7 +283,7 @@ class _ModelCheck:
         return replace(checked, right_for=self._right_for(name, layers, reading, tolerance))
 
     def _right_for(self, name: str, layers: str, reading: Reading, tolerance: Tolerance) -> str:
-        """Return another layer type whose table a wrong one is; empty if there is none.
+        """Return the layer type for which a wrong table would be right; empty if there is none.
 
         To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
         """
@@ -275,20 +296,24 @@ class _ModelCheck:
         return ""
 
     def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
-        """Return a doubt if a tensor belongs to some layers by its values, and not by its name.
+        """Return a doubt if only its values, and not its name, assign a tensor to a layer type.
 
-        Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
+        The tables of Gemma 3's sliding and full layers have the same shape, so that `cos` may be of
+        either. Layer types whose heads have other sizes, or that rotate alike, raise no doubt.
         """
         if self.tensors.layer_named(name) is not None:
             return None
         layer_type = reading.origin.layer_type
         encoding = self.tensors.model.one(layer_type)
-        if not any(_are_rivals(encoding, other) for other in self.tensors.all_encodings):
+        if not any(_are_rivals(encoding, rival) for rival in self.tensors.all_encodings):
             return None
         return LayersNotNamed(label, layer_type)
 
     def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
-        """Yield what a tensor is, the layers that it belongs to, and how it was read."""
+        """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
+
+        «cos», «sliding_attention layers, which it fits best», «columns doubled as halves».
+        """
         is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
         if not is_named:
             yield reading.name
@@ -299,17 +324,20 @@ class _ModelCheck:
         yield self.notes.get(name, "")
 
     def _unreadable(self, name: str) -> Checked:
-        """Return the result for a tensor whose shape no table has."""
+        """Return the failure of a tensor whose shape no table of the model has.
+
+        The message lists the shapes that were expected, and whether the tensor fits transposed.
+        """
         shape = self.tensors.tensors[name].shape
         shapes = dict.fromkeys(_shapes_of(encoding) for encoding in self.tensors.likely(name))
         transposed = self.tensors.best_reading(name, self.tensors.role(name), transposed=True)
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
         problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
         result = Comparison.impossible(name, shape, problem)
-        return Checked(name, result, *self._likeliest(name), has_length=False)
+        return Checked(name, result, *self._scheme_to_explain(name), has_length=False)
 
-    def _likeliest(self, name: str) -> SchemeTables:
-        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons.
+    def _scheme_to_explain(self, name: str) -> SchemeTables:
+        """Return the rotary scheme from which a search for reasons starts, for a tensor of a wrong shape.
 
         A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
         """
@@ -326,6 +354,7 @@ class _ModelCheck:
         return SchemeTables(rope, {table_name: array})
 
     def _no_tables(self) -> NoTablesError:
+        """Return the error for a file without any table, with advice on how to dump one."""
         tensors = self.tensors
         file = tensors.file
         schemes = sorted(tensors.schemes)
@@ -340,7 +369,7 @@ class _ModelCheck:
         return NoTablesError(self.path or "arrays", problem, advice)
 
     def _lost_scalings(self) -> list[str]:
-        """Return sentences on scalings whose factors a .gguf file should hold, unless it is one part of several.
+        """Return a sentence for each scaling whose factors a .gguf file should hold, and does not.
 
         The header of a .gguf file has no key for llama3's or longrope's factors: without the tensor,
         llama.cpp rotates as if there were no scaling.
@@ -352,7 +381,7 @@ class _ModelCheck:
         from pecli.files.gguf_file import header_of
 
         if "split.count" in header_of(file.path).values:
-            return []
+            return []  # The factors may be in another file of the same model.
         sentences = []
         for encoding in self.tensors.encodings:
             if encoding.parameters.get("scaling") in FACTOR_SCALINGS:
@@ -385,7 +414,10 @@ def _likely_layout(encoding: Encoding, array: Array) -> str:
 
 
 def _shapes_of(encoding: Encoding) -> str:
-    """Return the shapes that tables of an encoding may have, for a sentence."""
+    """Return the shapes that tables of an encoding may have, for a sentence.
+
+    Of a rotary encoding of 128 channels: «(64), (positions, 64) or (positions, 128)».
+    """
     parameters = encoding.parameters
     if encoding.is_rotary:
         dim = encoding.axis_dim or 0

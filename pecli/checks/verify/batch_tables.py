@@ -173,7 +173,7 @@ def solved_positions(
     else:
         options["attention_mask"] = rows.seen
     try:
-        result = verify_rotated(after, before, model, tolerance, True, **options)
+        result = verify_rotated(after, before, model, tolerance, True, options)
     except ParameterError:  # Tables may have another width.
         return None
     return result if _names_positions(result) else None

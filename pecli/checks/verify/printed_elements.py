@@ -19,6 +19,7 @@ from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Indices, as_dtype, widened
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, PrintedPart
 from pecli.models.encoding import Encoding
@@ -47,7 +48,7 @@ def verify_printed(
     before: LoadedFile,
     model: Model,
     tolerance: Tolerance,
-    **options: object,
+    options: NamedValues,
 ) -> Verification:
     """Compare the printed elements of rotated tensors with the rotation of those before.
 
@@ -64,7 +65,7 @@ def verify_printed(
     """
     rounding = after.rounding + math.sqrt(2) * before.rounding
     allowed = printed_tolerance(label, tolerance, rounding)
-    job = RotationJob.of(model, allowed, False, **options)
+    job = RotationJob.of(model, allowed, False, options)
     results = []
     notes = {}
     doubts = []

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, Floats, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
+from pecli.engine.named_values import NamedValues
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
@@ -57,7 +57,7 @@ def verify_rotated(
     model: Model,
     tolerance: Tolerance,
     reasons: bool,
-    **options: object,
+    options: NamedValues,
 ) -> Verification:
     """Compare rotated queries or keys with the rotation of those before.
 
@@ -69,7 +69,7 @@ def verify_rotated(
         reasons: Whether reasons for failures are searched for.
         options: `layer_type`, `seq_axis`, where tokens stand, and where dynamic scalings are read.
     """
-    job = RotationJob.of(model, tolerance, reasons, **options)
+    job = RotationJob.of(model, tolerance, reasons, options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = tensor_pairs(given, before)
     job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
@@ -116,7 +116,11 @@ def _doubts_about(checks: "Sequence[RotatedCheck]") -> Iterator[Doubt]:
 
 
 def check_pair(pair: TensorPair, job: RotationJob) -> "RotatedCheck":
-    """Compare a tensor with the rotation of each encoding that it may have, and return the best check."""
+    """Compare a tensor with the rotation of each layer type that it may belong to.
+
+    The first check that passes is returned, or else the one that needs the fewest mistakes. A layer
+    without rope (NoPE) has to leave the tensor as it is.
+    """
     tensor = _arranged(pair, job.encodings_named(pair.title), job)
     encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
     if job.is_unrotated(pair.title):
@@ -130,7 +134,11 @@ def check_pair(pair: TensorPair, job: RotationJob) -> "RotatedCheck":
 
 
 def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
-    """Return a pair of tensors with known axes."""
+    """Return a tensor before and after the rotation with its axes of heads and positions identified.
+
+    Ports dump (heads, L, D), (L, heads, D), or (L, heads · D); the model's head counts and the
+    widths of its heads tell which.
+    """
     head_dims = [encoding.head_dim for encoding in encodings]
     rotary_dims = [encoding.rotary_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
@@ -157,7 +165,7 @@ class RotatedCheck:
         rotation: How the layers of the encoding rotate it.
         before: The tensor before, (…, L, D).
         after: The tensor after, (…, L, D).
-        places: The positions of the rows, (axes, batch or 1, L).
+        positions: The positions of the rows, (axes, batch or 1, L).
         seen: False for rows of padding, (batch or 1, L).
         plan: The same rotation for a search for reasons; with a shift, that of one shift.
         rivals: Checks with the encodings of other layers, if this one passed.
@@ -175,7 +183,7 @@ class RotatedCheck:
         self.after = np.moveaxis(tensor.after, tensor.axis, -2)
         after = Input(tensor.after, tensor.pair.label)
         rope = self.rotation.rope
-        self.places, self.seen = self.rows.places(after, tensor.axis, rope.position_axes)
+        self.positions, self.seen = self.rows.places(after, tensor.axis, rope.position_axes)
         self.plan = HeadRotation(
             rope, LAYOUTS[self.rotation.layout], encoding.trailing, tensor.axis
         )
@@ -214,8 +222,12 @@ class RotatedCheck:
         return self._has_permuted_weights() or self._is_traditional()
 
     def _plan_shift(self, shift: int) -> None:
-        """Plan a rotation by the same positions for all rows; the attention factor is applied already."""
-        self.places = np.full_like(self.places, shift)
+        """Plan the rotation of a moved cache: keys that are rotated already move by `shift` positions.
+
+        All rows rotate by the same angle, wherever they are. The attention factor was applied when
+        they were rotated first, and channels stay in the layout that this rotation left.
+        """
+        self.positions = np.full_like(self.positions, shift)
         rope = self.plan.rope
         if rope.attention_factor_value() != 1:
             rope = replace(rope, attention_factor=1.0)
@@ -223,14 +235,17 @@ class RotatedCheck:
         self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(gives, gives))
 
     def _compare_all(self) -> Comparison:
-        """Compare the whole tensor."""
+        """Compare the whole tensor with the rotation of the one before.
+
+        Values before that are not finite are reported first: nothing can be expected of them.
+        """
         expected = self._expected()
         self._expect_padding_as_it_is(expected)
         part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
         result = compare([part], self.job.tolerance, name=self.name)
-        strange = self.rotated.count_not_finite_before()
-        if strange:
-            result.finding = NotFinite(strange, "of its values before")
+        not_finite = self.rotated.count_not_finite_before()
+        if not_finite:
+            result.finding = NotFinite(not_finite, "of its values before")
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
         elif not result.mismatched:
@@ -239,12 +254,13 @@ class RotatedCheck:
 
     def _expect_padding_as_it_is(self, expected: Array) -> None:
         """Overwrite the expected rows of padding with those that were found: padding has no right position."""
-        rows = np.moveaxis(expected, self.tensor.axis, -2)
+        rows = np.moveaxis(expected, self.tensor.axis, -2)  # (…, L, D), a view
+        if len(self.seen) == 1:
+            padding = ~self.seen[0]
+            rows[..., padding, :] = self.after[..., padding, :]
+            return
         for number, seen in enumerate(self.seen):
-            padding: Any = (..., ~seen, slice(None))
-            if len(self.seen) > 1:
-                padding = (number, *padding)
-            rows[padding] = self.after[padding]
+            rows[number][..., ~seen, :] = self.after[number][..., ~seen, :]
 
     def _strange_padding(self) -> PaddingNotFinite | None:
         """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
@@ -266,7 +282,7 @@ class RotatedCheck:
 
     @property
     def note(self) -> str:
-        """The reading of the tensor, in words."""
+        """What was assumed about the tensor, in words: its layers, its axes, the layout of its pairs."""
         notes = []
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
@@ -284,7 +300,10 @@ class RotatedCheck:
 
     @cached_property
     def reasons(self) -> list[Explanation]:
-        """The reasons for which the tensor fails: other positions, or another rotation, of all heads or of some."""
+        """The reasons for which the tensor fails: other positions, or another rotation.
+
+        None are searched for if copies of a head differ, which is a mistake of the dump itself.
+        """
         if self.result.passed or not self.job.reasons:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
@@ -292,11 +311,11 @@ class RotatedCheck:
         reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
         if not self.tensor.pair.is_one_of_several:
             return reasons
-        return [reason.renamed((self.name, *_parts_named(reason))) for reason in reasons]
+        return [reason.renamed((self.name, *_heads_named(reason))) for reason in reasons]
 
     @cached_property
     def rotated(self) -> RotatedTensor:
-        """The tensor as (sequences, heads, rows, channels); without an axis of batches, or of heads, there is one."""
+        """The tensor as (sequences, heads, rows, channels), with one sequence, or one head, if it has no such axis."""
         has_batch = self.after.ndim > 3 or len(self.seen) > 1
         batch = len(self.after) if has_batch else 1
         shape = (batch, -1, *self.after.shape[-2:])
@@ -304,7 +323,7 @@ class RotatedCheck:
             self.before.reshape(shape),
             self.after.reshape(shape),
             self.plan,
-            self.places,
+            self.positions,
             self.seen,
             self.job.tokens.are_placed,
             self.tensor.pair.dtype,
@@ -326,7 +345,10 @@ class RotatedCheck:
         return Found(self.tensor, self.plan, self.rotation.layout, model)
 
     def other_doubts(self) -> Iterator[Doubt]:
-        """Yield why a pass proves little: strange padding, or no name that states the layer of the tensor."""
+        """Yield why a pass proves little: strange padding, or a name that does not state the layer.
+
+        If Gemma 3's q passes for sliding layers only, it may still be of a full layer, and wrong.
+        """
         if self.rotated.has_strange_padding():
             yield StrangePadding(self.name)
         if any(not rival.result.passed for rival in self.rivals):
@@ -337,7 +359,7 @@ class RotatedCheck:
             yield MayLackRope(self.name)
 
     def layer_advice(self) -> Iterator[str]:
-        """Yield what the name of the tensor would have to state for it to be right."""
+        """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
         is_named = layer_number(self.tensor.pair.title) is not None
         if not self.job.encodings.has_unrotated_layers or is_named:
             return
@@ -346,7 +368,10 @@ class RotatedCheck:
             yield f"{self.name}: right for a layer without rope; {advice}"
 
     def weaknesses(self) -> Iterator[Doubt]:
-        """Yield a doubt for each known mistake that the same data would have passed as well."""
+        """Yield a doubt for each known mistake that the same data would have passed as well.
+
+        One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
+        """
         if self.job.tokens.shift == 0:
             return
         if not self.job.tokens.are_placed:
@@ -369,13 +394,17 @@ class RotatedCheck:
         return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
 
     def _unstated_padding(self) -> Iterator[Doubt]:
-        """Yield a doubt for each sequence that begins with equal rows, as padding does."""
+        """Yield a doubt for each sequence that begins with equal rows, as left padding does.
+
+        The same token gives the same query before the rotation. If no mask is given, rows of
+        padding were counted as positions 0, 1, …, which is most likely wrong.
+        """
         count = self.after.shape[-2]
-        for number, before in enumerate(self.rotated.before):
-            is_like_first = (before == before[:, :1]).all(axis=(0, 2))
-            equal = count if is_like_first.all() else int(is_like_first.argmin())
-            if 1 < equal < count:
-                yield LikelyPadding(equal, number if self.before.ndim > 3 else None)
+        for number, before in enumerate(self.rotated.before):  # (heads, L, D)
+            is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
+            equal_rows = count if is_like_first.all() else int(is_like_first.argmin())
+            if 1 < equal_rows < count:
+                yield LikelyPadding(equal_rows, number if self.before.ndim > 3 else None)
 
 
 class UnrotatedCheck(RotatedCheck):
@@ -397,7 +426,7 @@ class UnrotatedCheck(RotatedCheck):
         tuned = self.encoding.unrotated
         assert tuned.attn_scale is not None
         assert tuned.floor_scale is not None
-        steps = np.floor((self.places[0] + 1.0) / tuned.floor_scale)
+        steps = np.floor((self.positions[0] + 1.0) / tuned.floor_scale)
         by_row = 1 + tuned.attn_scale * np.log1p(steps)  # (batch, L)
         shape = [1] * self.tensor.before.ndim
         shape[self.tensor.axis] = by_row.shape[1]
@@ -432,6 +461,6 @@ def _are_rotations(reasons: Sequence[Explanation]) -> bool:
     return is_rotated and Rotation("none") not in edits
 
 
-def _parts_named(explanation: Explanation) -> list[str]:
+def _heads_named(explanation: Explanation) -> list[str]:
     """Return the names of heads that an explanation is about; none if it is about the whole tensor."""
     return [name for name in explanation.tensors if name != "after"]

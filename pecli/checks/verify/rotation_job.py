@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.factors import Shape
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -67,16 +67,25 @@ class RotationJob:
     reasons: bool  #: whether reasons for failures are searched for
 
     @classmethod
-    def of(cls, model: Model, tolerance: Tolerance, reasons: bool, **options: Any) -> "RotationJob":
+    def of(
+        cls, model: Model, tolerance: Tolerance, reasons: bool, options: NamedValues
+    ) -> "RotationJob":
         """Return the job that options of `verify` describe.
+
+        Args:
+            model: The model.
+            tolerance: The errors that pass.
+            reasons: Whether reasons for failures are searched for.
+            options: `layer_type`, `seq_axis`, those of `Tokens`, and those of `TableSettings`.
 
         Raises:
             ParameterError: If an option does not go with tensors before a rotation.
         """
-        layer_type = options.pop("layer_type", None)
-        seq_axis = options.pop("seq_axis", None)
-        tokens = Tokens(**{name: options.pop(name, None) for name in Tokens._fields})
-        settings = TableSettings.of(options)
+        others = dict(options)
+        layer_type = others.pop("layer_type", None)
+        seq_axis = others.pop("seq_axis", None)
+        tokens = Tokens(**{name: others.pop(name, None) for name in Tokens._fields})
+        settings = TableSettings.of(others)
         for name in settings.stated_rows:
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
@@ -144,14 +153,14 @@ class RotationJob:
         layout: str,
         offset: int = 0,
     ) -> RowRotation:
-        """Return how the layers of an encoding rotate a tensor.
+        """Return the rotation that the layers of an encoding apply to a tensor, in float64.
 
         Args:
-            tensor: Queries or keys before or after the rotation.
+            tensor: Queries or keys, whose shape and dtype the rotation fits.
             encoding: The encoding.
             rows: The positions of their rows.
             seq_axis: The axis of positions.
-            layout: The channels that make a pair; empty for the model's own layout.
+            layout: The channels that make a pair, halves or interleaved; empty for the model's own.
             offset: The position of the first row, if rows are consecutive.
         """
         fields: MutableValues = {"seq_axis": seq_axis, "shift": self.tokens.shift}
