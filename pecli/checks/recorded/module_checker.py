@@ -34,7 +34,7 @@ MOST_FREQUENCY = 4.0
 
 
 class Kind(Enum):
-    """What the tensors of a module are, judging by their names."""
+    """The kinds of tensors that a module has, judging by their names."""
 
     TABLES = auto()  #: cos and sin
     FREQUENCIES = auto()  #: inv_freq

@@ -41,7 +41,11 @@ def verify_scheme(
     any_dtype: bool,
     reasons: bool,
 ) -> Verification:
-    """Compare every tensor with the table of the scheme that its name states, or else that is closest.
+    """Compare the tensors of a file with the tables of a scheme.
+
+    Names state which table a tensor is: `cos`, or `rope_cos`. A single tensor without such a name
+    is compared with the nearest table; of several, those without one are left out, and tables that
+    no tensor holds are a problem.
 
     Args:
         path: The file, as it was given.
@@ -92,6 +96,9 @@ class _SchemeCheck:
     def tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
         """Return the tables of the scheme that a tensor may be, judging by its name.
 
+        Of a bundle with `sliding.cos` and `full.cos`, a tensor `model.sliding.rope_cos` may be the
+        first, and `rope_cos` neither; of a scheme with `cos`, both may be that.
+
         Args:
             tensor: The name: that of a table, or one that means a table, as `rope_cos` does.
             present: Names of tables that the file has; these are not meant by other names.
@@ -121,7 +128,10 @@ class _SchemeCheck:
         return named
 
     def all_checked(self, named: Mapping[str, Collection[str]], *, by_name: bool) -> list[Checked]:
-        """Compare tensors with some tables each, or with all if none is named.
+        """Compare each tensor with the tables that it may be, or with all if none is named.
+
+        Square tables may be read transposed. If one only fits so, and those beside it stand upright
+        (a row per position), it is read upright, and fails.
 
         Args:
             named: By tensor, the names of the tables that it may be.
@@ -137,7 +147,13 @@ class _SchemeCheck:
         return checked
 
     def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
-        """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
+        """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
+
+        Args:
+            name: The tensor.
+            tables: The names of the tables that it may be; all if it is empty.
+            upright: Whether rows must be positions, so that it is not read transposed.
+        """
         array = self.file.tensors[name]
         targets = [*self._likely(real_dtype(array), tables)]
         if {"bias", "slopes"}.intersection(self.table_names):
@@ -157,7 +173,14 @@ class _SchemeCheck:
     def _checked(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str
     ) -> Checked:
-        """Compare a tensor as it was read."""
+        """Compare a tensor with the table that it is read as; one that has the shape of none fails.
+
+        Args:
+            name: The tensor.
+            reading: The best way to read it; None if its shape is that of no table.
+            tables: The names of the tables that it may be.
+            label: The name of the result; the table's if it is empty.
+        """
         array = self.file.tensors[name]
         if reading is None:
             likely = self._likely(real_dtype(array), tables)

@@ -21,7 +21,7 @@ ATOL = 1e-3
 
 
 class Part(NamedTuple):
-    """A part of a table, and the words for it."""
+    """A part of a table, such as the heads of a shard, and the words for it."""
 
     values: AnyArray
     words: str
@@ -29,6 +29,9 @@ class Part(NamedTuple):
 
 def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
     """Yield the parts of a scheme's table that an array holds, judging by shape and values.
+
+    Of a bias (8 heads, 16, 16), an array (4, 16, 16) may hold heads 0–3 or 4–7, and (8, 2, 16) the
+    last 2 queries.
 
     Args:
         scheme: The scheme of all heads, ALiBi or another one with a bias.
@@ -63,7 +66,10 @@ def _in_form(scheme: Scheme, words: str) -> str:
 
 
 def _parts_of_heads(table: AnyArray, array: AnyArray) -> Iterator[Part]:
-    """Yield the heads that an array may have: all, those of a shard, or all and zeros for others."""
+    """Yield the heads that an array may have: all, those of a shard, or all and zeros for others.
+
+    Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
+    """
     count = len(table)
     length = len(array)
     if length == count:
@@ -79,7 +85,10 @@ def _parts_of_heads(table: AnyArray, array: AnyArray) -> Iterator[Part]:
 
 
 def _parts_of_queries(heads: Part, array: AnyArray) -> Iterator[Part]:
-    """Yield the queries that an array may have: all, the last ones, or one row for every query."""
+    """Yield the queries that an array may have: all, the last ones, or one row for every query.
+
+    The key form has one row of queries, (heads, 1, keys), which keras-hub repeats.
+    """
     if array.ndim < 2 or heads.values.shape[1] == array.shape[1]:
         yield heads
         return

@@ -55,7 +55,10 @@ def per_batch(array: Array) -> Array:
 
 
 def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
-    """Return tables per batch, (batch, L, …), with a row for each token that is not padding.
+    """Return tables per batch, (batch, L, D), as one list of rows, without those of padding.
+
+    A mask (2, 4) with one 0 leaves 7 rows (7, D), and their 7 positions. Tables of another shape,
+    such as frequencies, stay as they are.
 
     Args:
         label: The file, as it was given.
@@ -122,7 +125,11 @@ def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
 
 
 def counted_rows(tables: Tables) -> "RowPositions | None":
-    """Return the rows of every sequence from 0 on, if cosines (batch, L, D) differ from sequence to sequence."""
+    """Return positions 0, 1, 2, … for every sequence, if cosines (batch, L, D) differ between sequences.
+
+    A model that takes padding into account has other rows for each sequence, although the user has
+    given no positions. A search for the positions starts from these. None if there is no such table.
+    """
     for name, array in tables.items():
         if role_of(name) == "cos" and _differs_by_sequence(array):
             from pecli.tensors.row_positions import row_positions
@@ -151,10 +158,11 @@ def solved_positions(
     encoding: Encoding,
     tolerance: Tolerance,
 ) -> Verification | None:
-    """Return the check that names the positions at which tables per batch were made.
+    """Return a check that names the positions at which wrong tables (batch, L, D) were made.
 
     A rotation by the angle θ takes (1, 0) to (cos θ, sin θ). So tables are explained as queries of
-    which all pairs were (1, 0) before the rotation.
+    which all pairs were (1, 0) before the rotation: the search for wrong positions of queries then
+    finds those of the tables. None if it finds other reasons, or none.
     """
     from pecli.checks.verify.rotated import verify_rotated
 

@@ -17,7 +17,7 @@ from pecli.notes import note
 
 
 class HeadTensor(NamedTuple):
-    """A pair of tensors whose axes are known.
+    """Queries or keys before and after a rotation, whose axes of heads and positions are known.
 
     Attributes:
         pair: The tensors as they were given.
@@ -97,9 +97,10 @@ class HeadSizes(NamedTuple):
 
 
 def unfold_positions(pair: TensorPair, heads: HeadSizes) -> TensorPair:
-    """Return a pair of (H, L·D), a line of all positions per head, as (H, L, D); others as they are.
+    """Return tensors (heads, L · D), a line of all positions per head, as (heads, L, D).
 
-    A model with 4 heads of 64 has no 12 heads, so that (4, 768) cannot be (L, H·D).
+    With 4 heads of 64 channels, (4, 768) becomes (4, 12, 64): it cannot be (L, heads · D), as the
+    model has no 12 heads. Tensors of any other shape are returned as they are.
     """
     shape = pair.before.shape
     if len(shape) < 2 or shape[-2] not in heads.counts or not pair.has_equal_shapes:
@@ -120,7 +121,11 @@ def unfold_positions(pair: TensorPair, heads: HeadSizes) -> TensorPair:
 
 
 def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
-    """Raise ParameterError for numbers of several heads in one row or column; name their shapes."""
+    """Raise ParameterError for a list of numbers that holds several heads.
+
+    With 4 heads of 64, 768 numbers in a row may be (4, 3, 64) or (3, 4, 64); the error asks for the
+    shape. One head, or one row of all heads, is no such list.
+    """
     shape = pair.before.shape
     size = math.prod(shape)
     is_flat = size == max(shape, default=0)
@@ -138,7 +143,10 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
 
 
 def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
-    """Return a pair with its axes: heads unfolded, axes in the order before, copies of heads apart.
+    """Return queries or keys with an axis for heads, and both sides in the same order of axes.
+
+    With 4 heads of 64, (L, 256) becomes (L, 4, 64). If the tensor after is (4, L, 64), its axes are
+    exchanged; if it has 4 key heads where the one before has 2, they are copies for GQA.
 
     Args:
         pair: The tensors as they were given.

@@ -115,10 +115,11 @@ class ModelTensors:
         return any(part in name and part not in layer_types for part in OTHER_PARTS)
 
     def settings_for(self, name: str) -> TableSettings:
-        """Return where a table is read.
+        """Return the settings for one tensor; those of longrope's long factors have a length.
 
-        A .gguf file has two tensors of longrope's factors, and dividing by the long ones gives the
-        frequencies of prompts that are longer than the original context.
+        A .gguf file has two tensors of longrope's factors. Dividing by the long ones gives the
+        frequencies of prompts that are longer than the original context, so that they are expected
+        for a length of one token more.
         """
         if not name.startswith(LONG_FACTORS) or self.settings.length:
             return self.settings
@@ -131,7 +132,10 @@ class ModelTensors:
     def best_reading(
         self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
     ) -> Reading | None:
-        """Return the nearest reading of a tensor as a table of the encodings that are likely for it.
+        """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
+
+        (2, 64, 10), for example, may be cosines and sines, transposed. The encodings whose tables are
+        tried are those of the layers that the tensor's name states, or all.
 
         Args:
             name: The tensor.
@@ -146,7 +150,7 @@ class ModelTensors:
         return best_reading(array, targets, is_text=self.file.has_rows_only, upright=upright)
 
     def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
-        """Return the nearest reading of a tensor as a table of one encoding."""
+        """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
         targets = self._targets(name, array, role, [encoding])
         return best_reading(array, targets, is_text=self.file.has_rows_only)
@@ -154,7 +158,7 @@ class ModelTensors:
     def _targets(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[Target]:
-        """Return the tables of some encodings that an array may be."""
+        """Return the tables of some encodings that an array may hold, judging by its name and dtype."""
         order = function_order(self.stated_name(name))
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
@@ -193,7 +197,7 @@ class ModelTensors:
 def _encodings(
     model: ModelEncodings, layer_type: str | None, settings: TableSettings
 ) -> tuple[Encoding, ...]:
-    """Return the encodings of the layers in question.
+    """Return the encodings to compare with: those of a layer type, or with a grid, or all.
 
     Raises:
         ParameterError: If the model has none.
@@ -210,15 +214,15 @@ def _encodings(
 
 
 def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
-    """Return the positions at which tables of a file may end.
+    """Return the positions at which cosines and sines of a file may end.
 
     A dynamic scaling changes the frequencies with the length, so that `inv_freq` in a file beside a
-    table of 8,192 rows may be that of length 8,192.
+    table of 8,192 rows may be that of length 8,192. Which axis is that of rows is not known yet.
     """
     ends = set()
     for name, array in tensors.items():
         if role_of(name) in WAVE_ROLES:
-            ends |= {offset + length for length in array.shape[:-1]}
+            ends |= {offset + rows for rows in array.shape[:-1]}
     return tuple(sorted(ends)[:MAX_ENDS])
 
 

@@ -46,7 +46,10 @@ class RotatedFile(NamedTuple):
 
 
 def split_by_names(file: LoadedFile) -> RotatedFile | None:
-    """Return a file's tensors before and after a rotation; None if no names belong together."""
+    """Return a file's tensors before and after a rotation; None if no names belong together.
+
+    q_before, q_after and cos become `before={"q": …}`, `after={"q": …}` and `others={"cos": …}`.
+    """
     pairs = pair_names([*file.outlines])
     if not pairs:
         return None
@@ -71,7 +74,7 @@ def renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
 
 
 def pair_names(names: list[str]) -> dict[str, PairNames]:
-    """Return the names that belong together, by what they have in common.
+    """Return the names of tensors before and after a rotation, by the stem that both have in common.
 
     >>> pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}

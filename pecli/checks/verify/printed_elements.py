@@ -72,7 +72,7 @@ def verify_printed(
     for name, values in after.read_as("float32").tensors.items():
         part = after.parts[name]
         pair = PrintedPair(name, before.read_as("float32").tensors[name], values, part)
-        compared = _compared(label, pair, job)
+        compared = _nearest_comparison(label, pair, job)
         results.append(compared.result)
         notes[name] = f"{compared.elements:,} of {part.size:,} elements compared"
         doubts.append(FewElements(name, compared.elements, part.size, PRINT_ALL))
@@ -86,8 +86,12 @@ class _Compared(NamedTuple):
     elements: int  #: elements that were compared
 
 
-def _compared(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
-    """Compare a tensor with each rotation that it may have, and return the nearest."""
+def _nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
+    """Compare a tensor with the rotation of each encoding and layout, and return the nearest.
+
+    Raises:
+        FileError: If no printed element has both channels of its pair printed.
+    """
     candidates = []
     for encoding in job.encodings_for(pair.name, pair.part.shape[-1]):
         for layout in _layouts(encoding, job):
@@ -107,8 +111,8 @@ def _distance(compared: _Compared) -> tuple[bool, int]:
 def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     """Return the layouts of pairs that llama.cpp may have; an empty one is the model's own.
 
-    Its converter permutes the weights of Llama and some others so that pairs are neighbours, as
-    three channels of each end are: of halves, no printed channel has its other one printed.
+    Its converter permutes the weights of Llama and some others so that pairs are neighbours. Of
+    these, the printed channels 0 1 2 … 125 126 127 hold whole pairs; of halves, (0, 64), none.
     """
     if job.settings.layout:
         return (job.settings.layout,)
@@ -118,11 +122,15 @@ def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
 def _compared_with(
     pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str
 ) -> _Compared:
-    """Compare a tensor with the rotation of an encoding, at the elements that can be computed."""
+    """Compare a tensor with the rotation of an encoding, at the elements that can be computed.
+
+    Channels that were not printed are NaN before, so that an expected element is NaN unless both
+    channels of its pair are known. Such elements are set to 0 on both sides, and not counted.
+    """
     inputs = Input(widened(pair.before), pair.name)
     rows = RowPositions(0, _positions(pair.part, job))
     rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
-    expected = widened(rotation.apply(inputs))  # NaN if a channel of the pair is
+    expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
     is_computed = np.isfinite(expected)
     is_printed = np.zeros(pair.after.shape, bool)
     is_printed[..., pair.part.channels] = True
@@ -135,7 +143,10 @@ def _compared_with(
 
 
 def _positions(part: PrintedPart, job: RotationJob) -> Indices:
-    """Return the positions of the printed tokens."""
+    """Return the positions of the printed tokens: their numbers in the prompt, plus the offset.
+
+    Of a prompt of 40 tokens, llama.cpp prints 0, 1, 2, 37, 38 and 39.
+    """
     tokens = job.tokens
     if tokens.attention_mask is not None or tokens.shift is not None:
         rule = "of tokens that were not printed, nothing is known"

@@ -97,15 +97,15 @@ def verify_resized(
         if value is not None:
             raise KindError(name, "given", "it does not go with a resized table", "leave it out")
     required = _required(method, antialias, align_corners, scale_offset)
-    after = _table(new, "the new table")
-    before = _table(resized_from, "the old table")
-    jobs = list(_jobs(before, after, grid, to, KEPT.check("keep", keep or 0)))
+    after = _learned_table(new, "the new table")
+    before = _learned_table(resized_from, "the old table")
+    resizings = list(_resizings(before, after, grid, to, KEPT.check("keep", keep or 0)))
     with np.errstate(invalid="ignore", over="ignore"):  # A table may hold infinities.
-        finding = _finding(jobs)
+        finding = _find_interpolation(resizings)
         result = _compared(finding, required, tolerance, after.name)
     readings = {}
     if finding.ways:
-        readings[result.name] = finding.job.sizes + _in_words(finding.ways)
+        readings[result.name] = finding.resizing.sizes + _in_words(finding.ways)
     answer = ResizeVerification(
         after.label,
         f"resized from {before.label}",
@@ -154,8 +154,12 @@ class _Table(NamedTuple):
     rounding: float  #: the largest error that printing the numbers made
 
 
-def _table(given: Given, label: str) -> _Table:
-    """Return the only table of a file, or the only one whose name is that of a learned table."""
+def _learned_table(given: Given, label: str) -> _Table:
+    """Return the only tensor of a file, or the only one with a name such as `pos_embed` or `wpe`.
+
+    Raises:
+        FileError: If there are several, and no name or several names state a learned table.
+    """
     path, file = opened(given)
     tensors = file.read_as("float32").tensors
     if len(tensors) > 1:
@@ -172,8 +176,8 @@ def _table(given: Given, label: str) -> _Table:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """A table before and after it was resized.
+class _Resizing:
+    """A table before and after it was resized, with the grids that its rows are supposed to be.
 
     Attributes:
         old: The table before, (rows, dim).
@@ -209,13 +213,13 @@ class _Job:
         return _resized(self.old, self.grid, self.to, self.keep, way)
 
     def fits(self, table: Floats | None) -> bool:
-        """Return True if the new table is this one, up to rounding."""
+        """Return True if a table is the new one, up to rounding; None is no table."""
         if table is None or table.shape != self.new.shape:
             return False
         return bool(np.abs(table - self.new).max() <= self.limit)
 
-    def on_columns(self, columns: Array) -> "_Job":
-        """Return the same job with some columns only."""
+    def on_columns(self, columns: Array) -> "_Resizing":
+        """Return both tables with some of their columns only."""
         old = np.ascontiguousarray(self.old[:, columns])
         new = np.ascontiguousarray(self.new[:, columns])
         return replace(self, old=old, new=new)
@@ -225,8 +229,24 @@ def _resized(old: Floats, grid: Grid, to: Grid, keep: int, way: Interpolation) -
     return widened(resampled(old, grid, to, keep, way))
 
 
-def _jobs(before: _Table, after: _Table, grid: object, to: object, keep: int) -> Iterator[_Job]:
-    """Yield the old and the new table with each grid that the new one may have, likely ones first."""
+def _resizings(
+    before: _Table, after: _Table, grid: object, to: object, keep: int
+) -> Iterator[_Resizing]:
+    """Yield both tables with each grid that the new one may have, the likeliest first.
+
+    A table of 1 + 14x14 rows that became 1 + 576 has most likely the grid 24x24 now, but 18x32 or
+    576x1 are possible as well.
+
+    Args:
+        before: The table that was resized.
+        after: The resized table.
+        grid: The grid of the old rows, such as "14x14"; None if they are along one axis.
+        to: The new grid, if the user states it.
+        keep: The rows before the grid (CLS, registers), which are not resized.
+
+    Raises:
+        ParameterError: If the tables do not have as many rows as the grids have cells.
+    """
     rows, dim = before.rows.shape
     new_rows, new_dim = after.rows.shape
     if dim != new_dim:
@@ -243,7 +263,7 @@ def _jobs(before: _Table, after: _Table, grid: object, to: object, keep: int) ->
     dtype = dtype_name(after.rows.dtype)
     limit = _rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
     for new_grid in _new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
-        yield _Job(old, new, old_grid, new_grid, keep, limit, dtype)
+        yield _Resizing(old, new, old_grid, new_grid, keep, limit, dtype)
 
 
 def _new_grids(
@@ -284,7 +304,11 @@ def _stretch(grid: Grid, old: Grid) -> float:
 
 
 def _rounding(old: Floats, side: int, dtype: str) -> float:
-    """Return the largest error of a table that is resized in float32 and stored in a dtype."""
+    """Return the largest error of a table that is resized in float32 and stored in a dtype.
+
+    float32 places rows at 13.99999 instead of 14, so that the error grows with the side of the grid
+    and with the spread of the values. `side` is the longer side of the old grid.
+    """
     finite = old[np.isfinite(old)]
     if not finite.size:
         return 0.0
@@ -298,43 +322,44 @@ def _rounding(old: Floats, side: int, dtype: str) -> float:
 class _Finding(NamedTuple):
     """The interpolations that make a table, or else the mistakes that do."""
 
-    job: _Job
+    resizing: _Resizing
     ways: tuple[Interpolation, ...]
     mistakes: tuple[str, ...]
     nearest: Interpolation  #: the first of the ways, or else the one with the smallest errors
 
 
-def _finding(jobs: Sequence[_Job]) -> _Finding:
-    """Search for the interpolation with all grids, and if none fits, for a mistake.
+def _find_interpolation(resizings: Sequence[_Resizing]) -> _Finding:
+    """Return the interpolations that make the new table; if there are none, the mistake that does.
 
-    Several columns decide, not all: a table has up to thousands, and one interpolation makes all.
+    Each resizing supposes another new grid. A few columns decide: a table has hundreds, and the
+    same interpolation made all of them.
     """
-    columns = _telling_columns(jobs[0].old)
-    for job in jobs:
-        sample = job.on_columns(columns)
+    columns = _varying_columns(resizings[0].old)
+    samples = [resizing.on_columns(columns) for resizing in resizings]
+    for resizing, sample in zip(resizings, samples, strict=True):
         ways = _fitting(sample, sample.made)
         if ways:
-            return _Finding(job, ways, (), ways[0])
-    for job in jobs[:GRIDS_WITH_MISTAKES]:
-        mistakes = tuple(_mistakes(job.on_columns(columns)))
+            return _Finding(resizing, ways, (), ways[0])
+    for resizing, sample in [*zip(resizings, samples, strict=True)][:GRIDS_WITH_MISTAKES]:
+        mistakes = tuple(_mistakes(sample))
         if mistakes:
-            return _Finding(job, (), mistakes, _nearest(job.on_columns(columns)))
-    nearest = _nearest(jobs[0].on_columns(columns))
+            return _Finding(resizing, (), mistakes, _nearest(sample))
+    nearest = _nearest(samples[0])
     unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
-    return _Finding(jobs[0], (), (unexplained,), nearest)
+    return _Finding(resizings[0], (), (unexplained,), nearest)
 
 
 def _compared(
     finding: _Finding, required: Interpolation | None, tolerance: Tolerance, name: str
 ) -> Comparison:
     """Compare all columns with those of the required interpolation, or of the one that fits best."""
-    job = finding.job
-    made = as_dtype(job.made(required or finding.nearest), job.dtype)
-    allowed = Tolerance(atol=job.limit) if tolerance == EXACT else tolerance
-    return compare_arrays(made, as_dtype(job.new, job.dtype), allowed, name=name)
+    resizing = finding.resizing
+    expected = as_dtype(resizing.made(required or finding.nearest), resizing.dtype)
+    allowed = Tolerance(atol=resizing.limit) if tolerance == EXACT else tolerance
+    return compare_arrays(expected, as_dtype(resizing.new, resizing.dtype), allowed, name=name)
 
 
-def _telling_columns(table: Floats) -> Array:
+def _varying_columns(table: Floats) -> Array:
     """Return the columns that vary most, which distinguish interpolations best."""
     spread = np.nan_to_num(table.max(axis=0) - table.min(axis=0), posinf=0)
     return np.sort(np.argsort(-spread, kind="stable")[:COLUMNS_TRIED])
@@ -343,9 +368,9 @@ def _telling_columns(table: Floats) -> Array:
 Make = Callable[[Interpolation], Floats]
 
 
-def _fitting(job: _Job, make: Make) -> tuple[Interpolation, ...]:
+def _fitting(resizing: _Resizing, make: Make) -> tuple[Interpolation, ...]:
     """Return the interpolations whose tables are the new one."""
-    return tuple(way for way in known_interpolations() if job.fits(_made_or_none(make, way)))
+    return tuple(way for way in known_interpolations() if resizing.fits(_made_or_none(make, way)))
 
 
 def _made_or_none(make: Make, way: Interpolation) -> Floats | None:
@@ -356,18 +381,21 @@ def _made_or_none(make: Make, way: Interpolation) -> Floats | None:
         return None
 
 
-def _nearest(job: _Job) -> Interpolation:
+def _nearest(resizing: _Resizing) -> Interpolation:
     """Return the interpolation whose table is the most alike."""
     errors = {}
     for way in known_interpolations():
-        table = _made_or_none(job.made, way)
-        if table is not None and table.shape == job.new.shape:
-            errors[way] = float(np.nan_to_num(np.abs(table - job.new)).mean())
+        table = _made_or_none(resizing.made, way)
+        if table is not None and table.shape == resizing.new.shape:
+            errors[way] = float(np.nan_to_num(np.abs(table - resizing.new)).mean())
     return min(errors, key=lambda way: errors[way], default=Interpolation())
 
 
 def _in_words(ways: tuple[Interpolation, ...]) -> str:
-    """Return interpolations that make the same table, and the projects that use the first."""
+    """Return the words for interpolations that all make the same table.
+
+    «cubic, as in transformers' ViT, …» or «slice (crop would make the same table)», for example.
+    """
     if len(ways) > MOST_ALIKE:
         return "as most interpolations make it"
     first, *others = ways
@@ -387,90 +415,99 @@ class _Mistake(NamedTuple):
     make: Make
 
 
-def _mistakes(job: _Job) -> Iterator[str]:
-    """Yield the first mistake that makes the new table, with its interpolation."""
-    if _is_same(job.old, job.new, job.limit) and job.grid != job.to:
+def _mistakes(resizing: _Resizing) -> Iterator[str]:
+    """Yield the first known mistake that makes the new table, in words; nothing if none does.
+
+    «rows and columns are swapped: 2x3 becomes 6x4; the interpolation is cubic», for example.
+    """
+    if _is_same(resizing.old, resizing.new, resizing.limit) and resizing.grid != resizing.to:
         yield "it is the old table: it is not resized"
         return
-    if _differs_in_other_tokens_only(job):
-        yield f"{_other_tokens(job)} are not the old ones"
+    if _differs_in_other_tokens_only(resizing):
+        yield f"{_other_tokens(resizing)} are not the old ones"
         return
-    for mistake in _known_mistakes(job):
-        ways = _fitting(job, mistake.make)
+    for mistake in _known_mistakes(resizing):
+        ways = _fitting(resizing, mistake.make)
         if ways:
             yield f"{mistake.reason}; the interpolation is {_in_words(ways)}"
             return
-    yield from _grid_not_stated(job)
+    yield from _grid_not_stated(resizing)
 
 
 def _is_same(old: Floats, new: Floats, limit: float) -> bool:
     return old.shape == new.shape and bool(np.abs(old - new).max() <= limit)
 
 
-def _differs_in_other_tokens_only(job: _Job) -> bool:
+def _differs_in_other_tokens_only(resizing: _Resizing) -> bool:
     """Return True if the rows of the grid are right, and those before it are not."""
-    if not job.keep:
+    if not resizing.keep:
         return False
-    same_start = job.new.copy()
-    same_start[: job.keep] = job.old[: job.keep]
-    repaired = replace(job, new=same_start)
+    same_start = resizing.new.copy()
+    same_start[: resizing.keep] = resizing.old[: resizing.keep]
+    repaired = replace(resizing, new=same_start)
     return bool(_fitting(repaired, repaired.made))
 
 
-def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
-    """Yield wrong ways to resize: axes swapped, other tokens resized or lost, no regard to a grid."""
+def _known_mistakes(resizing: _Resizing) -> Iterator[_Mistake]:
+    """Yield wrong ways to resize, each with a function that makes the table by an interpolation.
+
+    They are Pillow's cubic kernel, swapped axes, rows resized as a line instead of a grid, and rows
+    of other tokens (CLS, registers) that are resized with the patches, or lost.
+    """
     yield _Mistake(
         f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}",
-        lambda way: job.made(replace(way, coefficient=ANTIALIASED_CUBIC)),
+        lambda way: resizing.made(replace(way, coefficient=ANTIALIASED_CUBIC)),
     )
-    if job.is_on_grid:
-        yield from _swapped_axes(job)
-        line = Grid(job.grid.cells, 1)
-        new_line = Grid(len(job.new) - job.keep, 1)
+    if resizing.is_on_grid:
+        yield from _swapped_axes(resizing)
+        line = Grid(resizing.grid.cells, 1)
+        new_line = Grid(len(resizing.new) - resizing.keep, 1)
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
-            lambda way: _resized(job.old, line, new_line, job.keep, way),
+            lambda way: _resized(resizing.old, line, new_line, resizing.keep, way),
         )
-    if job.keep:
-        every_row = Grid(len(job.old), 1)
+    if resizing.keep:
+        every_row = Grid(len(resizing.old), 1)
         yield _Mistake(
-            f"{_other_tokens(job)} are resized as well, along one axis with the others",
-            lambda way: _resized(job.old, every_row, Grid(len(job.new), 1), 0, way),
+            f"{_other_tokens(resizing)} are resized as well, along one axis with the others",
+            lambda way: _resized(resizing.old, every_row, Grid(len(resizing.new), 1), 0, way),
         )
         yield _Mistake(
-            f"{_other_tokens(job)} are missing",
-            lambda way: _resized(job.old, job.grid, job.to, job.keep, way)[job.keep :],
+            f"{_other_tokens(resizing)} are missing",
+            lambda way: _resized(resizing.old, resizing.grid, resizing.to, resizing.keep, way)[
+                resizing.keep :
+            ],
         )
 
 
-def _other_tokens(job: _Job) -> str:
-    return f"rows for other tokens ({job.keep} at the start)"
+def _other_tokens(resizing: _Resizing) -> str:
+    return f"rows for other tokens ({resizing.keep} at the start)"
 
 
-def _swapped_axes(job: _Job) -> Iterator[_Mistake]:
-    """Yield mistakes in the order of rows and columns.
+def _swapped_axes(resizing: _Resizing) -> Iterator[_Mistake]:
+    """Yield mistakes that exchange the rows and the columns of the old or the new grid.
 
-    Of a grid 2x3 that becomes 4x6, rows may be taken for 3x2, or made for 6x4, or written
-    column by column.
+    If a grid 2x3 becomes 4x6, the old rows may be taken for 3x2, the new ones made for 6x4, or
+    written column by column.
     """
-    swapped_grid = Grid(job.grid.width, job.grid.height)
-    swapped_to = Grid(job.to.width, job.to.height)
+    swapped_grid = Grid(resizing.grid.width, resizing.grid.height)
+    swapped_to = Grid(resizing.to.width, resizing.to.height)
     # Of a square grid, some of these are no mistake; they were tried before, and do not fit.
     yield _Mistake(
         "rows and columns are swapped: the new rows come column by column",
-        lambda way: _column_by_column(job.made(way), job.to, job.keep),
+        lambda way: _column_by_column(resizing.made(way), resizing.to, resizing.keep),
     )
     yield _Mistake(
         f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
-        lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
+        lambda way: _resized(resizing.old, swapped_grid, resizing.to, resizing.keep, way),
     )
     yield _Mistake(
         f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
-        lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
+        lambda way: _resized(resizing.old, resizing.grid, swapped_to, resizing.keep, way),
     )
     yield _Mistake(
         f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
-        lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
+        lambda way: _resized(resizing.old, swapped_grid, swapped_to, resizing.keep, way),
     )
 
 
@@ -484,17 +521,19 @@ def _size(grid: Grid) -> str:
     return f"{grid.height}x{grid.width}"
 
 
-def _grid_not_stated(job: _Job) -> Iterator[str]:
+def _grid_not_stated(resizing: _Resizing) -> Iterator[str]:
     """Yield advice if rows were taken for a line, and both tables may be square grids.
 
     197 rows that became 577 are likely a class token and 14 × 14 patches that became 24 × 24.
     """
-    if job.is_on_grid or job.keep:
+    if resizing.is_on_grid or resizing.keep:
         return
     for keep in (0, *OTHER_TOKENS):
-        side = math.isqrt(max(len(job.old) - keep, 0))
-        new_side = math.isqrt(max(len(job.new) - keep, 0))
-        are_squares = side**2 + keep == len(job.old) and new_side**2 + keep == len(job.new)
+        side = math.isqrt(max(len(resizing.old) - keep, 0))
+        new_side = math.isqrt(max(len(resizing.new) - keep, 0))
+        are_squares = side**2 + keep == len(resizing.old) and new_side**2 + keep == len(
+            resizing.new
+        )
         if side > 1 and new_side > 1 and are_squares:
             yield f"the rows may be a grid: add --grid {side}x{side} --keep {keep}"
             return

@@ -27,7 +27,7 @@ from pecli.checks.verify.head_tensors import (
     refuse_flat,
     unfold_positions,
 )
-from pecli.checks.verify.rotation_advice import Found, advice
+from pecli.checks.verify.rotation_advice import WrongRotation, advice
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
@@ -282,7 +282,7 @@ class RotatedCheck:
 
     @property
     def note(self) -> str:
-        """What was assumed about the tensor, in words: its layers, its axes, the layout of its pairs."""
+        """The assumptions about the tensor, in words: its layers, its axes, the layout of its pairs."""
         notes = []
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
@@ -337,12 +337,12 @@ class RotatedCheck:
         return mean, self.result.max_abs_error or 0.0
 
     @property
-    def advised(self) -> Found:
+    def advised(self) -> WrongRotation:
         """The facts that advice on the reasons depends on."""
         model = ["--model", self.job.encodings.file]
         if self.encoding.layer_type:
             model += ["--layer-type", self.encoding.layer_type]
-        return Found(self.tensor, self.plan, self.rotation.layout, model)
+        return WrongRotation(self.tensor, self.plan, self.rotation.layout, model)
 
     def other_doubts(self) -> Iterator[Doubt]:
         """Yield why a pass proves little: strange padding, or a name that does not state the layer.

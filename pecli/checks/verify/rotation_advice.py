@@ -22,8 +22,8 @@ DEEPSEEK = "interleaved before, halves after"
 """DeepSeek's rotation takes interleaved channels and leaves halves; `pecli apply` has a name for it."""
 
 
-class Found(NamedTuple):
-    """A tensor that is not rotated as expected."""
+class WrongRotation(NamedTuple):
+    """A tensor that is not rotated as expected, and how it should be."""
 
     tensor: HeadTensor
     plan: HeadRotation  #: how it should be rotated
@@ -31,31 +31,35 @@ class Found(NamedTuple):
     model: Sequence[str]  #: options that select the model
 
 
-class _Applied(NamedTuple):
-    """The rotation of the tensor."""
+class _UsedRotation(NamedTuple):
+    """The rotation that was used to the tensor instead."""
 
     rope: Rope
     layout: str
     axis: int
 
 
-def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
-    """Yield lines of advice on the only reason that a tensor has."""
+def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
+    """Yield advice on the reason for which a tensor is wrong, if there is exactly one.
+
+    It is the option that reads the tensor rightly (`--seq-axis 1`), and the command that makes the
+    same wrong tensor again: «reproduce with pecli apply rope q.npy --base 500000 …».
+    """
     if len(reasons) != 1:
         return
     (reason,) = reasons
     axis = _position_axis(reason)
     if axis is not None:
-        number = axis + found.tensor.before.ndim
-        shape = bracketed(found.tensor.pair.after.shape)
+        number = axis + wrong.tensor.before.ndim
+        shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
-    applied = _applied(found, reason)
-    pair = found.tensor.pair
+    used = _used_rotation(wrong, reason)
+    pair = wrong.tensor.pair
     # `pecli apply` rotates arrays as they are in the file, and has no option for folded heads.
-    has_own_axes = found.tensor.before.shape == pair.before.shape
-    if applied is None or not pair.source or not has_own_axes:
+    has_own_axes = wrong.tensor.before.shape == pair.before.shape
+    if used is None or not pair.source or not has_own_axes:
         return
-    command = shlex.join(_command(found, applied))
+    command = shlex.join(_command(wrong, used))
     if is_readable(command):
         yield f"reproduce with {command}"
 
@@ -78,13 +82,13 @@ def _pair_layout(reason: Explanation, expected: str) -> str:
     return layout
 
 
-def _applied(found: Found, reason: Explanation) -> _Applied | None:
+def _used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
-    It has options for parameters of the scheme and for layouts of pairs, and none for recipes,
+    The command has options for parameters of the scheme and for layouts of pairs, and none for recipes,
     exchanged heads or wrong rows.
     """
-    layout = _pair_layout(reason, found.layout)
+    layout = _pair_layout(reason, wrong.layout)
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
     rope = cast("Rope | None", reason.scheme)
     if layout not in LAYOUTS or not has_options:
@@ -92,29 +96,34 @@ def _applied(found: Found, reason: Explanation) -> _Applied | None:
     if rope is None or rope.recipe != "exact":
         return None
     axis = _position_axis(reason)
-    return _Applied(rope, layout, found.tensor.axis if axis is None else axis)
+    return _UsedRotation(rope, layout, wrong.tensor.axis if axis is None else axis)
 
 
-def _command(found: Found, applied: _Applied) -> list[str]:
-    pair = found.tensor.pair
-    words = _scheme_options(found, applied)
-    if applied.axis != SEQ_AXIS:
-        words += ["--seq-axis", str(applied.axis + found.tensor.before.ndim)]
+def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+    pair = wrong.tensor.pair
+    words = _scheme_options(wrong, used)
+    if used.axis != SEQ_AXIS:
+        words += ["--seq-axis", str(used.axis + wrong.tensor.before.ndim)]
     words += layout_options(current_layout())
     output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
-def _scheme_options(found: Found, applied: _Applied) -> list[str]:
-    """Return the options of the model if it rotates so from some position on, or those of the scheme that does."""
-    _, model = found.model[:2]
-    is_rope_of_model = replace(applied.rope, offset=found.plan.rope.offset) == found.plan.rope
-    if is_rope_of_model and model:
-        words = [*found.model]
-        if applied.rope.offset:
-            words += ["--offset", str(applied.rope.offset)]
-        if applied.layout != found.layout:
-            words += ["--layout", applied.layout]
+def _scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+    """Return the options of `pecli apply` that select the rotation that was used.
+
+    If it is the model's own, at most from another position on or in another layout, these are
+    `--model NAME --offset 5`; otherwise `--dim 64 --base 500000` and so on.
+    """
+    _, model_name = wrong.model[:2]
+    rope = used.rope
+    is_rope_of_model = replace(rope, offset=wrong.plan.rope.offset) == wrong.plan.rope
+    if is_rope_of_model and model_name:
+        words = [*wrong.model]
+        if rope.offset:
+            words += ["--offset", str(rope.offset)]
+        if used.layout != wrong.layout:
+            words += ["--layout", used.layout]
         return words
     plain: NamedValues = {
         "seq_len": 1,
@@ -123,9 +132,9 @@ def _scheme_options(found: Found, applied: _Applied) -> list[str]:
         "recipe": "exact",
     }
     # Queries have a length and a dtype of their own, and their layout is that of pairs of channels.
-    words = [*options(replace(applied.rope, **plain), without=("seq_len",))]
-    if applied.layout != "halves":
-        words += ["--layout", applied.layout]
-    if found.plan.trailing:
+    words = [*options(replace(rope, **plain), without=("seq_len",))]
+    if used.layout != "halves":
+        words += ["--layout", used.layout]
+    if wrong.plan.trailing:
         words.append("--trailing")
     return words

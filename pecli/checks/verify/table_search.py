@@ -18,8 +18,8 @@ Tables = dict[str, Reading | None]
 def find_tables(tensors: ModelTensors) -> Tables:
     """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
 
-    64 positions of 64 frequencies may be read transposed. A table that only fits so, beside one
-    that stands upright, is wrong, and is read upright as well.
+    64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
+    position), and sines only transposed, the sines are wrong: then they are read upright as well.
     """
     tables = _candidates(tensors)
     for name in lone_transposes(tables):
@@ -43,10 +43,10 @@ def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
 
 
 def _found_by_name(tensors: ModelTensors) -> Tables:
-    """Return the tensors whose names state a table of the model.
+    """Return the tensors whose names state a table of the model, each with the best way to read it.
 
-    If the shape of such a tensor fits no table, it is wrong, and is returned without a reading,
-    unless the name may mean something else.
+    A tensor `inv_freq` whose shape fits no table is wrong, and gets None. One named `rope.buffer`
+    may be something else, and is left out if it does not fit.
     """
     tables: Tables = {}
     for name, array in tensors.tensors.items():

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pecli.checks.verify.named_pairs import pair_names, renamed
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
-from pecli.files.contents import LoadedFile
 from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import layer_in_stem
@@ -61,7 +60,7 @@ class TensorPairs(NamedTuple):
 
 
 def tensor_pairs(after: Given, before: Given) -> TensorPairs:
-    """Match tensors: the only ones of both files, or those of the same name.
+    """Match the tensors of two files: the only ones, those of the same name, or q_before and q_after.
 
     Raises:
         FileError: If a tensor after has none before.
@@ -74,10 +73,8 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         advice = "verify it without --before: it holds them before and after the rotation"
         raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
+    source = _with_names_of(source, [*tensors])
     tensors_before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
-    if not set(tensors) & set(tensors_before):
-        source = source._replace(file=_named_alike(source.file, [*tensors]))
-        tensors_before = source.file.read_as(TEXT_DTYPE).tensors
     _require_real(tensors)
     _require_real(tensors_before)
     if len(tensors) == len(tensors_before) == 1:
@@ -99,16 +96,21 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     return TensorPairs(label, pairs, unmatched, rounding)
 
 
-def _named_alike(before: LoadedFile, names: list[str]) -> LoadedFile:
-    """Return a file with the names of the tensors after the rotation, if endings state both sides.
+def _with_names_of(before: Opened, names: list[str]) -> Opened:
+    """Return the file before the rotation with the names of the tensors after, if none are the same.
 
     `q_before` is renamed `q_after` if there is a tensor of that name after the rotation.
     """
+    has_common_names = bool(set(names) & set(before.file.tensors))
+    if has_common_names:
+        return before
     sources = {}
-    for pair in pair_names([*before.outlines, *names]).values():
-        if pair.before in before.outlines and pair.after in names:
+    for pair in pair_names([*before.file.outlines, *names]).values():
+        if pair.before in before.file.outlines and pair.after in names:
             sources[pair.after] = pair.before
-    return renamed(before, sources) if len(sources) == len(names) else before
+    if len(sources) < len(names):
+        return before
+    return before._replace(file=renamed(before.file, sources))
 
 
 def _require_real(tensors: Mapping[str, Array]) -> None:
@@ -154,7 +156,13 @@ def _check_names(
 
 
 def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
-    """Return two tensors in the dtype of the one after, in which they are compared."""
+    """Return two tensors that are compared in the dtype of the one after.
+
+    The one before stays exact: in its own dtype if that is the same, otherwise in float64.
+
+    Raises:
+        ParameterError: If one is a single number, or both are empty.
+    """
     dtype = dtype_name(after.dtype)
     if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
         dtype = "float32"
