@@ -11,7 +11,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arguments import within_limits
-from pecli.engine.arrays import Array, round_to, widened
+from pecli.engine.arrays import Array, as_dtype, round_to, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Layout, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
@@ -171,22 +171,21 @@ def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
 def _readings_of_lines(lines: Array) -> Iterator[Array]:
     """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
     for dtype in NARROW_DTYPES:
-        array = round_to(widened(lines), dtype)
-        if _prints_as(array, lines):
-            yield from _shapes_of_lines(array)
-    yield from _shapes_of_lines(round_to(widened(lines), "float64"))
+        if _prints_as(dtype, lines):
+            yield from _shapes_of_lines(round_to(widened(lines), dtype))
+    yield from _shapes_of_lines(as_dtype(lines, "float64"))
 
 
-def _prints_as(array: Array, lines: Array) -> bool:
-    """Return True if the shortest decimals of an array are the numbers of a text.
+def _prints_as(dtype: str, lines: Array) -> bool:
+    """Return True if the shortest decimals of a dtype are the numbers of a text, in its first lines.
 
     Programs print the fewest digits that identify a number: a third is 0.33333334 in float32, and
     0.3333 in float16. So a text with 0.33333334 is not a print of float16, whose digits are fewer.
     """
     width = lines.shape[1]
-    rows = max(1, MAX_REPRINTED // max(1, width))
-    reprinted = [float(text) for text in numerals(array[:rows])]
-    return np.array_equal(reprinted, lines[:rows].reshape(-1), equal_nan=True)
+    first = lines[: max(1, MAX_REPRINTED // max(1, width))]
+    reprinted = [float(text) for text in numerals(round_to(widened(first), dtype))]
+    return np.array_equal(reprinted, first.reshape(-1), equal_nan=True)
 
 
 def _shapes_of_lines(array: Array) -> Iterator[Array]:

@@ -20,7 +20,15 @@ from pecli.compare.part import Part, is_float_table
 from pecli.compare.problems import DoubledDifferently
 from pecli.compare.target import PLURALS, Expected, Making, Origin, Target, fixed
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
+from pecli.engine.arrays import (
+    COMPLEX,
+    AnyArray,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    row_blocks,
+    widest,
+)
 from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import module_of, role_of
 
@@ -181,15 +189,14 @@ class Reading:
             columns_may_differ: True if the two columns of a frequency, [c0 c1 … c0 c1 …], do not
                 count as copies of each other.
         """
-        first_by_name: dict[str, AnyArray] = {}
+        first_by_name: dict[str, Part] = {}
         for part in self.parts:
-            values = part.as_in_table(widest(part.found))  # (copies…, rows…, frequencies)
             first_copy = [slice(1)] * len(part.copies)
             if columns_may_differ and self.form.doubled and not self.form.is_signed:
                 first_copy[0] = slice(None)  # The axis of doubled columns comes first.
             # Rotation matrices hold cosines twice, so that several parts may have the same name.
-            first = first_by_name.setdefault(part.name, values[tuple(first_copy)])
-            if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
+            first = first_by_name.setdefault(part.name, part)
+            if not _copies_are_close(part, first, tuple(first_copy), atol):
                 return False
         return True
 
@@ -544,6 +551,27 @@ def _arrangements_in_all_forms(
     for form in target.forms(guesses=guesses):
         if _can_hold(target, form, is_complex=is_complex):
             yield from arrangements(shape, target, form, is_text=is_text, guesses=guesses)
+
+
+def _copies_are_close(part: Part, first: Part, copy: tuple[slice, ...], atol: float) -> bool:
+    """Return True if all copies in a part equal those in the first part of its name, block by block.
+
+    Args:
+        part: The part, whose numbers are (copies…, rows…, frequencies).
+        first: The first part with the same name, which may be the part itself.
+        copy: The copies of the first part that all are compared with.
+        atol: The absolute tolerance.
+    """
+    copies = len(part.copies)
+    row_shape = part.found.shape[copies:]
+    elements_per_row = math.prod(row_shape[1:]) * math.prod(part.found.shape[:copies])
+    for rows in row_blocks((row_shape[0], elements_per_row)):
+        at_rows = (*[slice(None)] * copies, rows)
+        values = part.as_in_table(widest(part.found[at_rows]))
+        expected = first.as_in_table(widest(first.found[at_rows]))[copy]
+        if not np.isclose(values, expected, rtol=0, atol=atol, equal_nan=True).all():
+            return False
+    return True
 
 
 def _is_constant(array: AnyArray) -> bool:

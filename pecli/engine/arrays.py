@@ -3,9 +3,10 @@
 NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if one is needed.
 """
 
+import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ FLOAT8 = {"float8_e4m3fn": 4, "float8_e5m2": 3, "float8_e4m3fnuz": 4, "float8_e5
 """The dtypes of eight bits that arrays to compare may have, with their bits of precision."""
 COMPLEX = {"complex64": "float32", "complex128": "float64"}
 """Complex dtypes, with the dtypes of their parts."""
+
+BLOCK_ELEMENTS = 1 << 20
+"""Elements of a large array that are converted at once, so that there is no second copy of all."""
 
 MAX_REPEATED_BYTES = 1 << 33
 """Bytes of a view that repeats its elements (np.broadcast_to, torch's expand), which copies fill."""
@@ -142,6 +146,18 @@ def widened(block: Array) -> Floats:
     """Return any numbers as float64."""
     with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaNs.
         return block.astype(np.float64)
+
+
+def row_blocks(shape: Sequence[int]) -> Iterator[slice]:
+    """Yield slices of the first axis of an array that have about BLOCK_ELEMENTS elements each.
+
+    >>> [*row_blocks((5, 1 << 19))]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    elements_per_row = max(1, math.prod(shape[1:]))
+    step = max(1, BLOCK_ELEMENTS // elements_per_row)
+    for start in range(0, shape[0], step):
+        yield slice(start, start + step)
 
 
 def widest(values: Array) -> AnyArray:

@@ -10,7 +10,16 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_name, widened
+from pecli.engine.arrays import (
+    Array,
+    Complex,
+    Flags,
+    Floats,
+    Indices,
+    dtype_name,
+    row_blocks,
+    widened,
+)
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
@@ -120,6 +129,13 @@ class Observations:
         dtypes = {dtype_name(array.dtype) for array in self.tensors.values()}
         known = dtypes & SIGNIFICANT_BITS.keys()
         return max(known, key=SIGNIFICANT_BITS.__getitem__, default="float64")
+
+    def rows_of_zeros(self) -> Flags:
+        """Return True for each row in which all numbers are 0."""
+        is_empty = np.ones(self.rows, np.bool_)
+        for rows in row_blocks((self.rows, self.columns)):
+            is_empty[rows] = ~self.matrix(rows).any(axis=1)
+        return is_empty
 
     @cached_property
     def sampled_rows(self) -> Indices:

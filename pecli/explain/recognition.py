@@ -3,13 +3,12 @@
 Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, dtype_name, widened
+from pecli.engine.arrays import Array, Floats, dtype_name, row_blocks, widened
 from pecli.engine.edits import Dtype
 from pecli.explain.bias_recognition import recognise_bias
 from pecli.explain.explanation import Explanation, best
@@ -28,9 +27,6 @@ MAX_COLUMNS = 1 << 14
 
 MAX_ANSWERS = 3
 """Explanations of the same tensors that are given."""
-
-PART_ELEMENTS = 1 << 20
-"""Elements that are converted at once: a large file is not copied as a whole in float64."""
 
 NINE_DIGITS = 5e-9
 """Relative error of float32 numbers that are written with nine digits."""
@@ -86,8 +82,13 @@ def _recognisers_of_vector(vector: Array) -> tuple[Recogniser, ...]:
 
 
 def _is_too_wide(array: Array) -> bool:
-    """Return True if a table is not read transposed either, and has more columns than any model has."""
-    return array.size > MAX_TRANSPOSED and array.shape[-1] > MAX_COLUMNS
+    """Return True if a table is not read transposed either, and has more columns than any model has.
+
+    Axes of length 1 do not count: a text of six million lines of one number each is also read as
+    cosines above sines, (2, 3000000, 1), which would be two rows of three million columns.
+    """
+    lengths = [length for length in array.shape if length != 1]
+    return array.size > MAX_TRANSPOSED and lengths[-1] > MAX_COLUMNS
 
 
 def as_float32(array: Array) -> Array:
@@ -99,21 +100,13 @@ def as_float32(array: Array) -> Array:
     if dtype_name(array.dtype) != "float64" or array.ndim == 0:
         return array
     single = np.empty(array.shape, np.float32)
-    for block in _blocks_of_rows(array.shape):
+    for block in row_blocks(array.shape):
         values: Floats = widened(array[block])
         single[block] = values
         is_float32 = np.abs(single[block] - values) <= NINE_DIGITS * np.abs(values)
         if not (is_float32 | ~np.isfinite(values)).all():
             return array
     return single
-
-
-def _blocks_of_rows(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Yield slices of the first axis of an array, of about PART_ELEMENTS elements each."""
-    elements_per_row = max(1, math.prod(shape[1:]))
-    step = max(1, PART_ELEMENTS // elements_per_row)
-    for start in range(0, shape[0], step):
-        yield slice(start, start + step)
 
 
 def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:

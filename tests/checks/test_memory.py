@@ -65,3 +65,13 @@ def test_two_large_files(tmp_path: Path) -> None:
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
     assert peak_memory(tmp_path, "diff", "a.npy", "b.npy") <= 1.5 * 2 * BYTES + PROGRAM
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("words", ["identify a.txt", "verify a.txt --model llama-3.1-8b"])
+@pytest.mark.parametrize("columns", [1, 128])
+def test_a_large_text(tmp_path: Path, words: str, columns: int) -> None:
+    noise = np.random.default_rng(0).standard_normal((6_000_000 // columns, columns))
+    text = tmp_path / "a.txt"
+    np.savetxt(text, noise, fmt="%.6f")
+    assert peak_memory(tmp_path, *words.split()) <= 4 * text.stat().st_size + PROGRAM

@@ -94,6 +94,15 @@ def test_copies_that_differ_are_a_problem() -> None:
     assert result.tensors[0].worst_index == (1, 3, 2)
 
 
+def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> None:
+    rope = pecli.Rope(seq_len=20_000, dim=128)  # Copies of it are compared in several blocks.
+    cos = rope.tables()["cos"]
+    other = cos.copy()
+    other[-1, 5] += 0.5
+    result = pecli.verify({"cos": np.stack([cos, other])}, rope)
+    assert "cos: its copies differ" in result.problems
+
+
 def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
     dump = np.stack([np.hstack([COS, SIN]), np.hstack([SIN, COS])])
     assert pecli.verify(dump, ROPE).problems == ("cos_sin: its copies differ",)

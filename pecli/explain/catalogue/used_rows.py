@@ -432,7 +432,7 @@ class PaddedRows(WaveMistake):
         """
         if waves.places_tokens or waves.empty_rows is not None:
             return
-        is_zero = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        is_zero = case.observations.rows_of_zeros()
         if is_zero.all():
             return
         if is_zero[0]:
@@ -479,7 +479,7 @@ class OtherPaddingRow(WaveMistake):
         if "padding_idx" not in case.scheme.parameters():
             return
         expected = case.scheme.value_of("padding_idx")
-        is_zero = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        is_zero = case.observations.rows_of_zeros()
         if waves.empty_rows is not None:
             is_zero &= ~waves.empty_rows
         if np.count_nonzero(is_zero) == 1:
