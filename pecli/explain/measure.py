@@ -179,6 +179,8 @@ def _frequencies_of_few(
     """
     if not np.iscomplexobj(turns):
         return None
+    # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
+    rounding = max(rounding, _roughness(np.asarray(turns, np.complex128)))
     if len(positions) > 1 and (np.diff(positions) == 1).all():
         return _frequencies_of_neighbours(np.asarray(turns, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first

@@ -297,6 +297,10 @@ def _measure_one(data: Floats, rows: Floats, run: int) -> Waves:
     curve = _fit_sinusoid(data, at - centre, frequency)
     amplitude = np.hypot(curve.cosine_part, curve.sine_part)
     phase = np.arctan2(-curve.sine_part, curve.cosine_part)
+    # A pair that does not turn has sines of 0 = cos(0·p − π/2), to which any frequency can be fitted.
+    is_zero = ~data.any(axis=0)
+    frequency = np.where(is_zero, 0.0, frequency)
+    phase = np.where(is_zero, -np.pi / 2, phase)
     waves = CosineWaves(frequency, phase, amplitude)
     # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
     is_slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi

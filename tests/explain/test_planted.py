@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import Edit, Negated, Parameter, RowsWrong, Swapped
+from pecli.engine.edits import Edit, Negated, Parameter, RowsWrong, Runtime, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.explanation import Explanation
@@ -27,6 +27,13 @@ STORAGES: dict[str, Callable[[Array], Array]] = {
     "4 decimals": lambda values: np.round(values, 4),
 }
 
+SGLANG_AT_256 = Runtime(
+    "sglang",
+    causes=(
+        "its dynamic NTK is not dynamic: the base is that of NTK with factor 3, at any length",
+    ),
+)
+
 EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
     # Only the sines, or only the cosines, fail: what is explained has no other function.
     ((Negated("sin"),), (Negated("all"),)),
@@ -38,6 +45,8 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
     ((Parameter("positions along h and w", 0, -1.0),), (Parameter("all positions", 0, -1),)),
     # A damaged row that holds zeros is the row of a padding index.
     ((RowsWrong((20,)),), (Parameter("padding_idx", None, 20),)),
+    # SGLang evaluates dynamic scaling by 2 of 128 positions at 256, however long the sequence is.
+    ((Parameter("length", 300, 256.0),), (SGLANG_AT_256,)),
     # Slopes of ten heads have so few bits that both dtypes round them to the same numbers.
     ((Parameter("slopes", "exact", "float16"),), (Parameter("slopes", "exact", "bfloat16"),)),
 )

@@ -110,7 +110,20 @@ limits = [
 ramp = np.clip((INDEX - limits[0]) / (limits[1] - limits[0]), 0, 1)
 drawn = pecli.LearnedInit(max_len=200, dim=64, seed=3)
 repeated = pecli.Sinusoidal(33, 16, offset=7)
+mrope_axes = (
+    (0, 1, *[2] * 24, *range(8, 14)),
+    (0, 1, *[2 + row // 6 for row in range(24)], *range(8, 14)),
+    (0, 1, *[2 + row % 6 for row in range(24)], *range(8, 14)),
+)
+mrope = pecli.Rope(dim=32, positions=mrope_axes, mrope_section=(4, 6, 6))
+mrope_frequencies = BASE ** (-np.arange(16) / 16)
 CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
+    "sines of which half do not turn, in float16": (
+        np.sin(np.outer(np.arange(40), edited(INV_FREQ, (slice(16, None), 0)))).astype(np.float16),
+        pecli.Rope(40, DIM, dtype="float16"), "rotating_pairs is 16 (the spec says 32)"),
+    "one axis for all, in float16": (
+        {name: table.astype(np.float16) for name, table in of_angles(np.outer(mrope_axes[0], mrope_frequencies)).items()},
+        mrope, "positions are those of the axes t,t,t (the spec says t,h,w)"),
     "element": (cosines(((77, 3), 0.9)), PLAIN, "cos: only element [77, 3] differs"),
     "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), PLAIN, "cos: only rows 300–303 differ"),
     "a part of a column": (cosines((np.s_[300:400, 5], 0)), PLAIN, "cos: only column 5 differs"),
