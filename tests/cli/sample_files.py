@@ -21,6 +21,8 @@ PHIMOE = {
     "short_mscale": 1.25,
     "long_mscale": 1.5,
 }
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "truncate": False}
+"""The ramp goes from pair 0.4 to 6.4, in llama.cpp from 0 to 7: it computes other tables."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": LLAMA,
     "dinov3": {"model_type": "dinov3_vit"},
@@ -29,6 +31,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mamba": {**LLAMA, "model_type": "mamba"},
     "dynamic": {**LLAMA, **DYNAMIC},
     "phimoe": {**LLAMA, "max_position_embeddings": 128, "rope_scaling": PHIMOE},
+    "yarn": {**LLAMA, "head_dim": 32, "max_position_embeddings": 1024, "rope_scaling": YARN},
 }
 
 

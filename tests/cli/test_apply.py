@@ -264,6 +264,7 @@ def test_the_result_as_json_or_nothing_or_one_line(pecli_cli):
     assert "moved by -3 positions" in pecli_cli(*words, "--shift", "-3").out
 
 
+@pytest.mark.thorough
 def test_the_input_is_not_copied(process, here):
     """A tensor of 150 MB, with memory for little more than one of that size: the result."""
     import resource

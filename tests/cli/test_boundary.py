@@ -184,10 +184,9 @@ def test_names_are_no_commands_to_a_ci_system(pecli_cli, monkeypatch) -> None:
         ["inspect", "a.safetensors"],
         ["inspect", "a.safetensors", "--stats", "--rows", "0:2"],
     ]
+    commands += [[*words, "--json"] for words in commands]
     commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
-    commands += [[*words, "--json"] for words in commands] + [
-        ["inspect", "a.safetensors:##[error]"]
-    ]
+    commands += [["inspect", "a.safetensors:##[error]"]]
     for words in commands:
         outcome = pecli_cli(*words)
         shown = outcome.out + outcome.err

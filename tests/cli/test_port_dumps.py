@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pecli.views.html import element
+from pecli.views.report.draft import Draft
 from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, queries, rotated
 
 MODEL = ("--config", "config.json")
@@ -178,7 +180,8 @@ def test_one_nan_leaves_the_diagnosis_of_the_rest(
     assert "1 not finite (found)" in done.out
 
 
-def test_a_report_of_rotated_queries(pecli_cli: Callable) -> None:
+def test_a_report_of_rotated_queries(pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draft, "_figure", lambda draft, picture: element("figure", picture.title))
     for name, array in sides("wrong base").items():
         np.save(f"{name}.npy", array)
     words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
