@@ -63,18 +63,23 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as thorough all but `count` cases of a test with the marker `sample(count)`.
+    """Mark as thorough the cases that the marker `sample` of their test leaves out.
 
-    The cases of the default run depend only on the name of the test, so that they are the same in
-    every run and on every machine.
+    `sample(3)` keeps three cases in the default run. They depend only on the name of the test, so
+    that they are the same in every run and on every machine. `sample("none", "linear")` keeps the
+    cases with these ids, for tests whose cases differ much in the time that they take.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, same in cases.items():
-        count = same[0].get_closest_marker("sample").args[0]
-        for item in Random(name).sample(same, max(0, len(same) - count)):
+        chosen = same[0].get_closest_marker("sample").args
+        if isinstance(chosen[0], int):
+            left_out = Random(name).sample(same, max(0, len(same) - chosen[0]))
+        else:
+            left_out = [item for item in same if item.callspec.id not in chosen]
+        for item in left_out:
             item.add_marker(pytest.mark.thorough)
 
 

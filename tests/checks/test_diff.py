@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pecli
@@ -106,9 +106,6 @@ def test_two_mistakes_are_named() -> None:
 
 def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    assert (
-        differ(TABLE, joined(SIN, COS) + noise).explanations == ()
-    )  # which leaves more than rounding
     (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
@@ -148,6 +145,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
         assert found.residual == 0
 
 
+@settings(max_examples=8)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     draw = np.random.default_rng(seed)
@@ -159,11 +157,16 @@ def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     assert differ(a, a).passed
 
 
+@pytest.mark.thorough
+def test_a_transform_that_leaves_more_than_rounding_is_no_reason() -> None:
+    noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
+    assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()
+
+
 def test_another_base_is_named_without_any_spec() -> None:
     cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
     (found,) = differ(TABLE, woven(sin, cos)).explanations
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
-    assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
         for a, b in (
             (ours, theirs),
@@ -183,10 +186,17 @@ def test_another_base_is_named_without_any_spec() -> None:
     (both,) = differ(*prefixed).explanations
     assert both.edits == found.edits
     assert both.tensors == ("x.cos", "x.sin")
+
+
+@pytest.mark.thorough
+def test_zeros_have_no_reason() -> None:
+    assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
+
+
+def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
-    assert (
-        differ(noise, noise[:, [*range(8)] * 2]).explanations == ()
-    )  # channels twice are no order of channels
+    first_half_twice = noise[:, [*range(8), *range(8)]]
+    assert differ(noise, first_half_twice).explanations == ()
 
 
 def test_names_of_tensors_and_tolerances_count() -> None:
@@ -330,6 +340,7 @@ def run(
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 @pytest.mark.parametrize("sides", [("before", "after"), ("pre", "post")])
+@pytest.mark.sample("sides0-halves", "sides1-interleaved")
 def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -> None:
     result = pecli.diff(run(9, 1.0, layout, sides), run(1, 500000.0, layout, sides), atol=1e-4)
     where, why = result.diagnosis

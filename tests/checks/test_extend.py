@@ -298,7 +298,7 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
 
 def test_the_command_prints_json_and_draws(pecli_cli: Any, tmp_path: Path) -> None:
     picture = tmp_path / "waves.png"
-    outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 65536, "--json", "-o", picture)
+    outcome = pecli_cli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
     assert outcome.json["method"] == "yarn"
     assert outcome.json["rope_scaling"]["factor"] == 2.0
     names = {result["runtime"] for result in outcome.json["runtimes"]}

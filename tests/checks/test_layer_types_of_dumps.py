@@ -88,6 +88,7 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
     ],
 )
 @pytest.mark.parametrize("names", [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))])
+@pytest.mark.sample(4)
 def test_tables_of_one_file_are_assigned_together(
     first: str, second: str, passed: bool, names: Any
 ) -> None:

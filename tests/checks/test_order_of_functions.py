@@ -41,7 +41,7 @@ STATED_ORDERS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", STATED_ORDERS)
-@pytest.mark.sample(18)
+@pytest.mark.sample(10)
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     form, spec: str, name: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
     result = pecli.verify({name: form(SIN, COS)}, SPECS[spec])
     assert result.passed
@@ -82,6 +82,7 @@ def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("stem", ["sin_cos", "rope-sin-cos", "layer0.sincos"])
+@pytest.mark.sample(7)
 def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_path: Path) -> None:
     path = tmp_path / f"{stem}.npy"
     np.save(path, form(SIN, COS))

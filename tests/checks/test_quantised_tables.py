@@ -25,6 +25,7 @@ def quantised(dtype: str, one: int, max_error: float) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(("dtype", "one"), SCALES)
 @pytest.mark.parametrize("steps", [0.6, 0.75, 0.95])
+@pytest.mark.sample(4)
 def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps: float) -> None:
     tables = quantised(dtype, one, steps)
     assert pecli.verify(tables, ROPE, atol=steps / one, reasons=False).passed

@@ -153,7 +153,7 @@ def test_only_sglang_has_ntk_scaling() -> None:
         ("linear-8", 8 * 131072 + 1, 8 * 131072),
     ],
 )
-@pytest.mark.sample(2)
+@pytest.mark.sample("llama-2-7b-4096-None", "llama-2-7b-4097-4096")
 def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int | None) -> None:
     assert results(case, length, ["vllm"])["vllm"].rows == rows
 

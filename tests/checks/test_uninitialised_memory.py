@@ -49,6 +49,7 @@ MEMORY = [random_bits, random_bits_of_float16, huge_and_denormal, pointers, deno
 
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.sample(5)
 def test_a_table_of_memory_that_was_never_written(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:

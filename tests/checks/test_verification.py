@@ -129,7 +129,7 @@ def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         RecipeFiller, "fill", lambda self, *given: calls.append(1) or fill(self, *given)
     )
-    rope = pecli.Rope(2048, 64, 500000.0, runtime="llama.cpp", length=2048)
+    rope = pecli.Rope(2048, 16, 500000.0, runtime="llama.cpp", length=2048)
     assert pecli.verify(dict(list(rope.tables().items())[:2]), rope, atol=2.5).weak
     assert len(calls) < 500
 

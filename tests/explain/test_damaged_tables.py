@@ -8,7 +8,7 @@ from pecli.engine.edits import Parameter
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
-LONG = pecli.Sinusoidal(1 << 16, 36)
+LONG = pecli.Sinusoidal(1 << 16, 8)
 PLAIN = pecli.Sinusoidal(512, 64)
 
 
@@ -52,8 +52,8 @@ def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_expla
 
 
 def test_positions_of_a_long_table_that_wrap() -> None:
-    scheme = pecli.Sinusoidal(1 << 16, 36)
-    wrapped = scheme.tables()["pe"][np.arange(1 << 16) % 5000]
+    scheme = pecli.Sinusoidal(1 << 14, 36)
+    wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
     assert reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
 
@@ -168,6 +168,7 @@ def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
     assert pecli.verify(of_two_sequences((5e5, 1e6)), "llama-2-7b").explanations == ()
 
 
+@pytest.mark.thorough
 def test_noise_is_no_table_times_next_to_nothing() -> None:
     noise = np.random.default_rng(0).normal(size=(64, 8)).astype("f4")
     assert pecli.verify(1e-4 * noise, pecli.Sinusoidal(64, 8), atol=1e-3).explanations == ()

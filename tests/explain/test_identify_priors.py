@@ -67,6 +67,7 @@ def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
 @pytest.mark.parametrize(
     "recipe", ["bfloat16-inv-freq", "float16-inv-freq", "bfloat16-positions", "bfloat16-phases"]
 )
+@pytest.mark.sample("bfloat16-inv-freq", "float16-inv-freq")
 def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
     tables = pecli.Rope(600, 64, layout="halves", recipe=recipe).tables()
     scheme = identified({name: tables[name] for name in ("cos", "sin")})
@@ -91,7 +92,7 @@ def test_llama3_scaling_in_one_function() -> None:
 
 @pytest.mark.parametrize("exponent", [1.1, 1.2, 1.4, 1.6])
 @pytest.mark.parametrize("as_table", [True, False], ids=["table", "frequencies"])
-@pytest.mark.sample(2)
+@pytest.mark.sample("frequencies-1.1", "frequencies-1.6")
 def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
     index = np.arange(32)
     frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)

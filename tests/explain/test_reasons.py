@@ -451,7 +451,11 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
 
 
 @pytest.mark.parametrize("name", NOTHING)
-@pytest.mark.sample(2)
+@pytest.mark.sample(
+    "square",
+    "bytes of ones in reverse order are next to zero",
+    "bits of small integers are next to zero",
+)
 def test_no_reason_is_invented(name: str) -> None:
     tables, spec = NOTHING[name]
     result = pecli.verify(tables, spec, atol=1e-4)

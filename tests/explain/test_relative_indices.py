@@ -20,6 +20,7 @@ def verified(index: np.ndarray, spec: pecli.Scheme) -> Any:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.sample("swin", "t5")
 def test_a_transposed_index(name: str) -> None:
     index = SCHEMES[name].tables()["index"]
     result = verified(index.T, SCHEMES[name])
@@ -27,6 +28,7 @@ def test_a_transposed_index(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "swin"])
+@pytest.mark.sample("swin")
 def test_a_negated_index(name: str) -> None:
     index = SCHEMES[name].tables()["index"]
     assert "the sign is flipped; exact" in verified(-index, SCHEMES[name]).diagnosis[0]
@@ -39,12 +41,14 @@ def test_deberta_negated_is_deberta_transposed() -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.sample("swin")
 def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
     result = verified(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
     assert not any("softmax" in line for line in result.diagnosis)
 
 
 @pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
+@pytest.mark.sample(2)
 def test_another_max_distance_of_t5(max_distance: int) -> None:
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
     result = verified(found.tables()["index"], SCHEMES["t5"])

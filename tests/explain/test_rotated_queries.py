@@ -157,7 +157,7 @@ def deepseek_frequencies() -> Array:
     ],
     ids=["channels", "and interleaved", "and halves", "and an offset", "interleaved only"],
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample("channels", "interleaved only")
 def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[Edit]) -> None:
     assert edits_of(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
 
@@ -186,6 +186,7 @@ def test_zeros_and_another_mistake_are_two() -> None:
 
 @pytest.mark.parametrize("sigma", [0.002, 0.01, 0.05])
 @pytest.mark.parametrize("atol", [1e-4, 1e-3])
+@pytest.mark.sample(2)
 def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
     noisy = X + sigma * RNG.normal(size=X.shape)
     assert edits_of(noisy, shift=0, atol=atol) == []
@@ -215,6 +216,7 @@ def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
     ("dtype", "recipe"), [(BF16, "bfloat16-autocast"), (np.float16, "float16-all")]
 )
 @pytest.mark.parametrize("atol", [1e-3, 1e-2])
+@pytest.mark.sample(2)
 def test_everything_in_16_bits(dtype: type, recipe: str, atol: float) -> None:
     before = NARROW_X.astype(dtype)
     narrow = frequencies().astype(np.float32).astype(dtype)
@@ -237,6 +239,7 @@ IMAGE = np.stack([np.full(24, 5), 5 + np.arange(24) // 6, 5 + np.arange(24) % 6]
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("sections", [(16, 8, 8), (12, 12, 8), (8, 8, 16), (4, 14, 14)])
+@pytest.mark.sample(3)
 def test_other_sections_of_mrope(sections: tuple[int, ...], dtype: type) -> None:
     before = X[..., :24, :].astype(dtype)
     phases = IMAGE[np.repeat(range(3), sections)].T * frequencies()
@@ -306,5 +309,6 @@ def test_other_positions_of_some_heads(heads: list[int]) -> None:
     [np.tanh(X), X[..., ::-1, :], X[:, ::-1], X**2],
     ids=["tanh", "reversed rows", "reversed heads", "squares"],
 )
+@pytest.mark.sample(2)
 def test_what_is_no_rotation_has_no_reason(after: Array) -> None:
     assert edits_of(np.ascontiguousarray(after)) == []

@@ -11,13 +11,13 @@ from tests.tools.sweeps.unrelated import attempt_unrelated
 
 
 @pytest.mark.parametrize("seed", range(len(KINDS)))
-@pytest.mark.sample(3)
+@pytest.mark.sample("2", "5", "6", "7", "8")
 def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
     assert attempt_attack(seed).problem == ""
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("attempt", [attempt_verdict, attempt_unrelated])
-@pytest.mark.sample(3)
+@pytest.mark.sample("attempt_verdict-2", "attempt_verdict-6", "attempt_unrelated-9")
 def test_nothing_false_is_said(attempt: Callable[[int], Attempt], seed: int) -> None:
     assert attempt(seed).problem == ""

@@ -37,7 +37,7 @@ def frequencies(exponent: float) -> np.ndarray:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.sample(4)
+@pytest.mark.sample("1.2-none")
 def test_frequencies_of_an_unknown_law_have_no_explanation(spec: str, exponent: float) -> None:
     inv_freq = frequencies(exponent).astype(np.float32)
     result = pecli.verify({"inv_freq": inv_freq}, SPECS[spec])

@@ -299,7 +299,7 @@ def test_tables_as_other_programs_write_them(name: str) -> None:
 
 
 def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
-    table = pecli.Sinusoidal(1024, 256).tables()["pe"]
+    table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
     assert RowsWrong((900,)) in found.edits
@@ -415,7 +415,7 @@ def test_bfloat16_beyond_the_first_positions() -> None:
     assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
-def test_llama3_and_yarn_are_told_from_few_rows() -> None:
+def test_llama3_is_told_from_a_cosine() -> None:
     cosine = dumped(
         Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
     )["cos"]
@@ -426,7 +426,11 @@ def test_llama3_and_yarn_are_told_from_few_rows() -> None:
     assert found.original_max_position_embeddings == 8192
     assert found.layout == "halves"
     assert found.offset == 0
-    # 64 channels, limits at 64 rotations and 1: no line of a coarse grid.
+
+
+@pytest.mark.thorough
+def test_yarn_is_told_from_few_rows() -> None:
+    """64 channels, limits at 64 rotations and 1: no line of a coarse grid."""
     tables = dumped(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
     assert found.base == 10000.0

@@ -228,6 +228,7 @@ def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = No
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0"])
 @pytest.mark.parametrize("model", CONFIGS)
+@pytest.mark.sample(4)
 def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str) -> None:
     found = diff_mixture(tmp_path, model, kind)
     assert found, found

@@ -186,7 +186,7 @@ def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", CONFIGS)
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_a_right_pair_passes(
     hugging_face: HuggingFace, tmp_path: Path, model: str, kind: str
 ) -> None:

@@ -60,7 +60,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
@@ -366,6 +366,7 @@ ALIBI = {
 
 
 @pytest.mark.parametrize("case", ALIBI)
+@pytest.mark.sample(5)
 def test_alibi_in_every_form(case) -> None:
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
@@ -442,6 +443,7 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
     ],
     ids=["exact", "rounded", "bias", "three axes", "divided", "exact, divided"],
 )
+@pytest.mark.sample("exact", "rounded", "three axes", "exact, divided")
 def test_falcon_as_transformers_computes_it(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
@@ -488,16 +490,17 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.sample("2")
 def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(
     batch: int,
 ) -> None:
     """`Qwen2VLRotaryEmbedding` multiplies every axis of positions with all frequencies; sections are taken later."""
     places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
 
-    def verified(base: float, positions: np.ndarray) -> Any:
+    def verified(base: float, positions: np.ndarray, reasons: bool = True) -> Any:
         one = waves(places[:, None], powers(base, 128), np.float64)
         dump = {name: np.repeat(halves(part), batch, axis=1) for name, part in one.items()}
-        return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12)
+        return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
     for given in (places, np.repeat(places[:, None], batch, axis=1)):
         found = verified(1e6, given)
@@ -505,7 +508,8 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
         assert found.readings["cos"].startswith(
             "one table per axis of positions: sections do not show, "
         )
-    assert not verified(1e6, places[[0, 2, 1]]).passed
+    exchanged_axes = places[[0, 2, 1]]
+    assert not verified(1e6, exchanged_axes, reasons=False).passed
     assert (
         verified(1e5, places)
         .diagnosis[0]

@@ -85,7 +85,12 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, t
     given = pecli_cli(*words, "--dtype", "float32", "--json")
     assert given.code == 1
     assert "float16" in given.json["diagnosis"][0]
+
+
+@pytest.mark.thorough
+def test_a_file_of_integers_has_no_dtype_of_tables(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
+    words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
     assert pecli_cli(*words).code == 1
 
 

@@ -48,7 +48,7 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
         Rope(grid=(3, 4, 5), dim=32, style="ltx", base=3000.0),
     ],
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample("scheme4", "scheme7")
 def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
     match = pecli.identify(scheme.tables()).matches[0].scheme
     made, wanted = match.tables(), scheme.tables()
@@ -215,6 +215,11 @@ def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float)
 def test_few_rows_along_two_axes_are_not_claimed() -> None:
     tables = on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.identify(tables).matches
+
+
+@pytest.mark.thorough
+def test_few_rows_along_two_axes_have_no_reason() -> None:
+    tables = on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.verify(tables, Rope(3, 128), atol=1e-3).explanations
 
 
@@ -266,6 +271,7 @@ def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> n
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.sample(4)
 def test_other_channels_of_the_axes_of_a_grid(
     grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
 ) -> None:
