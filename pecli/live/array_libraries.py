@@ -89,7 +89,11 @@ def library_of(function: Callable[..., object]) -> ArrayLibrary:
 
 
 def _packages_used_by(function: Callable[..., object]) -> set[str]:
-    """Return the packages of the functions and modules that a function names, and those name."""
+    """Return the packages that the code of a function uses, also by way of other functions.
+
+    Of `def f(x): return helper(x)` with `def helper(x): return jnp.cos(x)` these are the package of
+    both functions, and jax. At most MAX_SEARCHED functions are followed.
+    """
     packages: set[str] = set()
     pending: list[object] = [function]
     searched: dict[int, object] = {}  # by id; they stay alive, so that ids are not used again
@@ -114,7 +118,7 @@ def _packages_of(value: object) -> set[str]:
 
 
 def _values_named_by(value: object) -> list[object]:
-    """Return the functions and modules that the code of a callable names."""
+    """Return the functions and modules that the code of a callable names: its next search steps."""
     if isinstance(value, functools.partial):
         return [value.func]
     function = _function_of(value)
@@ -143,7 +147,10 @@ def _libraries_imported_in(function: FunctionType) -> list[object]:
 
 
 def _function_of(value: object) -> FunctionType | None:
-    """Return the function that runs if a value is called; None if it is not written in Python."""
+    """Return the function that runs if a value is called; None if it is not written in Python.
+
+    It is `forward` of a torch module, `__call__` of another object, and what a decorator wraps.
+    """
     called = value
     if hasattr(value, "forward"):  # a module of torch
         called = value.forward

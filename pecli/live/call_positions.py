@@ -14,8 +14,8 @@ TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "
 CACHES = ("past_key_values", "past_key_value", "layer_past", "cache")
 
 
-class TokenPlaces(NamedTuple):
-    """The positions of tokens.
+class TokenPositions(NamedTuple):
+    """The positions of the tokens of a call.
 
     Attributes:
         positions: (batch, L), or (axes, batch, L) as the caller gave them.
@@ -28,11 +28,12 @@ class TokenPlaces(NamedTuple):
     is_stated: bool = True
 
 
-def token_places(arguments: Arguments) -> TokenPlaces | None:
-    """Return where tokens stand; None if no argument has an axis of tokens.
+def token_positions(arguments: Arguments) -> TokenPositions | None:
+    """Return the positions that the tokens of a call should have; None if there is no axis of tokens.
 
-    Position ids of the caller count, unless they ignore the left padding of the attention mask.
-    Without ids, tokens are counted: those of the mask, or all from the end of the cache on.
+    Position ids of the caller count, unless they are 0, 1, 2, … although the attention mask states
+    left padding. Without ids, tokens are counted: those of the mask, or all from the end of the
+    cache on.
     """
     values = arguments.by_name
     shape = _token_shape(values)
@@ -41,7 +42,7 @@ def token_places(arguments: Arguments) -> TokenPlaces | None:
     if ids is not None:
         given = _given_ids(ids, shape)
         if not _ignores_padding(given, mask):
-            return TokenPlaces(given)
+            return TokenPositions(given)
     if shape is None:
         return None
     if mask is not None and mask.shape[-1] >= shape.length:
@@ -56,12 +57,12 @@ class TokenShape(NamedTuple):
     length: int
 
 
-def _counted_from_cache(arguments: Arguments, shape: TokenShape) -> TokenPlaces:
+def _counted_from_cache(arguments: Arguments, shape: TokenShape) -> TokenPositions:
     """Count all tokens from the end of the cache on; from 0 if no argument states its length."""
     start = _start(arguments)
     first = start or 0
     positions = np.tile(np.arange(first, first + shape.length), (shape.batch, 1))
-    return TokenPlaces(positions, is_stated=start is not None)
+    return TokenPositions(positions, is_stated=start is not None)
 
 
 def _given_ids(ids: TorchTensor, shape: TokenShape | None) -> Array:
@@ -72,7 +73,7 @@ def _given_ids(ids: TorchTensor, shape: TokenShape | None) -> Array:
     return np.array(np.broadcast_to(whole, (shape.batch, whole.shape[-1])))
 
 
-def _counted_by_mask(mask: Array, length: int) -> TokenPlaces:
+def _counted_by_mask(mask: Array, length: int) -> TokenPositions:
     """Count the tokens of a mask, which covers the cache and the tokens of this call.
 
     The mask 0 0 1 1 1 of a call with three tokens gives the positions 0 1 2.
@@ -80,7 +81,7 @@ def _counted_by_mask(mask: Array, length: int) -> TokenPlaces:
     counts = np.maximum(np.cumsum(mask, axis=-1) - 1, 0)
     seen = mask[:, -length:]
     padding = None if seen.all() else seen
-    return TokenPlaces(counts[:, -length:], padding)
+    return TokenPositions(counts[:, -length:], padding)
 
 
 def _ignores_padding(ids: Array, mask: Array | None) -> bool:

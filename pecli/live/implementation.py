@@ -269,10 +269,15 @@ class _Trial:
     tolerance: Tolerance
 
     def cases(self) -> list[Case]:
-        """Return the cases; tables have no dtype of queries, so that they have one case less."""
+        """Return the inputs with which the function is called.
+
+        Each is a batch of two sequences. The half-precision case is about the dtype of queries, so
+        that a function which only makes tables has no such case.
+        """
         rows = np.arange(LENGTH)
         mask = np.ones((2, LENGTH), np.int64)
         mask[1, :PADDING] = 0
+        # The second sequence: 0 0 0 0 0, then 0 1 2 … for its tokens.
         padded = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
         far = min(self.encodings.context or DEFAULT_CONTEXT, MAX_FAR)
         cases = [
@@ -287,7 +292,10 @@ class _Trial:
         return cases
 
     def result(self, case: Case, *, reasons: bool) -> CaseResult:
-        """Call the function, and compare what it returns; its exceptions are a result."""
+        """Call the function with the inputs of a case, and compare what it returns.
+
+        An exception of the function is the result «it raised ValueError: …».
+        """
         try:
             if self.argument_count == 1:
                 return CaseResult(case.name, self._verify_tables(case, reasons))
@@ -310,6 +318,10 @@ class _Trial:
             raise ParameterError("function", f"called with shapes {shapes}", rule) from problem
 
     def _verify_tables(self, case: Case, reasons: bool) -> Verification:
+        """Compare the cosines and sines that the function returns with the model's.
+
+        Errors pass that float32 angles have at the last position of the case.
+        """
         tables = _named_tables(self._called(case))
         batched = {name: _with_batch(table, case) for name, table in tables.items()}
         noise = table_noise(batched.values(), case.last)
@@ -323,7 +335,11 @@ class _Trial:
         )
 
     def _verify_vectors(self, case: Case, reasons: bool) -> Verification:
-        before = self._vectors(case)
+        """Compare the queries and keys that the function returns with the model's rotation of them.
+
+        Errors pass that float32 angles and the dtype of the vectors cause.
+        """
+        before = self._random_vectors(case)
         output = self._called(case, *before.values())
         after = _rotated(output, before)
         noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
@@ -334,8 +350,12 @@ class _Trial:
         }
         return verify_rotated(after, before, self.encodings, self._allowed(noise), reasons, options)
 
-    def _vectors(self, case: Case) -> dict[str, Array]:
-        """Return random queries and keys, the same ones every time."""
+    def _random_vectors(self, case: Case) -> dict[str, Array]:
+        """Return random queries and keys (batch, heads, L, D), the same ones every time.
+
+        A function of two arguments gets only one tensor `x`. With latent attention (DeepSeek), D
+        are only the channels that rotate, which the model's own code splits off before.
+        """
         generator = np.random.default_rng(0)
         encoding = self.encoding
         width = encoding.rotary_dim if encoding.trailing else encoding.head_dim
@@ -364,7 +384,7 @@ def _named_tables(output: object) -> dict[str, Array]:
 
 
 def _with_batch(table: Array, case: Case) -> Array:
-    """Return a table (batch, L, …), also one that has its tokens one after the other."""
+    """Return a table as (batch, L, D); one of (batch · L, D) has a row for each token in turn."""
     batch, length = case.positions.shape
     if table.ndim == 2 and len(table) == batch * length:
         return table.reshape(batch, length, -1)
@@ -372,7 +392,9 @@ def _with_batch(table: Array, case: Case) -> Array:
 
 
 def _rotated(output: object, before: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the rotated vectors that a function returned, by name.
+    """Return the rotated vectors that a function returned, by the names of its arguments.
+
+    `function(q, k, positions)` has to return (q, k), in the shapes that it was given.
 
     Raises:
         ParameterError: There is another number of them, or they have other shapes.

@@ -21,7 +21,7 @@ from pecli.checks.recorded.run_tensors import (
 )
 from pecli.engine.arrays import Array, as_numpy
 from pecli.files.torch_module import HookHandle, TorchModule, TorchTensor, check_has_values
-from pecli.live.call_positions import token_places
+from pecli.live.call_positions import token_positions
 from pecli.live.rotations import (
     Arguments,
     LearnedTable,
@@ -48,7 +48,7 @@ ByName = Mapping[str, object]
 """The arguments of a call with names."""
 
 
-class Begun(NamedTuple):
+class RunningRotation(NamedTuple):
     """A rotation that has begun: its arguments, and copies of those that it may overwrite."""
 
     arguments: Arguments
@@ -91,7 +91,7 @@ class Recorder:
             if is_position_table(module, name):
                 self._tables[name] = module
         self._stack: list[str] = []  # modules that are running, the innermost last
-        self._begun: list[Begun] = []  # rotary modules that are running
+        self._running: list[RunningRotation] = []  # rotary modules that are running
         self._depth = 0  # rotations that are running, one within the other
         self._call = _Call()
 
@@ -121,7 +121,11 @@ class Recorder:
         yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
 
     def _watched(self, function: Function) -> Function:
-        """Return a function that does the same, and records what it rotates."""
+        """Return a function that does the same, and records the vectors before and after.
+
+        It replaces `apply_rotary_pos_emb`, for example, while a model is recorded. Inside another
+        rotation it records nothing: `apply_rope` may call `apply_rope_to_one`.
+        """
         if isinstance(function, staticmethod):
             return staticmethod(self._watched(function.__func__))
 
@@ -129,13 +133,13 @@ class Recorder:
         def watched(*args: object, **kwargs: object) -> object:
             if not self._is_recording():
                 return function(*args, **kwargs)
-            begun = _begin(function, args, kwargs)
+            rotation = _begin(function, args, kwargs)
             self._depth += 1
             try:
                 output = function(*args, **kwargs)
             finally:
                 self._depth -= 1
-            self._call.add_rotation(self._stack, begun, output)
+            self._call.add_rotation(self._stack, rotation, output)
             return output
 
         return watched
@@ -144,28 +148,40 @@ class Recorder:
         """Return True in a call of the model, in a layer of interest, outside other rotations."""
         if not self._stack or self._depth:
             return False
-        return self._is_of_interest(_place_of(self._stack))
+        return self._is_of_interest(_layer_path(self._stack))
 
-    def _is_of_interest(self, place: str) -> bool:
-        """Return True unless a place is in a layer that is not to be recorded."""
-        number = layer_of(place)
+    def _is_of_interest(self, path: str) -> bool:
+        """Return True unless a module is in a layer that is not to be recorded."""
+        number = layer_of(path)
         return self.layers is None or number is None or number in self.layers
 
     def _enter(self, name: str, module: TorchModule, args: Positional, kwargs: ByName) -> None:
-        """Note that a module begins to run."""
+        """Note that a module begins to run: torch calls this hook before its `forward`.
+
+        The outermost module begins a new call of the model. A rotary module begins a rotation, whose
+        arguments are copied, as it may overwrite them.
+        """
         if not self._stack:
             self._call = _Call(Arguments.of(module.forward, args, kwargs))
         self._stack.append(name)
         self._call.executed.add(name)
         if name in self._rotary:
-            self._begun.append(_begin(module.forward, args, kwargs))
+            self._running.append(_begin(module.forward, args, kwargs))
             self._depth += 1
 
     def _leave(
         self, name: str, module: TorchModule, args: Positional, kwargs: ByName, output: object
     ) -> None:
-        """Record what a module returned; `output` is None if it raised an exception."""
-        if name in self._rotary and self._begun:
+        """Record what a module returned: torch calls this hook after its `forward`.
+
+        Args:
+            name: The path of the module in the model.
+            module: The module.
+            args: Its arguments, which `_enter` has seen.
+            kwargs: Its arguments by name.
+            output: The result; None if the module raised an exception.
+        """
+        if name in self._rotary and self._running:
             self._leave_rotary(name, module, output)
         elif name in self._tables and output is not None and self._is_recording():
             self._call.add(f"{name}.{ROWS}", output)
@@ -176,22 +192,28 @@ class Recorder:
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         self._depth -= 1
-        begun = self._begun.pop()
+        rotation = self._running.pop()
         if output is not None and not self._depth:
-            self._record_rotary(name, module, begun, output)
+            self._record_rotary(name, module, rotation, output)
 
-    def _record_rotary(self, name: str, module: TorchModule, begun: Begun, output: object) -> None:
-        """Record the frequencies of a rotary module, and the tables or the vectors it returned."""
+    def _record_rotary(
+        self, name: str, module: TorchModule, rotation: RunningRotation, output: object
+    ) -> None:
+        """Record the frequencies of a rotary module, and the tables or the vectors it returned.
+
+        transformers' `rotary_emb` returns (cos, sin). Modules of others rotate: then the output has
+        the shapes of vectors that were passed in.
+        """
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
-        if rotated_pairs(begun.before, output):
+        if rotated_pairs(rotation.before, output):
             if self._is_recording():
-                self._call.add_rotation(self._stack, begun, output)
+                self._call.add_rotation(self._stack, rotation, output)
             return
-        self._call.add_used_ids(begun.arguments)
-        place = _joined(name, begun.arguments.layer_type())
-        self._call.add_tables(place, _tables_in(output))
+        self._call.add_used_ids(rotation.arguments)
+        path = _joined(name, rotation.arguments.layer_type())
+        self._call.add_tables(path, _tables_in(output))
 
     def _end_call(self) -> None:
         call = self._call
@@ -221,18 +243,22 @@ class _Call:
         self._rotating: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
         self._is_start_stated = True
-        places = None if arguments is None else token_places(arguments)
-        if places is not None:
-            self.recorded.positions = places.positions
-            self.recorded.attention_mask = places.attention_mask
-            self._is_start_stated = places.is_stated
+        tokens = None if arguments is None else token_positions(arguments)
+        if tokens is not None:
+            self.recorded.positions = tokens.positions
+            self.recorded.attention_mask = tokens.attention_mask
+            self._is_start_stated = tokens.is_stated
 
     def add(self, name: str, tensor: object) -> None:
         if name not in self.recorded.tensors:
             self.recorded.tensors[name] = _copied(name, tensor)
 
-    def add_tables(self, place: str, tables: Mapping[str, TorchTensor]) -> None:
-        """Record tables, unless they are those of a module that returned them before."""
+    def add_tables(self, path: str, tables: Mapping[str, TorchTensor]) -> None:
+        """Record tables, unless the same tensors are recorded already.
+
+        A model computes cosines and sines once, and passes them to all layers, of which the first
+        is recorded. A complex table, cos + i·sin, is recorded as two.
+        """
         recorded = set(map(id, self._shared_tables))
         if not recorded.isdisjoint(map(id, tables.values())):
             return
@@ -240,33 +266,41 @@ class _Call:
         for role, table in tables.items():
             if is_complex_tensor(table):
                 values = _copied(role, table)
-                self.recorded.tensors[_joined(place, "cos")] = np.ascontiguousarray(values.real)
-                self.recorded.tensors[_joined(place, "sin")] = np.ascontiguousarray(values.imag)
+                self.recorded.tensors[_joined(path, "cos")] = np.ascontiguousarray(values.real)
+                self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(values.imag)
             else:
-                self.add(_joined(place, role), table)
+                self.add(_joined(path, role), table)
 
-    def add_rotation(self, stack: list[str], begun: Begun, output: object) -> None:
-        """Record a rotation, unless the results do not have the shapes of arguments."""
-        rotated = rotated_pairs(begun.before, output)
+    def add_rotation(self, stack: list[str], rotation: RunningRotation, output: object) -> None:
+        """Record vectors before and after a rotation, as (batch, heads, L, D).
+
+        Nothing is recorded if the results do not have the shapes of arguments: then the function
+        was not a rotation, whatever its name is.
+        """
+        rotated = rotated_pairs(rotation.before, output)
         if not rotated:
             return
-        self.add_used_ids(begun.arguments)
-        place = _place_of(stack)
+        self.add_used_ids(rotation.arguments)
+        path = _layer_path(stack)
         self._rotating.add(stack[-1])
         for argument, tensor in rotated.items():
             after = _copied(argument, tensor)
             self._set_default_positions(after.shape)
-            axis = self._position_axis(after.shape, begun.arguments.heads_axis())
-            label = self._unused_label(place, begun.names[argument])
-            before = np.moveaxis(begun.before[argument], axis, -2)
+            axis = self._position_axis(after.shape, rotation.arguments.heads_axis())
+            label = self._unused_label(path, rotation.names[argument])
+            before = np.moveaxis(rotation.before[argument], axis, -2)
             self.recorded.tensors[label + BEFORE] = np.ascontiguousarray(before)
             self.recorded.tensors[label + AFTER] = np.ascontiguousarray(
                 np.moveaxis(after, axis, -2)
             )
-        self.add_tables(place, begun.arguments.tables())
+        self.add_tables(path, rotation.arguments.tables())
 
     def add_used_ids(self, arguments: Arguments) -> None:
-        """Record the position ids that the model's own code passes on, the first time."""
+        """Record the position ids that the model's own code passes to a rotation, the first time.
+
+        They may be wrong although the caller's are right. Some code passes only the position of the
+        first token, from which the others count.
+        """
         if self.recorded.position_ids is not None:
             return
         ids = arguments.position_ids()
@@ -287,7 +321,9 @@ class _Call:
     def _continue(self, previous: RecordedCall) -> None:
         """Count tokens on from the call before, if the ids that the model used do.
 
-        A model that keeps its cache to itself has no argument that states their start.
+        A model that keeps its cache to itself has no argument that states the first position, so
+        that 0 was assumed. If a call ended at position 11 and the model uses ids from 12 on, they
+        are right.
         """
         used = self.recorded.position_ids
         positions = self.recorded.positions
@@ -298,7 +334,11 @@ class _Call:
             self.recorded.positions = np.array(np.broadcast_to(used, positions.shape))
 
     def _unrotated(self, modules: Mapping[str, TorchModule]) -> set[int]:
-        """Return the layers whose attention ran without a rotation, though its class rotates elsewhere."""
+        """Return the layers whose attention ran without a rotation.
+
+        Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules
+        of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
+        """
         classes = {type(modules[name]) for name in self._rotating}
         rotated = {layer_name(name) for name in self._rotating}
         layers: set[int] = set()
@@ -325,17 +365,18 @@ class _Call:
         is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length
         return -3 if is_before_heads else -2
 
-    def _unused_label(self, place: str, name: str) -> str:
-        """Return a name for a vector: `model.layers.3.q`, or `….pass2.q` if a layer runs again.
+    def _unused_label(self, path: str, name: str) -> str:
+        """Return a name that no vector has yet: `model.layers.3.q`, then `model.layers.3.pass2.q`.
 
-        A vector of unknown name is the query if the layer has none yet, and the key otherwise.
+        A model that loops over its layers runs each of them several times in one call. A vector of
+        unknown name is the query if the layer has none yet, and the key otherwise.
         """
         names = [name] if name else ["q", "k"]
         passes = 1
         while True:
             again = f"pass{passes}" if passes > 1 else ""
             for candidate in names:
-                label = _joined(place, again, candidate)
+                label = _joined(path, again, candidate)
                 if label + AFTER not in self.recorded.tensors:
                     return label
             passes += 1
@@ -365,12 +406,12 @@ def _joined(*parts: str) -> str:
     return ".".join(filter(None, parts))
 
 
-def _begin(function: Callable[..., object], args: Positional, kwargs: ByName) -> Begun:
+def _begin(function: Callable[..., object], args: Positional, kwargs: ByName) -> RunningRotation:
     arguments = Arguments.of(function, args, kwargs)
     vectors = arguments.vectors()
     copies = {name: _copied(name, tensor) for name, tensor in vectors.items()}
     names = {name: _head_name(name, tensor) for name, tensor in vectors.items()}
-    return Begun(arguments, copies, names)
+    return RunningRotation(arguments, copies, names)
 
 
 def _head_name(argument: str, tensor: TorchTensor) -> str:
@@ -407,7 +448,7 @@ def _copied(name: str, tensor: object) -> Array:
     return np.array(as_numpy(name, tensor))
 
 
-def _place_of(stack: list[str]) -> str:
+def _layer_path(stack: list[str]) -> str:
     """Return the layer that is running, or the innermost module if it is in none."""
     for name in reversed(stack):
         if layer_of(name) is not None:

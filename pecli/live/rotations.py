@@ -48,9 +48,9 @@ class PatchPoint(NamedTuple):
 
 
 def rotating_functions(model: TorchModule) -> list[PatchPoint]:
-    """Return the functions that rotate, wherever the model's own code looks them up.
+    """Return the functions that rotate, wherever the model's own code looks them up by name.
 
-    These are functions of the Python modules that define the classes of its modules, methods of
+    To record a model, they are replaced there. These are functions of the Python modules that define the classes of its modules, methods of
     these classes, and functions that a module holds as an attribute.
     """
     holders: dict[int, Holder] = {}  # by id, so that each is searched once
@@ -153,7 +153,10 @@ class Arguments(NamedTuple):
         args: Iterable[object],
         kwargs: Mapping[str, object],
     ) -> "Arguments":
-        """Bind arguments to names; those of a function without a signature are numbered."""
+        """Bind arguments to the names of parameters; those without a name are numbered: x0, x1, …
+
+        `rope(q, k, **kwargs)` called with (a, b, offset=3) gives q, k and offset.
+        """
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
         except (TypeError, ValueError):
@@ -259,7 +262,7 @@ def tensors_in(output: object) -> list[TorchTensor]:
 def rotated_pairs(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:
     """Return the rotated tensors in an output by the names of the arguments that they belong to.
 
-    Each belongs to the first argument of its shape that is still free. Nothing is returned if an
+    `apply_rope(q, k, cos, sin)` returns two tensors, of the shapes of q and k. Each belongs to the first argument of its shape that is still free. Nothing is returned if an
     output has no such argument: then the function did something else.
     """
     pairs: dict[str, TorchTensor] = {}
