@@ -15,7 +15,7 @@ from pecli.explain import catalogue
 from pecli.explain.hypothesis import Mistake, Stage
 from pecli.explain.planting import makings, planted
 from pecli.explain.words import MAX_COMMAND, clause, options
-from pecli.golden.mistake_cases import SPECIMENS, MistakenTable, mistakes, slug
+from pecli.golden.mistake_cases import SCHEMES, MistakenTable, mistakes, slug
 from tests.checks.waves import Array
 
 GUIDE = Path(__file__).parent.parent / "samples" / "mistakes.md"
@@ -79,7 +79,7 @@ def entry(kind: type[Mistake], exact: MistakenTable | None) -> str:
 
 def example(kind: type[Mistake]) -> MistakenTable | None:
     """Return a table with a mistake that the engine cannot compute exactly; None if it needs data."""
-    for scheme in SPECIMENS:
+    for scheme in SCHEMES:
         names = [*named_tensors(scheme)]
         for mistake in planted(scheme, [kind], names):
             return MistakenTable(slug(kind), *mistake)

@@ -130,15 +130,22 @@ def _frequency_case(name: str, tests: str, rope: Rope) -> Case:
 
 
 def _model_cases(name: str) -> Iterator[Case]:
-    """Yield the frequencies and the table of every rotary encoding of a model."""
+    """Yield the frequencies and the table of every rotary encoding of a model.
+
+    Gemma 3 4B has two encodings, so that its cases are frequencies-gemma-3-4b-sliding_attention,
+    model-gemma-3-4b-sliding_attention, and the same of full_attention.
+
+    Raises:
+        ParameterError: If the model has none.
+    """
     model = load_model(name)
     encodings = [encoding for encoding in model.ropes() if not encoding.no_table]
     if not encodings:
         rule = "it has no rotary table, of which golden vectors are made"
         raise ParameterError("model", quoted(name), rule)
     for encoding in encodings:
-        parts = (os.path.basename(name), encoding.layer_type.replace("/", "-"))
-        label = "-".join(filter(None, parts))
+        words = (os.path.basename(name), encoding.layer_type.replace("/", "-"))
+        label = "-".join(filter(None, words))
         tests = f"frequencies of {model.file} before any call"
         yield _frequency_case(f"frequencies-{label}", tests, encoding.frequency_rope())
         table = encoding.rope(None, positions=FAR_AND_NEAR)
@@ -146,11 +153,14 @@ def _model_cases(name: str) -> Iterator[Case]:
 
 
 def _rotation_cases() -> Iterator[Case]:
-    """Yield queries or keys before and after the rotation."""
+    """Yield queries or keys before and after the rotation that a row of cases.json describes.
+
+    The numbers before are random multiples of 1/4 up to 2, which every dtype holds exactly, so that
+    a port starts from the same numbers as we do.
+    """
     for name, row in DATA["rotations"].items():
         scheme = Rope(**row["parameters"], dtype="float64")
         settings = row["settings"]
-        # Multiples of a quarter up to 2 are exact in every dtype.
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
         tensors = {"before": before, "after": apply(before, scheme, **settings)}
         farthest = float(settings.get("offset", 0)) + max(row["shape"])

@@ -30,7 +30,7 @@ IMAGE = (
 )
 """Positions of two tokens, an image of 4 × 6 patches, and six tokens along time, height and width."""
 
-SPECIMENS: tuple[Scheme, ...] = (
+SCHEMES: tuple[Scheme, ...] = (
     Rope(36, 16, 500000.0, dtype="float64"),
     Rope(40, 16, scaling="linear", factor=4.0, dtype="float64"),
     Rope(
@@ -78,27 +78,35 @@ class MistakenTable(NamedTuple):
 
 
 def mistakes() -> Iterator[MistakenTable]:
-    """Yield each mistake of the catalogue once, in the first scheme that can have it."""
+    """Yield a wrong table for each kind of mistake that `verify` knows: exchanged sines, another base, …
+
+    A port's own check has to reject all of them. Each is made in the first of SCHEMES that can have
+    it: only ALiBi can have a wrong slope, only a grid exchanged axes.
+    """
     done: set[type[Mistake]] = set()
-    for tensors in _specimen_tensors():
+    for tensors in _right_tensors():
         for kind in catalogue.every_kind():
             if kind in done:
                 continue
-            planted = _planted(tensors, kind)
-            if planted is not None:
+            table = _mistaken_table(tensors, kind)
+            if table is not None:
                 done.add(kind)
-                yield planted
+                yield table
 
 
-def _specimen_tensors() -> Iterator[Tensors]:
-    """Yield the tensors of each specimen that are made at once; derived ones are left out."""
-    for scheme in SPECIMENS:
+def _right_tensors() -> Iterator[Tensors]:
+    """Yield the tensors of each scheme that are made at once; derived ones are left out."""
+    for scheme in SCHEMES:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
         yield from makings(scheme, names)
 
 
-def _planted(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
-    """Return the first typical mistake of a kind that the tensors show; None if there is none."""
+def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
+    """Return the tensors with the first typical mistake of a kind that changes their numbers.
+
+    Of «another base», for example, typical mistakes are 10000 instead of 500000, and so on. None if
+    no mistake of the kind goes with the scheme, or none of them shows.
+    """
     right = tensors.rows(np.arange(tensors.making.rows))
     for mistake in kind.examples(tensors.making, tensors.scheme):
         wrong = exact_tensors(tensors, mistake)

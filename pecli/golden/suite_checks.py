@@ -38,10 +38,11 @@ def suite_checks(folder: str) -> list[Check]:
 
 
 def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | None) -> list[Check]:
-    """Return a check per case that a port has answered.
+    """Return a check per case whose tensors a port has computed.
 
-    Answers are tensors called CASE.TENSOR, CASE/TENSOR or CASE. Cases without an answer make a last
-    check weak. Known mistakes are not questions.
+    A port writes files of answers, tensors called CASE.TENSOR, CASE/TENSOR or CASE, such as
+    `table-default.cos`. If cases are left out, a last check is weak and names them. Known mistakes
+    are for the port's own checks, and need no answer.
     """
     entries = read_index(folder)
     checks: list[Check] = []
@@ -68,7 +69,7 @@ def _file_checks(
     """Return a check per case that a file of answers has tensors of."""
     answers: dict[str, dict[str, Array]] = {}
     for name, array in load(file).items():
-        case, tensor = _question(entries, file, name)
+        case, tensor = _answered_tensor(entries, file, name)
         answers.setdefault(case, {})[tensor] = array
     checks = []
     for case, arrays in answers.items():
@@ -77,8 +78,15 @@ def _file_checks(
     return checks
 
 
-def _question(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
-    """Return the case and the tensor that a port's tensor of that name answers."""
+def _answered_tensor(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
+    """Return the case and its tensor that a port's tensor is meant to be, by its name.
+
+    `table-default.cos` and `table-default/cos` are the cosines of the case `table-default`; the
+    name of a case alone means its main tensor.
+
+    Raises:
+        FileError: If no case has that name.
+    """
     if name in entries:
         return name, _main_tensor(entries[name])
     for separator in SEPARATORS:
@@ -99,10 +107,11 @@ def _main_tensor(entry: Entry) -> str:
 
 
 def _verify_case(entry: Entry) -> Verification:
-    """Check the files of a case, then its numbers, in the way that its kind requires.
+    """Check that a case of a suite is what pecli would write: its files, then its numbers.
 
-    A known mistake must be rejected; a rotated tensor is rotated again; a table is compared with
-    its scheme's, except for the attention factor, which is not a table.
+    Files must have the sha256 of the index. A known mistake must be rejected for its reason; the
+    tensor before a rotation is rotated again; a table is compared with its scheme's. The attention
+    factor is a single number, and not a table.
     """
     problems = [f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files()]
     if problems:
@@ -147,17 +156,20 @@ def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
 
 
 def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
-    """Return what is wrong if a known mistake passes, or fails for another reason."""
+    """Return what is wrong with the check of a known mistake; empty if it fails for the right reason.
+
+    A table with the base 10000 instead of 500000 must be rejected, and «base» must be a reason.
+    """
     if result.passed:
         return ("a known mistake passes",)
-    subjects: set[str] = set()
+    reasons: set[str] = set()
     for explanation in result.explanations:
-        subjects.update(edit.subject for edit in explanation.edits)
-    for subject in entry.edits:
-        if not subjects:
+        reasons.update(edit.subject for edit in explanation.edits)
+    for reason in entry.edits:
+        if not reasons:
             return ("no reason is found for a known mistake",)
-        if subject not in subjects:
-            return (f"its reason is not {subject}: {'; '.join(result.diagnosis)}",)
+        if reason not in reasons:
+            return (f"its reason is not {reason}: {'; '.join(result.diagnosis)}",)
     return ()
 
 
@@ -176,12 +188,15 @@ def _verify_answer(
 def _compare_with_files(
     entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance
 ) -> Verification:
-    """Compare a port's tensors with a case's own: rotated vectors and factors are no tables."""
+    """Compare a port's tensors with those in the files of a case.
+
+    This is for rotated vectors and attention factors: no table of a scheme has them.
+    """
     golden = {name: array for name, array in read_tensors(entry).items() if name in answers}
     result = diff(golden, dict(answers), tolerance)
-    # The diagnosis of a difference is about A and B; a case is what the port should have made.
     from pecli.explain.words import sentence
 
+    # The diagnosis of a difference compares A with B: sentences about the port alone are plainer.
     reasons = tuple(map(sentence, result.explanations))
     problems = reasons or result.diagnosis
     return Verification(entry.name, entry.scheme.name, result.tensors, problems, weak=result.weak)

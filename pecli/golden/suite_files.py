@@ -76,10 +76,11 @@ def _write_case(folder: str, case: Case, formats: Sequence[str]) -> dict[str, st
 
 
 def _write_json(path: str, case: Case) -> None:
-    """Write float64 as decimal and hexadecimal text, and the narrower dtypes.
+    """Write the tensors of a case in all dtypes, so that a port compares with its own.
 
     All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
-    in float64, whose results are rounded more than once.
+    in float64 (those with settings), whose results are rounded more than once. Known mistakes (those
+    with edits) only have to be rejected, for which float32 will do.
     """
     dtypes: Sequence[str] = DTYPES
     if case.edits:
@@ -93,7 +94,11 @@ def _write_json(path: str, case: Case) -> None:
 
 
 def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
-    """Return the shape of an array and its elements as JSON, by dtype."""
+    """Return the shape of an array and its elements by dtype, for JSON.
+
+    {"shape": [2], "decimal": [1.0, 0.1], "hex": ["0x1.0000000000000p+0",
+    "0x1.999999999999ap-4"], "float32": [1.0, 0.1], …}; integers are there once, as "int".
+    """
     values = array.reshape(-1)
     spelled: JsonObject = {"shape": list(array.shape)}
     if values.dtype.kind in "iu":
@@ -120,7 +125,10 @@ def _write_safetensors(path: str, case: Case) -> None:
 
 
 def _write_header(path: str, case: Case) -> None:
-    """Write floats in float32, with the positions, the base and the tolerance beside them."""
+    """Write a C header: the tensors in float32, and what a test in C needs beside them.
+
+    These are the positions and the base of the scheme, if it has them, and the tolerance.
+    """
     arrays: dict[str, Array] = {}
     for name, array in case.tensors.items():
         is_integer = array.dtype.kind in "iu"
@@ -171,7 +179,7 @@ def _read_json(contents: Contents) -> dict[str, Array]:
 
 
 def _read_tensor(contents: Contents, spelled: object) -> Array:
-    """Return integers, or floats of the widest dtype that a case has of them.
+    """Return a tensor of a case's JSON: integers, or floats of the widest dtype that is there.
 
     A list of numbers that is damaged is an error: the next narrower one does not stand in for it.
     """
@@ -196,9 +204,15 @@ def _list_of(contents: Contents, spelled: Mapping[str, object], name: str) -> li
 def _check_other_lists(
     contents: Contents, spelled: Mapping[str, object], numbers: Array, name: str
 ) -> None:
-    """Raise a FileError if a list of a tensor holds other numbers than the list called `name`.
+    """Raise a FileError unless the lists of all dtypes hold the same numbers, each rounded once.
 
     A port reads whichever list suits its language: a wrong one would fail a right port.
+
+    Args:
+        contents: The file, for the error.
+        spelled: The lists of a tensor by dtype, as JSON has them.
+        numbers: The numbers of the widest list.
+        name: The name of that list.
     """
     shape = list(numbers.shape)
     for other in (HEX, *DTYPES[1:]):
@@ -224,12 +238,12 @@ def _number_of_hex(contents: Contents, text: object) -> float | str:
 
 
 def _is_rounded(stored: Array, numbers: Array) -> bool:
-    """Return True if stored numbers are those of a wider dtype, each rounded once.
+    """Return True if stored numbers may be those of a wider dtype, each rounded once.
 
-    Rotated tensors have no float64 numbers in a case, but all of their lists were rounded from
-    those. A float64 just above the middle of two float16 numbers is rounded up in float16, and in
-    float32 to that middle, which would be rounded to even: the neighbours of a float32 stand for
-    the float64 numbers around it.
+    If the wider dtype is float32, both were rounded from a float64 that is not in the file, and
+    rounding twice differs: a float64 just above the middle of two float16 numbers rounds up, but
+    its float32 is the middle itself, which rounds to even. So the neighbours of a float32, which
+    enclose that float64, may round to the stored number as well.
     """
     candidates = [numbers]
     if numbers.dtype == np.float32:
@@ -245,6 +259,11 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
 def _read_array(
     contents: Contents, values: Sequence[object], dtype: type[np.generic], sides: Sequence[object]
 ) -> Array:
+    """Return numbers of JSON as an array of a dtype and shape.
+
+    Raises:
+        FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
+    """
     contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
     shape = tuple(side for side in sides if type(side) is int and side >= 0)
     is_whole = len(shape) == len(sides) and math.prod(shape) == len(values)

@@ -7,8 +7,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject, NamedValues
@@ -22,6 +23,8 @@ from pecli.golden.cases import POSITIONS, Case
 
 INDEX = "index.json"
 WRONG_DIGEST = "its sha256 is not that of the index"
+NOT_AN_INDEX = "is not the index of a golden suite"
+ADVICE = "pecli golden -o FOLDER writes one"
 MAX_INDEX = 16 << 20  # bytes
 MAX_CASE = 64 << 20  # bytes of a case's file
 SETTINGS = frozenset({"offset", "positions", "layout", "trailing", "inverse", "shift", "seq_axis"})
@@ -85,7 +88,12 @@ def sha256_of(path: str) -> str:
 
 
 def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, object]:
-    """Return the entry of a case; `files` holds the sha256 of its files by name."""
+    """Return the entry of a case in index.json: its scheme, its tolerances, and the files it is in.
+
+    Args:
+        case: The case.
+        files: The sha256 of its files by name.
+    """
     spec = case.scheme.spec()
     parameters = spec["parameters"].items()
     entry: JsonObject = {
@@ -122,30 +130,36 @@ def read_index(folder: str) -> dict[str, Entry]:
     if os.path.exists(path) and not os.path.isfile(path):
         raise FileError(path, "is not a regular file")
     contents = read_contents(path)
-    advice = "pecli golden -o FOLDER writes one"
-    not_an_index = contents.error("is not the index of a golden suite", advice)
-    contents.refuse_if(len(contents.data) > MAX_INDEX, f"has more than {MAX_INDEX >> 20} MB")
-
-    def error(problem: str) -> FileError:
-        return contents.error(problem, advice)
-
-    match parsed_json(bytes(contents.data), error, max_depth=MAX_DEPTH):
-        case {"cases": [*rows]}:
-            entries: dict[str, Entry] = {}
-        case _:
-            raise not_an_index
-    for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise not_an_index
+    entries: dict[str, Entry] = {}
+    for row in _index_rows(contents):
         entry = _read_entry(folder, contents, row)
         contents.refuse_if(entry.name in entries, f"lists {quoted(entry.name)} twice")
         entries[entry.name] = entry
-    contents.refuse_if(not entries, "lists no cases", advice)
+    contents.refuse_if(not entries, "lists no cases", ADVICE)
     return entries
 
 
+def _index_rows(contents: Contents) -> Iterator[NamedValues]:
+    """Yield the rows of an index, each of which has a name.
+
+    Raises:
+        FileError: The file is too large, not JSON, or not {"cases": [{"name": …, …}, …]}.
+    """
+    contents.refuse_if(len(contents.data) > MAX_INDEX, f"has more than {MAX_INDEX >> 20} MB")
+    error = partial(contents.error, advice=ADVICE)
+    match parsed_json(bytes(contents.data), error, max_depth=MAX_DEPTH):
+        case {"cases": [*rows]}:
+            pass
+        case _:
+            raise error(NOT_AN_INDEX)
+    for row in rows:
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise error(NOT_AN_INDEX)
+        yield row
+
+
 def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
-    """Check an entry of the index."""
+    """Return an entry of the index; raise a FileError if something in it is missing or wrong."""
     name = row["name"]
     about = Contents(contents.path, contents.data, f"case {quoted(name)}")
     settings = row.get("settings", {})
@@ -164,6 +178,7 @@ def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
 
 
 def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
+    """Return the scheme of a case; raise a FileError if its parameters do not make one."""
     parameters = row.get("parameters")
     if not isinstance(parameters, dict):
         raise about.error("has no parameters by name")
@@ -177,7 +192,11 @@ def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
 
 
 def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
-    """Return the subjects of a known mistake's edits: a parameter's name, or the kind of edit."""
+    """Return the reasons for which a known mistake must be rejected, such as `base` or `swapped`.
+
+    The index has them as the JSON of `verify` does: {"edit": "parameter", "name": "base", …} or
+    {"edit": "swapped"}. A table without a mistake has none.
+    """
     subjects = []
     edits = row.get("edits", [])
     about.refuse_if(not isinstance(edits, list), "has no list of edits")

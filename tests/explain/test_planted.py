@@ -17,7 +17,7 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Stage
 from pecli.explain.planting import Planted, planted
 from pecli.explain.words import MAX_COMMAND
-from pecli.golden.mistake_cases import SPECIMENS, slug
+from pecli.golden.mistake_cases import SCHEMES, slug
 from tests.checks.waves import Array
 
 STORAGES: dict[str, Callable[[Array], Array]] = {
@@ -79,7 +79,7 @@ def cells(storages: tuple[str, ...]) -> Iterator[Cell]:
         for kind in catalogue.every_kind()
         if kind.stage not in (Stage.STORAGE, Stage.ARITHMETIC)
     ]
-    for scheme in SPECIMENS:
+    for scheme in SCHEMES:
         for mistake in planted(scheme, kinds, tensor_names(scheme)):
             for storage in storages:
                 yield Cell(mistake, storage)

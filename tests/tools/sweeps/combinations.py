@@ -18,7 +18,7 @@ from pecli.explain import catalogue
 from pecli.explain.hypothesis import Case, Mistake, Observations, Stage
 from pecli.explain.making import FLOAT32
 from pecli.explain.planting import Tensors, makings
-from pecli.golden.mistake_cases import SPECIMENS
+from pecli.golden.mistake_cases import SCHEMES
 from tests.tools.sweeps import Attempt
 
 Random = np.random.Generator
@@ -76,7 +76,7 @@ def _stored(array: np.ndarray, storage: str) -> np.ndarray:
 def _drawn(rng: Random, count: int) -> tuple[Tensors, Sequence[Mistake]]:
     """Return tensors of a scheme, and mistakes of different kinds that all show in them."""
     for _ in range(MAX_DRAWS):
-        specimen = _specimens()[int(rng.integers(len(SPECIMENS)))]
+        specimen = _specimens()[int(rng.integers(len(SCHEMES)))]
         chosen = rng.choice(len(specimen.examples), count, replace=False)
         examples = [specimen.examples[kind] for kind in chosen]
         if not all(examples):
@@ -102,7 +102,7 @@ def _specimens() -> list[Specimen]:
         if kind.stage not in (Stage.STORAGE, Stage.ARITHMETIC, Stage.DAMAGE)
     ]
     specimens = []
-    for scheme in SPECIMENS:
+    for scheme in SCHEMES:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
         tensors = next(iter(makings(scheme, names)))
         examples = [list(kind.examples(tensors.making, scheme)) for kind in kinds]
