@@ -36,6 +36,7 @@ class WorstElement(NamedTuple):
     """The element with the largest absolute error; of several, the first."""
 
     place: int
+    error: float
     ulps: int | None
     expected: float | complex
     found: float | complex
@@ -161,44 +162,51 @@ class ElementErrors:
         return np.asarray(error > self.max_abs_error)
 
     def _add(self, expected: Array, found: Array, places: Indices) -> Flags:
-        """Add the errors of elements, and return those that are out of tolerance."""
-        tolerance = self.tolerance
+        """Add the errors of single elements, and return which of them are out of tolerance.
+
+        Args:
+            expected: The expected elements.
+            found: The elements that were found.
+            places: Their numbers, counting the elements of all rows.
+        """
         wide_expected = widest(expected)
         wide_found = widest(found)
-        alike, error, ulps = _element_errors(expected, found)
-        size = np.abs(wide_expected)
-        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
-        passes = alike | (np.isfinite(error) & (error <= allowed))
-        if ulps is not None:
-            within = ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))
-            passes |= within & ~(np.isnan(wide_expected) | np.isnan(wide_found))
-        ratio = error / size  # There is none if 0 is expected.
-        relative = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
-        at = int(error.argmax())
-        largest = float(error[at])
-        worst = WorstElement(
-            int(places[at]),
-            None if ulps is None else int(ulps[at]),
-            +expected[at].item(),  # The sign makes numbers of booleans.
-            +found[at].item(),
-        )
+        errors = _element_errors(expected, found)
+        ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
+        largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
+        worst = _worst_element(expected, found, errors, places)
         with self._lock:
-            if ulps is not None:
-                self.max_ulp_error = max(self.max_ulp_error or 0, int(ulps.max()))
-            if self._is_worse(largest, worst.place):
+            if errors.ulps is not None:
+                self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
+            if self._is_worse(worst):
                 self.worst = worst
-                self.max_abs_error = largest
-            self.max_rel_error = max(self.max_rel_error, relative)
-            self.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(wide_expected))))
-            self.strange_found += int(np.count_nonzero(~(alike | np.isfinite(wide_found))))
-        return np.asarray(~passes)
+                self.max_abs_error = worst.error
+            self.max_rel_error = max(self.max_rel_error, largest_ratio)
+            self.strange_expected += _count_strange(wide_expected, errors.alike)
+            self.strange_found += _count_strange(wide_found, errors.alike)
+        return ~self._passes(wide_expected, wide_found, errors)
 
-    def _is_worse(self, error: float, place: int) -> bool:
+    def _passes(self, expected: AnyArray, found: AnyArray, errors: "_Errors") -> Flags:
+        """Return which elements are within atol + rtol·|expected|, or within `max_ulp` ULPs.
+
+        A NaN and a number may be few ULPs apart by their bits; they never pass.
+        """
+        tolerance = self.tolerance
+        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(np.abs(expected), found)
+        is_within = np.isfinite(errors.absolute) & (errors.absolute <= allowed)
+        passes: Flags = errors.alike | is_within
+        if errors.ulps is not None:
+            max_ulp = min(tolerance.max_ulp, int(np.iinfo(errors.ulps.dtype).max))
+            is_nan = np.isnan(expected) | np.isnan(found)
+            passes |= (errors.ulps <= max_ulp) & ~is_nan
+        return passes
+
+    def _is_worse(self, element: WorstElement) -> bool:
         """Return True if an error is the largest so far, or is as large as that of a later element."""
-        if error > self.max_abs_error:
+        if element.error > self.max_abs_error:
             return True
-        is_tie = error == self.max_abs_error > 0
-        return is_tie and self.worst is not None and place < self.worst.place
+        is_tie = element.error == self.max_abs_error > 0
+        return is_tie and self.worst is not None and element.place < self.worst.place
 
     def _note_wrong(self, is_wrong: Flags, start: int) -> None:
         """Note in which rows and columns elements are out of tolerance.
@@ -254,6 +262,23 @@ def _element_errors(expected: Array, found: Array) -> _Errors:
     ulps = _complex_ulps(expected, found) if found.dtype.kind == "c" else _ulps(expected, found)
     ulps[alike] = 0
     return _Errors(alike, error, ulps)
+
+
+def _worst_element(expected: Array, found: Array, errors: _Errors, places: Indices) -> WorstElement:
+    """Return the element with the largest absolute error; a NaN counts as the largest."""
+    index = int(errors.absolute.argmax())
+    return WorstElement(
+        int(places[index]),
+        float(errors.absolute[index]),
+        None if errors.ulps is None else int(errors.ulps[index]),
+        +expected[index].item(),  # The sign makes numbers of booleans.
+        +found[index].item(),
+    )
+
+
+def _count_strange(values: AnyArray, alike: Flags) -> int:
+    """Return how many values are infinite or NaN, of those that differ from the other side."""
+    return int(np.count_nonzero(~(alike | np.isfinite(values))))
 
 
 def _integer_errors(expected: Array, found: Array) -> _Errors:

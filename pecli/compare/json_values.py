@@ -15,15 +15,17 @@ def plain(value: object) -> Any:
     """
     if hasattr(value, "as_json"):
         return value.as_json()
-    if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    match value:
+        case Mapping():
+            return {name: plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case complex():
+            return [plain(value.real), plain(value.imag)]
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value
 
 
 def plain_fields(result: object, *names: str) -> dict[str, object]:
