@@ -1,6 +1,7 @@
 """The snippets of samples/dump write files that one command checks."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,30 @@ def dumped(here: Path) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
     queries().tofile("before.f32")
     rotated(queries(), 10000).tofile("after.f32")
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_the_line_of_c_in_the_readme_prints_what_verify_reads(pecli_cli: Callable) -> None:
+    readme = SAMPLES.parent.parent / "README.md"
+    (line,) = re.findall(r"^```c\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.M)
+    loops = "\n".join(
+        f"""
+        file = fopen("{file}", "rb");
+        if (fread(data, sizeof data, 1, file) == 0) return 1;
+        for (int head = 0; head < 4; head++)
+            for (int position = 0; position < 12; position++) {{
+                const float *q = data[head][position];
+                {line.replace("q_before", name)}
+            }}"""
+        for file, name in (("before.f32", "q_before"), ("after.f32", "q_after"))
+    )
+    start = "#include <stdio.h>\nstatic float data[4][12][64];\nint main(void) {\nFILE *file;\n"
+    Path("main.c").write_text(start + loops + "\nreturn 0;\n}\n")
+    subprocess.run(["cc", "main.c", "-o", "main"], check=True)
+    with open("log.txt", "wb") as log:
+        subprocess.run(["./main"], check=True, stdout=log)
+    done = pecli_cli("verify", "log.txt", *MODEL)
+    assert done.code == 0, done.out + done.err
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
