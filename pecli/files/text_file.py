@@ -241,9 +241,25 @@ class _TextReader:
             rows = self.rows.setdefault(self._name, Rows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
+        elif values.ndim == 2 and (self.title.has_counting_word or self.label.has_counting_word):
+            self._add_rows_of_head(values, offset)
         else:
             numbers = [] if is_c else [str(index) for index in sides]
             self._add_list(".".join([self._name, *numbers]), values, offset)
+
+    def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:
+        """Add a list of rows that stands below or after a label such as `q head 2:`.
+
+        Its rows are (2, 0), (2, 1), and so on, as lines below that label are, so that the lists of
+        all heads become one tensor (heads, rows, numbers per row).
+        """
+        rows = self.rows.setdefault(self._name, Rows())
+        head = (*self.title.indices, *self.label.indices)
+        for number, row in enumerate(values):
+            rows.numbers.extend(row)
+            rows.end_row(self.contents, (*head, number), offset, is_list=False)
+        self.title_rows += len(values)
+        self._check_count(offset)
 
     def _add_list(self, name: str, values: AnyArray, offset: int) -> None:
         self.lists.setdefault(name, []).append(values)

@@ -55,11 +55,13 @@ class Label(NamedTuple):
         name: the tensor that they name; empty if none.
         indices: the indices of the row or the element; empty if there are none.
         end: how many bytes of the line belong to the label.
+        has_counting_word: whether a word such as `head` or `token` states what an index counts.
     """
 
     name: str
     indices: tuple[int, ...]
     end: int
+    has_counting_word: bool = False
 
 
 NO_LABEL = Label("", (), 0)
@@ -69,9 +71,9 @@ def split_label(line: bytes) -> Label:
     """Return the label that a line begins with.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
-    Label(name='cos', indices=(3,), end=8)
-    >>> split_label(b"0.5 1e-3 nan")
-    Label(name='', indices=(), end=0)
+    Label(name='cos', indices=(3,), end=8, has_counting_word=False)
+    >>> split_label(b"q head 2: 0.5 0.25")
+    Label(name='q', indices=(2,), end=9, has_counting_word=True)
     """
     last_word = None
     for word in _WORD.finditer(line):
@@ -88,7 +90,7 @@ def split_label(line: bytes) -> Label:
         end = sign.end()
     end = max(end, _end_of_count(line, last_word.start()))
     text = line[:end].decode("utf-8", "replace")
-    return Label(_name(text), _indices(text), end)
+    return Label(_name(text), _indices(text), end, _COUNTED.search(text) is not None)
 
 
 def _end_of_count(line: bytes, word_start: int) -> int:

@@ -94,6 +94,10 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
         "q[head=0, pos=0] 1.5 2\nq[head=0, pos=1] 3 4\nq[head=1, pos=0] 5 6\nq[head=1, pos=1] 7 8.5\n",
         "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n",
         "q:\nhead 0:\n1.5 2\n3 4\n\nhead 1:\n5 6\n7 8.5\n",
+        "q head 0:\n[[1.5, 2], [3, 4]]\nq head 1:\n[[5, 6], [7, 8.5]]\n",
+        "q head 0: [[1.5 2.]\n [3. 4.]]\nq head 1: [[5. 6.]\n [7. 8.5]]\n",
+        "q head 0:\ntensor([[1.5, 2.],\n  [3., 4.]])\nq head 1:\ntensor([[5., 6.],\n  [7., 8.5]])\n",
+        "q:\nhead 1:\n[[5, 6],\n [7, 8.5]]\nhead 0:\n[[1.5, 2],\n [3, 4]]\n",
         "q head 0\nrow 0: 1.5 2\nrow 1: 3 4\nq head 1\nrow 0: 5 6\nrow 1: 7 8.5\n",
         "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
     ],
@@ -101,6 +105,16 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
 def test_labels_count_heads_and_rows(text: str) -> None:
     Path("x.log").write_text(text)
     assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
+
+
+def test_a_list_of_lists_after_an_index_in_brackets_is_a_layer() -> None:
+    Path("x.log").write_text("q[0] = [[1.5, 2], [3, 4]]\nq[1] = [[5, 6], [7, 8.5]]\n")
+    assert [*pecli.load("x.log")] == ["q.0", "q.1"]
+
+
+def test_a_list_of_one_head_has_no_axis_of_heads() -> None:
+    Path("x.log").write_text("q head 3:\n[[1.5, 0.5], [-2, 0.25]]\n")
+    assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
 def test_a_line_per_head_is_a_row() -> None:
