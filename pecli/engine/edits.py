@@ -154,7 +154,8 @@ class PositionMistake:
 
     kind: Misplacement
     by: int = 0
-    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position; STUCK: the one."""
+    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position; STUCK: the one;
+    RESTARTED: rows of each run of positions, 0 if they differ."""
     expected: int = 0
     """CACHE_MOVED_OTHERWISE: the positions that the cache should have been moved by."""
     row: int = 0

@@ -129,8 +129,15 @@ def _packing_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
     steps = np.diff(used)
     restarts = (steps < 0).any() and ((steps == 1) | (used[1:] == 0)).all()
     if _counts_up(expected) and restarts:
-        return PositionMistake(Misplacement.RESTARTED)
+        return PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
     return None
+
+
+def _rows_of_each_run(positions: Floats) -> int:
+    """Return how many rows each run of positions has, 3 of 0 1 2 0 1 2; 0 if runs differ."""
+    length = int((positions[1:] == positions[0]).argmax()) + 1
+    runs = np.tile(positions[:length], len(positions) // length)
+    return length if np.array_equal(runs, positions) else 0
 
 
 def _neighbour_mistake(expected: Floats, used: Floats) -> PositionMistake | None:

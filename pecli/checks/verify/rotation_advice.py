@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
-from pecli.engine.edits import Layout, Parameter
+from pecli.engine.edits import Layout, Misplacement, Parameter, Positions
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
@@ -53,6 +53,7 @@ def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str
         number = axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
+    yield from _advice_on_heads_below_each_other(wrong, reason)
     used = _used_rotation(wrong, reason)
     pair = wrong.tensor.pair
     # `pecli apply` rotates arrays as they are in the file, and has no option for folded heads.
@@ -62,6 +63,30 @@ def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str
     command = shlex.join(_command(wrong, used))
     if is_readable(command):
         yield f"reproduce with {command}"
+
+
+def _advice_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+    """Yield the shape of a table whose positions restart, if each run of rows may be a head.
+
+    A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
+    are 0 … 5 four times. These are (4, 6, 64).
+    """
+    shape = wrong.tensor.pair.after.shape
+    positions = _rows_of_each_run(reason)
+    if not positions or len(shape) != 2:
+        return
+    heads = shape[0] // positions
+    sides = f"{heads},{positions},{shape[1]}"
+    yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
+
+
+def _rows_of_each_run(reason: Explanation) -> int:
+    """Return how many rows lie between two restarts of positions; 0 if they do not restart evenly."""
+    for edit in reason.edits:
+        mistake = edit.mistake if isinstance(edit, Positions) else None
+        if mistake is not None and mistake.kind is Misplacement.RESTARTED:
+            return mistake.by
+    return 0
 
 
 def _position_axis(reason: Explanation) -> int | None:

@@ -76,6 +76,14 @@ def test_a_rotation_along_another_axis_gets_advice() -> None:
     assert diagnosis[1] == "if positions are along axis 0 of (3, 12, 16), verify with --seq-axis 0"
 
 
+def test_heads_below_each_other_get_advice() -> None:
+    """A loop over heads and positions prints the rows of (3, 12, 16) as 36 lines."""
+    rows = after().reshape(36, 16)
+    diagnosis = pecli.verify(rows, CONFIG, before=BEFORE.reshape(36, 16), atol=1e-9).diagnosis
+    advice = "if these are 3 heads of 12 positions, --shape 3,12,16 states it in text and raw files"
+    assert diagnosis[1] == advice
+
+
 def test_the_tensor_that_is_wrong_is_explained() -> None:
     dump = {"q": after(layout="interleaved"), "k": after()}
     before = {"q": BEFORE, "k": BEFORE}
