@@ -47,7 +47,7 @@ LAYOUTS = {
 }
 """Layouts by name. DeepSeek-V3 reads interleaved pairs and writes them as halves."""
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 """Numbers rotated at once: few enough for the second-level cache, many enough for threads."""
 _MIN_THREADED_BYTES = 1 << 22
 """Size below which one thread is faster than several."""
