@@ -307,9 +307,10 @@ def _add_first_matrix(draft: Draft, name: str, file: LoadedFile) -> None:
 
 
 def _first_rows(source: PlotSource, table: Table) -> PlotSource:
-    # Rows are read one by one: those of some files are longer than all that is drawn.
+    # Rows are read one by one, because those of some files are longer than all that is drawn.
+    # Their first columns are copied, so that the memory of one row can be used for the next.
     count = min(table.rows, MAX_ROWS)
-    rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS] for row in range(count)])
+    rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS].copy() for row in range(count)])
     title = f"{table.name}, {shape(table.shape)} {table.dtype}"
     # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
     scheme = None if "patch" in source.picture_kinds else source.scheme
