@@ -457,8 +457,9 @@ def best_reading(
     if upright:
         likely = [replace(target, transposable=False) for target in likely]
     candidates: list[Reading] = []
+    tensor = _RealTensor(array)
     for guesses in (False, True):
-        for reading in _readings_as_any(array, likely, is_text=is_text, guesses=guesses):
+        for reading in _readings_as_any(tensor, likely, is_text=is_text, guesses=guesses):
             if reading.distance == 0.0:
                 return reading
             candidates.append(reading)
@@ -471,11 +472,11 @@ def best_reading(
 
 
 def _readings_as_any(
-    array: AnyArray, targets: Iterable[Target], *, is_text: bool, guesses: bool
+    tensor: "_RealTensor", targets: Iterable[Target], *, is_text: bool, guesses: bool
 ) -> Iterator[Reading]:
     """Yield the readings of a tensor as each of several targets."""
     for target in targets:
-        yield from readings(array, target, is_text=is_text, guesses=guesses)
+        yield from _readings_of(tensor, target, is_text=is_text, guesses=guesses)
 
 
 def _is_possible(reading: Reading) -> bool:
@@ -515,8 +516,35 @@ def _doubts_by_weight(reading: Reading, one: int) -> tuple[float, ...]:
     )
 
 
-def readings(
-    array: AnyArray, target: Target, *, is_text: bool = False, guesses: bool = False
+def readings(array: AnyArray, target: Target) -> Iterator[Reading]:
+    """Yield all ways to read a tensor as an expected table that its shape allows, without guesses."""
+    yield from _readings_of(_RealTensor(array), target, is_text=False, guesses=False)
+
+
+class _RealTensor:
+    """A tensor of real numbers, made of any array when it is first needed.
+
+    A transposed file stays a view of the file: readings only split and exchange its axes.
+    """
+
+    def __init__(self, array: AnyArray) -> None:
+        self._array = array
+        self.size = array.size
+        self.is_complex = dtype_name(array.dtype) in COMPLEX
+        self.shape = (*array.shape, 2) if self.is_complex else array.shape
+
+    @cached_property
+    def values(self) -> AnyArray:
+        """The numbers; complex ones (…,) are pairs (…, 2)."""
+        return _as_pairs(self._array) if self.is_complex else self._array
+
+    @cached_property
+    def is_constant(self) -> bool:
+        return _is_constant(self.values)
+
+
+def _readings_of(
+    tensor: _RealTensor, target: Target, *, is_text: bool, guesses: bool
 ) -> Iterator[Reading]:
     """Yield all ways to read a tensor as an expected table that its shape allows.
 
@@ -524,24 +552,20 @@ def readings(
     table with two rows. Nothing is compared here: a reading measures its distance when it is asked.
 
     Args:
-        array: The tensor.
+        tensor: The tensor.
         target: The table, or the cosines and sines, that it may hold.
         is_text: True for the rows of a .csv file.
         guesses: True for the ways that only values can confirm, False for the others.
     """
-    if not array.size:
+    if not tensor.size:
         return
-    is_complex = dtype_name(array.dtype) in COMPLEX
-    shape = (*array.shape, 2) if is_complex else array.shape
-    real: AnyArray | None = None
+    is_complex = tensor.is_complex
     for arrangement in _arrangements_in_all_forms(
-        shape, target, is_complex=is_complex, is_text=is_text, guesses=guesses
+        tensor.shape, target, is_complex=is_complex, is_text=is_text, guesses=guesses
     ):
-        if real is None:  # A transposed file is copied, unless its shape rules out the target.
-            real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
-            if guesses and _is_constant(real):
-                return  # Memory that nobody set is as constant as position 0.
-        yield from _readings_by_scale(real, target, arrangement, is_complex=is_complex)
+        if guesses and tensor.is_constant:
+            return  # Memory that nobody set is as constant as position 0.
+        yield from _readings_by_scale(tensor.values, target, arrangement, is_complex=is_complex)
 
 
 def _arrangements_in_all_forms(
@@ -576,7 +600,7 @@ def _copies_are_close(part: Part, first: Part, copy: tuple[slice, ...], atol: fl
 
 def _is_constant(array: AnyArray) -> bool:
     """Return True if all elements are the same number; most arrays differ in the first few."""
-    elements = array.reshape(-1)
+    elements = array.reshape(-1, order="A")  # in the order of memory, so that nothing is copied
     for start in range(0, elements.size, CONSTANT_ELEMENTS):
         if (elements[start : start + CONSTANT_ELEMENTS] != elements[0]).any():
             return False
