@@ -54,6 +54,12 @@ MEASURED_ROWS = 512
 SPREAD_ROWS = 128
 """Rows over the rest of a long table that sharpen the frequencies."""
 
+SAMPLED_ELEMENTS = 1 << 23
+"""Elements that are measured at most: 64 MiB in float64, of which there are several copies."""
+
+MIN_SAMPLED_ROWS = 80
+"""Rows that are measured however long they are."""
+
 LOCATED_ELEMENTS = 1 << 21
 """Elements of a table whose rows are all looked up: a quarter of a second."""
 
@@ -108,7 +114,7 @@ class Observations:
         self.tensors = dict(tensors)
         self.dtype = dtype
         self.rows = len(next(iter(self.tensors.values())))
-        self.columns = sum(array.shape[1] for array in self.tensors.values())
+        self.columns: int = sum(array.shape[1] for array in self.tensors.values())
 
     def matrix(self, rows: Indices | slice) -> Floats:
         """Return some rows of all tensors in float64."""
@@ -139,12 +145,24 @@ class Observations:
 
     @cached_property
     def sampled_rows(self) -> Indices:
-        """Rows to measure: a run from the first one on, and some of the rest."""
-        if self.rows <= MEASURED_ROWS + SPREAD_ROWS:
+        """Rows to measure: a run from the first one on, and some of the rest.
+
+        They are 512 and 128, and fewer in the same proportion if rows are longer than 13,107
+        elements, as those of a transposed table are.
+        """
+        most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // max(1, self.measured_columns))
+        spread_rows = min(SPREAD_ROWS, most_rows // 5)
+        run_rows = min(MEASURED_ROWS, most_rows - spread_rows)
+        if self.rows <= run_rows + spread_rows:
             return np.arange(self.rows)
-        run = np.arange(MEASURED_ROWS)
-        rest = np.geomspace(MEASURED_ROWS, self.rows - 1, SPREAD_ROWS).astype(np.intp)
+        run = np.arange(run_rows)
+        rest = np.geomspace(run_rows, self.rows - 1, spread_rows).astype(np.intp)
         return np.unique(np.concatenate([run, rest]))
+
+    @property
+    def measured_columns(self) -> int:
+        """Columns of what is measured."""
+        return self.columns
 
     @cached_property
     def sample(self) -> Floats:

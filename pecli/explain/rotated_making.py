@@ -221,6 +221,10 @@ class HeadObservations(Observations):
     def measured(self, rows: Indices | slice) -> Floats:
         return self.after.few.matrix(rows)
 
+    @property
+    def measured_columns(self) -> int:
+        return self.after.few.columns
+
     def at_rows(self, rows: slice) -> "HeadObservations":
         return HeadObservations(Heads(self.after.array[:, :, rows]), self.dtype)
 

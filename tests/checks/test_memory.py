@@ -49,6 +49,7 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
         pytest.param("inspect --stats a.npy", (-1,), marks=pytest.mark.thorough),
         pytest.param("report a.npy -o report.html", (-1, 1024), marks=pytest.mark.thorough),
         pytest.param("report a.npy -o report.html", (512, -1), marks=pytest.mark.thorough),
+        pytest.param("report a.npy -o report.html", (2, -1), marks=pytest.mark.thorough),
         pytest.param("verify a.npy --model gpt2", (-1, 768), marks=pytest.mark.thorough),
         pytest.param("verify a.npy --model gpt2", (512, -1), marks=pytest.mark.thorough),
     ],
@@ -58,6 +59,14 @@ def test_a_large_file_that_is_not_identified(
 ) -> None:
     write_noise(tmp_path / "a.npy", *shape)
     assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES + PROGRAM
+
+
+@pytest.mark.thorough
+def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> None:
+    """Mistakes that may explain it are looked for in a sample, whose size has a limit."""
+    write_noise(tmp_path / "a.npy", 512, -1)
+    peak = peak_memory(tmp_path, "verify", "a.npy", "--model", "llama-3.1-8b")
+    assert peak <= BYTES + (400 << 20)
 
 
 @pytest.mark.thorough
