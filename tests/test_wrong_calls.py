@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,32 @@ def test_a_view_that_is_larger_than_memory(call: Callable[[Any], Any]) -> None:
     table = np.broadcast_to(np.float32(1), (10**6, 10**6))
     with pytest.raises(ResourceError, match="repeats its elements to"):
         call(table)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (partial(pecli.Sinusoidal, grid="4x4", dim=8, style="mae"), "grid_scale"),
+        (partial(pecli.Sinusoidal, grid="4x4", dim=8, style="mae"), "grid_base"),
+        (partial(pecli.Rope, 4, 8), "axes"),
+        (partial(pecli.Rope, 4, 8), "axis_factors"),
+        (partial(pecli.Rope, 4, 8), "mrope_section"),
+        (partial(pecli.Rope, 4, 8), "long_factor"),
+        (partial(pecli.Rope, 4, 8), "short_factor"),
+    ],
+)
+def test_a_list_of_numbers_that_is_larger_than_memory(
+    make: Callable[..., object], name: str
+) -> None:
+    values = {name: np.broadcast_to(1.0, 10**12)}
+    with pytest.raises(ResourceError, match=f"{name} has more than 1,048,576 items"):
+        make(**values)
+
+
+@pytest.mark.parametrize("count", [10**12, 10**30])
+def test_a_range_of_positions_that_is_larger_than_memory(count: int) -> None:
+    with pytest.raises(ResourceError, match="positions has more items than memory can hold"):
+        pecli.Sinusoidal(positions=range(count), dim=8)
 
 
 def test_every_public_name_is_called_wrongly() -> None:

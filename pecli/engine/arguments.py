@@ -4,14 +4,17 @@ Options of a command line are texts and are parsed; arguments of a function may 
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import wraps
+from itertools import islice
 from typing import ParamSpec, TypeVar
 
 from pecli.errors import KindError, ParameterError, ResourceError, out_of_memory, quoted
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+MAX_ITEMS = 1 << 20
+"""Items of an argument that is a list of channels, factors or names; a model has some hundred."""
 
 
 def within_limits(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -53,12 +56,20 @@ def items_of(name: str, value: object, rule: str) -> list[object]:
         name: The name of the argument.
         value: The argument. A text is not a list of letters.
         rule: The rule that other values break.
+
+    Raises:
+        KindError: The argument is not a list.
+        ResourceError: It has more than MAX_ITEMS items, such as `np.broadcast_to(1.0, 10**12)`.
     """
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        # An array without axes has a method to iterate, which raises TypeError.
-        with suppress(TypeError):
-            return list(value)
-    raise KindError(name, quoted(value), rule)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise KindError(name, quoted(value), rule)
+    try:
+        items = list(islice(value, MAX_ITEMS + 1))
+    except TypeError:  # An array without axes has a method to iterate, which raises it.
+        raise KindError(name, quoted(value), rule) from None
+    if len(items) > MAX_ITEMS:
+        raise ResourceError(f"{name} has more than {MAX_ITEMS:,} items")
+    return items
 
 
 def two_of(name: str, value: object, rule: str) -> tuple[object, object]:
