@@ -18,6 +18,7 @@ from pecli.files.output import is_text
 from pecli.files.strict_json import MAX_DEPTH
 
 MAX_TENSORS = 10_000
+MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
 _TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
 _NOT_FINITE = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 """Texts for the numbers that JSON lacks."""
@@ -50,12 +51,13 @@ def read_plain(contents: Contents) -> LoadedFile:
     for name, values in parser.lists():
         contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
         tensors[name] = values
-        contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} lists")
+        contents.refuse_if(len(tensors) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
     contents.refuse_if(not tensors, "holds no list of numbers")
     notes = []
     if parser.left_out:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
     tensors = _with_shapes(tensors)
+    contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS:,} tensors")
     printed = Printed(parser.decimals, are_rows=False)
     return LoadedFile(contents.path, "json", tensors, printed=printed, notes=tuple(notes))
 
@@ -72,11 +74,14 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     both `q_before` and `q_after`.
     """
     shaped = dict(tensors)
+    lists_by_object: dict[str, dict[str, AnyArray]] = {}
+    for name, values in tensors.items():
+        lists_by_object.setdefault(name.rpartition(".")[0], {})[name] = values
     for name, sides in tensors.items():
         if not _is_shape(name, sides):
             continue
         shape = tuple(sides.tolist())
-        for sibling in _lists_beside(tensors, name):
+        for sibling in _lists_beside(lists_by_object, name):
             values = tensors[sibling]
             if values.ndim == 1 and values.size == math.prod(shape):
                 shaped.pop(name, None)
@@ -92,13 +97,20 @@ def _is_shape(name: str, sides: AnyArray) -> bool:
     return word in _SHAPE_KEYS and is_list and sides.min() > 0
 
 
-def _lists_beside(tensors: dict[str, AnyArray], shape_name: str) -> list[str]:
-    """Return the lists that a shape may be about: `q` for `q_shape`, else all of its object."""
+def _lists_beside(lists_by_object: dict[str, dict[str, AnyArray]], shape_name: str) -> list[str]:
+    """Return the names of lists that a shape may be about: `q` for `q_shape`, else all of its object.
+
+    Args:
+        lists_by_object: The lists by the path of their object, then by name: the object `q` has the
+            lists `q.data` and `q.shape`.
+        shape_name: The name of the shape.
+    """
     path, _, key = shape_name.rpartition(".")
+    siblings = lists_by_object[path]
     if "_" in key:
         owner = shape_name.rpartition("_")[0]
-        return [owner] if owner in tensors else []
-    return [name for name in tensors if name.rpartition(".")[0] == path and name != shape_name]
+        return [owner] if owner in siblings else []
+    return [name for name in siblings if name != shape_name]
 
 
 def _name_without_data(name: str) -> str:

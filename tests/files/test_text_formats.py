@@ -247,6 +247,35 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
 
 
+@pytest.fixture
+def limit_of_three_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.files.plain_json.MAX_TENSORS", 3)
+    monkeypatch.setattr("pecli.files.plain_json.MAX_LISTS", 6)
+
+
+@pytest.mark.usefixtures("limit_of_three_tensors")
+def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> None:
+    tensors = {name: {"data": [1, 2], "shape": [2, 1]} for name in "abc"}
+    (tmp_path / "t.json").write_text(json.dumps(tensors))
+    assert [*pecli.load(tmp_path / "t.json")] == ["a", "b", "c"]
+
+
+@pytest.mark.usefixtures("limit_of_three_tensors")
+@pytest.mark.parametrize(
+    ("tensors", "problem"),
+    [
+        ({name: [1, 2] for name in "abcd"}, "has more than 3 tensors"),
+        ({name: [1, 2] for name in "abcdefg"}, "has more than 6 lists"),
+    ],
+)
+def test_more_lists_than_the_limit(
+    tmp_path: Path, tensors: dict[str, list[int]], problem: str
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(tensors))
+    with pytest.raises(FileError, match=problem):
+        pecli.load(tmp_path / "t.json")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
