@@ -73,8 +73,18 @@ def _blamed_on(path: str, problem: str) -> Iterator[None]:
     except (PecliError, MemoryError):
         raise
     except Exception as error:
-        detail = " ".join(str(error).split()) or type(error).__name__
-        raise FileError(path, f"{problem}: {detail}") from None
+        raise FileError(path, f"{problem}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return why zarr failed, in words that do not presume knowledge of its classes."""
+    if isinstance(error, json.JSONDecodeError):
+        return "its metadata are not JSON"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, FileNotFoundError):  # zarr's own, which has no number of the system
+        return "it has no metadata (zarr.json, .zgroup or .zarray)"
+    return "its metadata are broken, or name a version, dtype or codec that is not known"
 
 
 def write(request: WriteRequest) -> None:

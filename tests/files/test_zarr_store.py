@@ -167,3 +167,26 @@ def test_a_vector_is_cut_into_blocks() -> None:
 
 def test_an_empty_axis_has_chunks_of_one_row() -> None:
     assert chunk_shape(outline((3, 0, 5))) == (1, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ("{", "its metadata are not JSON"),
+        ("[]", "its metadata are broken, or name a version, dtype or codec that is not known"),
+        ('{"zarr_format": 9}', "its metadata are broken, or name a version"),
+    ],
+)
+def test_damaged_metadata_are_reported_in_words_of_pecli(
+    tmp_path: Path, metadata: str, reason: str
+) -> None:
+    pecli.save(tmp_path / "t.zarr", SCHEME)
+    (tmp_path / "t.zarr/zarr.json").write_text(metadata)
+    with pytest.raises(pecli.FileError, match=reason):
+        pecli.load(tmp_path / "t.zarr")
+
+
+def test_a_store_without_metadata(tmp_path: Path) -> None:
+    (tmp_path / "t.zarr").mkdir()
+    with pytest.raises(pecli.FileError, match="it has no metadata"):
+        pecli.load(tmp_path / "t.zarr")
