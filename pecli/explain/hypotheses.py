@@ -178,7 +178,7 @@ class Search:
         """
         is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         is_longer = any(case.cost > explanation.cost for explanation in self.close)
-        if (is_longer and not is_only_stored) or case.is_far_off or case.tested.any():
+        if (is_longer and not is_only_stored) or case.is_far_off or case.fails_in_few_rows:
             return None
         closer = accept(case.within(0.0))
         if closer is not None:

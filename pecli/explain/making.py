@@ -153,11 +153,11 @@ class ColumnMap(NamedTuple):
 
     def in_width(self, width: int) -> "ColumnMap":
         """Return so many columns: those beyond are left out, and missing ones are zeros."""
-        missing = (0, max(0, width - len(self.pair)))
+        if width <= len(self.pair):
+            return ColumnMap(self.pair[:width], self.is_sine[:width], self.sign[:width])
+        missing = (0, width - len(self.pair))
         return ColumnMap(
-            np.pad(self.pair, missing)[:width],
-            np.pad(self.is_sine, missing)[:width],
-            np.pad(self.sign, missing)[:width],
+            np.pad(self.pair, missing), np.pad(self.is_sine, missing), np.pad(self.sign, missing)
         )
 
 
