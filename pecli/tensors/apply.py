@@ -131,7 +131,15 @@ def _rotation(
     layer_type: str | None,
     fields: NamedValues,
 ) -> RowRotation:
-    """Return how a rotary scheme or a model rotates x; `fields` override its own."""
+    """Return the rotation that a rotary scheme, or a layer of a model, applies to x.
+
+    Args:
+        x: The array, whose length a model's scaling may depend on.
+        encoding: The scheme, or the model.
+        rows: The positions of its rows.
+        layer_type: The layers of a model that has several types.
+        fields: Fields of the rotation that the user states, such as `layout`.
+    """
     if isinstance(encoding, Scheme):
         _refuse(given_options(layer_type=layer_type), "a scheme")
         rope = cast(Rope, encoding)  # the only kind of scheme that rotates
@@ -216,6 +224,12 @@ class GradientContext(Protocol):
 def _torch_result(
     torch: ModuleType, x: ForeignArray, operation: Operation, learned: LearnedRows | None
 ) -> ForeignArray:
+    """Return operation.forward(x) as a torch tensor through which gradients flow.
+
+    The operation itself is made by NumPy, so that torch has to be told its gradient. The class is
+    defined here because torch is imported by the user, if at all.
+    """
+
     class Applied(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """The operation as a node of torch's graph; `table` is there for its gradient."""
 
@@ -227,9 +241,10 @@ def _torch_result(
         def backward(
             context: "GradientContext", gradient: ForeignArray
         ) -> tuple[ForeignArray, ForeignArray]:
+            """Return the gradients of x and of the learned table; None if it needs none."""
             back = gradient
             if operation.backward is not None:
-                # The way back is differentiable too: its own way back is the operation.
+                # Gradients of gradients: the way back from the way back is the operation.
                 reverse = Operation(operation.backward, operation.forward)
                 back = _in_library_of(gradient, reverse)
             if learned is None or not context.needs_input_grad[1]:

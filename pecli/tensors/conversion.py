@@ -79,7 +79,11 @@ class Converted:
         return [weight_of(name, self.arrays[name]) for name in self.moves]
 
     def table(self, name: str) -> Table:
-        """Return a tensor as a table that is converted block by block as it is written."""
+        """Return a tensor as a table that is converted block by block as it is written.
+
+        A checkpoint may be larger than memory, so that only a block of rows is moved and rounded at
+        a time, by the function `fill`.
+        """
         table = table_of(name, self.arrays[name])
         rows = self.arrays[name].reshape(table.rows, table.width)
         move = self.moves.get(name)
@@ -173,8 +177,8 @@ class Converted:
 def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Floats:
     """Return the moving heads of a projection of random inputs, each rotated at its position.
 
-    The result is (heads, positions, channels). A bias, or a norm with a row per head, is multiplied
-    by one random number per position.
+    The result is (heads, positions, channels). If a conversion is right, it is the same before and
+    after, except for the order of channels.
 
     Args:
         table: A projection (heads · channels, inputs), or a bias or norm.
@@ -183,15 +187,11 @@ def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Float
         layout: The layout of pairs in the table.
     """
     channels = len(move.channels)
-    input_count = table.width if move.axis == 0 else 1
-    # The seed is their number, so that the inputs are the same before and after.
-    inputs = np.random.default_rng(input_count).standard_normal((input_count, len(_POSITIONS)))
-    products = [widened(block).reshape(-1, input_count) @ inputs for block in table.blocks()]
-    by_head = np.concatenate(products).reshape(-1, channels, len(_POSITIONS))
-    values = by_head[move.heads].swapaxes(1, 2)
+    by_head = _random_products(table, move).reshape(-1, channels, len(_POSITIONS))
+    values = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
     rotary_dim = heads.rotary_dim or channels
     frequencies = _BASE ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
-    factors = np.exp(1j * np.outer(_POSITIONS, frequencies))
+    factors = np.exp(1j * np.outer(_POSITIONS, frequencies))  # (positions, pairs)
     first_channel = channels - rotary_dim if heads.trailing else 0
     return rotate(
         values,
@@ -200,6 +200,18 @@ def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Float
         layout,
         first_channel=first_channel,
     )
+
+
+def _random_products(table: Table, move: Move) -> Floats:
+    """Return a projection of one random input per position, (rows, positions).
+
+    A bias, or a norm with a row per head, is multiplied by one random number per position. The seed
+    is the number of inputs, so that they are the same before and after a conversion.
+    """
+    input_count = table.width if move.axis == 0 else 1
+    inputs = np.random.default_rng(input_count).standard_normal((input_count, len(_POSITIONS)))
+    blocks = [widened(block).reshape(-1, input_count) @ inputs for block in table.blocks()]
+    return np.concatenate(blocks)
 
 
 def _moved_rows(rows: Array, move: Move | None, places: slice) -> Array:

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arguments import within_limits
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
@@ -51,7 +50,7 @@ def convert(
     dtype: str | None = None,
     trailing: bool = False,
     **heads: object,
-) -> Any:
+) -> ForeignArray:
     """Convert q/k weights or tables to another pair layout, or cast them.
 
     Args:
@@ -119,13 +118,13 @@ def converted(
     heads = heads_of(model, layer_type, fields)
     if dtype is not None:
         dtype = DTYPE.check("dtype", dtype)
-    patterns = _patterns(include)
+    patterns = _pattern_list(include)
     _check_layouts(source, target)
     if source is None or target is None:
         _refuse_options_of_moves(heads, fields, patterns)
         return Converted(arrays, {}, "", "", None, dtype)
     weights = [weight_of(name, array) for name, array in arrays.items()]
-    chosen = _chosen(weights, label, heads, patterns)
+    chosen = _tensors_to_move(weights, label, heads, patterns)
     before = _stored_layout(source, heads)
     after = _stored_layout(target, heads)
     if heads is not None:
@@ -155,7 +154,7 @@ def _refuse_options_of_moves(
 
 
 def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
-    """Check options about heads, and leave out those that were not given."""
+    """Check options about heads, and leave out those that were not given: None, and flags not set."""
     _refuse_unknown_options(options)
     fields = {}
     for name, value in options.items():
@@ -208,6 +207,8 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
 def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
     """Return the heads that a model states, with those fields replaced that the user gave.
 
+    `--model llama-3-8b --kv-heads 4`, for example: 32 heads of 128 channels, but 4 key heads.
+
     Raises:
         ParameterError: Neither states the number of heads, or the channels that rotate.
     """
@@ -234,8 +235,12 @@ def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
     return stated
 
 
-def _patterns(include: object) -> list[str]:
-    """Return patterns as a list; `include` is what the user passed."""
+def _pattern_list(include: object) -> list[str]:
+    """Return the patterns of `include`: none for None, one for a text, or those of a sequence.
+
+    Raises:
+        KindError: One of them is not a text.
+    """
     if include is None:
         return []
     if isinstance(include, str):
@@ -256,10 +261,23 @@ def _items(value: object) -> list[object]:
     return [value]
 
 
-def _chosen(
+def _tensors_to_move(
     weights: Sequence[Input], label: str, heads: Heads | None, patterns: Sequence[str]
 ) -> Sequence[Input]:
-    """Return the tensors to move: those that match a pattern, else queries and keys, or tables."""
+    """Return the tensors whose channels get another order.
+
+    They are those that match a pattern. Without one, they are the projections of queries and keys
+    (`q_proj`, `k_proj`, `qkv`) if heads are known, and tables (`cos`, `sin`) otherwise.
+
+    Args:
+        weights: All tensors of the file.
+        label: The file, for errors.
+        heads: How projections are divided into heads; None for tables.
+        patterns: Patterns of names, such as `*.q_proj.*`.
+
+    Raises:
+        ParameterError: It is not clear which tensors are meant.
+    """
     if patterns:
         return _matching(weights, label, patterns)
     projections = [weight for weight in weights if projection(weight.name)]

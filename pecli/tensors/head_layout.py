@@ -220,7 +220,11 @@ class Heads:
         return ParameterError("fused", "missing", rule, advice)
 
     def slots(self, weight: Input) -> str:
-        """Return a letter per head_dim rows of a projection: q, k, v, or g for a gate."""
+        """Return a letter for each head_dim rows of a projection: q, k, v, or g for a gate.
+
+        A fused projection of 2 query heads and 1 key head is "qqkv"; queries with a gate after each
+        head (Qwen3-Next) are "qgqg".
+        """
         kv_heads = self.kv_heads or self.heads
         named = self.named(weight)
         match named.kind:

@@ -38,9 +38,10 @@ class Taps(NamedTuple):
         return cls(rows[:, None], np.ones((len(rows), 1)))
 
     def apply(self, values: Floats) -> Floats:
-        """Return the weighted sums of values along their first axis.
+        """Return the new rows: weighted sums of the old ones, along the first axis of `values`.
 
-        They are added up tap by tap: the first tap of all new rows, then the second, …
+        With rows [[0, 1], [2, 3]] and weights of 1/2, 4 old rows become 2: the means of the first
+        two and of the last two. The first taps of all new rows are added, then the second ones, …
         """
         sums = np.empty((len(self.rows), *values.shape[1:]))
         product = np.empty_like(sums)
@@ -178,7 +179,16 @@ class Interpolation:
         return Taps(np.clip(rows, 0, old - 1), weights)
 
     def _antialiased(self, centre: Floats, old: int, stretch: float) -> Taps:
-        """Return taps with antialias: rows outside of the table have no weight."""
+        """Return the old rows and weights for new rows at these centres, averaged when shrinking.
+
+        If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2. Rows outside
+        of the table have no weight, and the others add up to 1.
+
+        Args:
+            centre: Where the new rows are, in units of old rows.
+            old: The number of old rows.
+            stretch: Old rows per new row, at least 1.
+        """
         reach = KERNELS[self.method] * stretch
         first_row = np.floor(centre - reach + 1).astype(np.intp)
         # A stretched kernel has no whole reach, and may touch one row more.

@@ -111,7 +111,18 @@ class ModelHeads:
 
 
 def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHeads:
-    """Return the heads of a model, of all its layers or of those of one type."""
+    """Return how the attention of a model is divided into heads, by its configuration.
+
+    The sizes of heads are those of its rotary encoding, if it has one; otherwise they are computed
+    from the hidden size.
+
+    Args:
+        model: The model.
+        layer_type: The layers of a model whose heads differ by layer, as Gemma 4's do.
+
+    Raises:
+        ParameterError: The heads differ by layer, and no layer type is given.
+    """
     described = describe(model)
     encodings = described.encodings()
     keys, model_type = _language_part(Keys(described.values, described.label), encodings)

@@ -1,17 +1,26 @@
 """`pecli.resize`: a learned table at another length, or on another grid, as vision models do it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.arguments import text_of, within_limits
-from pecli.engine.arrays import Array, dtype_name, floating, like, round_to, widened
+from pecli.engine.arrays import (
+    Array,
+    Floats,
+    ForeignArray,
+    dtype_name,
+    floating,
+    like,
+    round_to,
+    widened,
+)
 from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
-from pecli.tensors.interpolation import Interpolation
+from pecli.tensors.interpolation import Interpolation, Taps
 
 _ELEMENTS = 1 << 16  # elements that are made at once, so that float64 copies stay in the cache
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
@@ -42,7 +51,7 @@ def resize(
     align_corners: bool = False,
     scale_offset: float = 0.0,
     name: str = "the table",
-) -> Any:
+) -> ForeignArray:
     """Resample a learned table to another length or grid: in float64, rounded once.
 
     Args:
@@ -87,6 +96,9 @@ def resize(
 def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Interpolation) -> Array:
     """Return a table (rows, dim) on another grid; the first `keep` rows stay as they are.
 
+    Of ViT's 197 rows, row 0 is the class token, and the others are the patches of a 14x14 grid,
+    line by line.
+
     Raises:
         ParameterError: The interpolation cannot make so many rows.
     """
@@ -126,7 +138,11 @@ def _grids(
     grid: str | tuple[int, int] | None,
     keep: int,
 ) -> tuple[Grid, Grid]:
-    """Return the grids before and after; rows along one axis are a grid of one column."""
+    """Return the grids before and after, without the kept rows.
+
+    197 rows with the grid 14x14 and 1 kept row become 24x24, for example. Rows along one axis are a
+    grid of one column: 1024 rows that become 2048 are 1024x1 and 2048x1.
+    """
     if grid is not None:
         return checked_grid("grid", grid), checked_grid("to", to)
     if _is_grid(to):
@@ -158,10 +174,11 @@ def checked_grid(name: str, value: object) -> Grid:
 
 
 def _resample(cells: Array, out: Array, interpolation: Interpolation) -> None:
-    """Fill `out` (height, width, dim) with resampled cells, some lines at a time.
+    """Fill `out` (height, width, dim) with resampled cells, some lines of the grid at a time.
 
     A line is one row of the grid: `width` rows of the table. Sums are made down the columns first,
-    then along the lines.
+    then along the lines. Lines are worked through in several threads, so many at once that their
+    float64 sums stay small.
     """
     height, width, dim = cells.shape
     new_height, new_width, _ = out.shape
@@ -173,15 +190,24 @@ def _resample(cells: Array, out: Array, interpolation: Interpolation) -> None:
     def resample_lines(line: int) -> None:
         new_lines = slice(line, line + lines_at_once)
         vertical = interpolation.taps(height, new_height, new_lines)
-        # Only the old lines that these are made of are widened to float64.
-        first_old = int(vertical.rows.min())
-        last_old = int(vertical.rows.max())
-        vertical_from_first = vertical._replace(rows=vertical.rows - first_old)
         with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
-            sums = vertical_from_first.apply(widened(cells[first_old : last_old + 1]))
+            sums = _sums_of_lines(cells, vertical)
             if (width, new_width) != (1, 1):
-                columns_first = np.ascontiguousarray(np.moveaxis(sums, 1, 0))
-                sums = np.moveaxis(horizontal.apply(columns_first), 0, 1)
+                sums = _sums_along_lines(sums, horizontal)
             out[new_lines] = round_to(sums, dtype_name(out.dtype))
 
     work_through(resample_lines, range(0, new_height, lines_at_once))
+
+
+def _sums_of_lines(cells: Array, vertical: Taps) -> Floats:
+    """Return weighted sums of the lines of a grid; only the lines that they need are widened."""
+    first = int(vertical.rows.min())
+    last = int(vertical.rows.max())
+    from_first = vertical._replace(rows=vertical.rows - first)
+    return from_first.apply(widened(cells[first : last + 1]))
+
+
+def _sums_along_lines(lines: Floats, horizontal: Taps) -> Floats:
+    """Return weighted sums of the cells within each line: (lines, width, dim) gets a new width."""
+    by_column = np.ascontiguousarray(np.moveaxis(lines, 1, 0))
+    return np.moveaxis(horizontal.apply(by_column), 0, 1)

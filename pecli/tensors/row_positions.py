@@ -30,8 +30,8 @@ def given_options(**options: object) -> MutableValues:
     }
 
 
-class Places(NamedTuple):
-    """The positions of a tensor's rows."""
+class TensorPositions(NamedTuple):
+    """The positions of a tensor's rows, and which of them are padding."""
 
     ids: Ids  #: (axes, batch, L); batch may be 1
     seen: Mask  #: (batch, L): False for padding
@@ -94,8 +94,15 @@ class RowPositions:
                 return ids
         raise self._wrong(f"they must be {_allowed_shapes(axes)}")
 
-    def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> Places:
-        """Return the positions of a tensor's rows.
+    def positions_of(self, tensor: Input, seq_axis: int, axes: int = 1) -> TensorPositions:
+        """Return the positions of a tensor's rows, (axes, batch, L).
+
+        For (8, 3, 10, 64) and an offset of 5 these are 5 … 14, (1, 1, 10), for all sequences.
+
+        Args:
+            tensor: The tensor.
+            seq_axis: Its axis of positions.
+            axes: The axes of a position: 3 for M-RoPE (time, row, column).
 
         Raises:
             ParameterError: the ids do not fit the tensor.
@@ -108,7 +115,7 @@ class RowPositions:
         seen = np.ones((batch, length), bool)
         if self.seen is not None:
             seen = self.seen.reshape(batch, length)
-        return Places(np.broadcast_to(ids, (axes, batch, length)), seen)
+        return TensorPositions(np.broadcast_to(ids, (axes, batch, length)), seen)
 
     def _consecutive(self, tensor: Input, rows: int) -> Ids:
         """Return the positions offset, offset + 1, … of some rows, as (1, 1, rows)."""
@@ -157,9 +164,13 @@ def row_positions(
     shift: object = None,
     offset: object = None,
 ) -> RowPositions:
-    """Return the positions that at most one of the arguments states.
+    """Return the positions of rows that the options of a command or function state.
 
-    A shift moves rows alike wherever they are: it needs no positions.
+    At most one of them may be given; without any, rows are at 0, 1, 2, … A shift moves rows alike
+    wherever they are, so that it needs no positions.
+
+    Raises:
+        ParameterError: Two are given, or one breaks its rule.
     """
     names = [
         *given_options(

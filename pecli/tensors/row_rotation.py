@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ class RowRotation:
         if not rope.is_range:
             self._check_own_positions(tensor, length)
         if self.shift is None:
-            self.rows.places(tensor, self.seq_axis, rope.position_axes)
+            self.rows.positions_of(tensor, self.seq_axis, rope.position_axes)
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
         """Check a scheme with positions of its own: no others may be given, and L must agree."""
@@ -84,7 +83,11 @@ class RowRotation:
             raise tensor.wrong(f"{place} has {self.rope.seq_len} rows", f"L is {length}")
 
     def apply(self, tensor: Input) -> Array:
-        """Return the tensor rotated: one product in float64, rounded once to its dtype."""
+        """Return the tensor rotated: one product in float64, rounded once to its dtype.
+
+        Each pair of channels is a complex number that is multiplied by cos θ + i·sin θ of its
+        position. If each sequence of a batch has positions of its own, they rotate one by one.
+        """
         self.check(tensor)
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
@@ -162,11 +165,14 @@ def model_rotation(
     rows: RowPositions,
     heads: Collection[int],
     fields: NamedValues,
-    **parameters: Any,
+    *,
+    length: int | None = None,
+    **parameters: object,
 ) -> RowRotation:
-    """Return how a model rotates tensors.
+    """Return the rotation that the layers of a model apply to tensors.
 
-    Scalings that depend on the length are read at the tensors' last position.
+    A scaling that depends on the length (dynamic, longrope) is read at the last position of the
+    longest tensor.
 
     Args:
         inputs: the tensors.
@@ -176,12 +182,13 @@ def model_rotation(
         heads: the model's numbers of heads. An axis of such a length is not taken for positions
             unless `seq_axis` is given.
         fields: fields of the RowRotation that override the model's.
+        length: the context at which dynamic and longrope are read, instead of that last position.
         parameters: parameters of the scheme that override the model's.
     """
     _check_rotary(file, encoding, parameters)
     seq_axis = fields.get("seq_axis", SEQ_AXIS)
-    length = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    rope = encoding.rope(rows.seq_len(length, parameters), **parameters)
+    most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
+    rope = encoding.rope(rows.seq_len(most_rows, parameters), length=length, **parameters)
     _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, fields)
     # A shift is the same at all positions, so that their axis does not matter.
     needs_axis = "seq_axis" not in fields and "shift" not in fields
@@ -192,6 +199,7 @@ def model_rotation(
 
 
 def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
+    """Raise ParameterError unless an encoding rotates by positions 0, 1, 2, … or those given."""
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     if "positions" in parameters or "grid" in parameters:

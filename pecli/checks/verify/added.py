@@ -175,7 +175,7 @@ def _expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sum
     if not pair.has_equal_shapes or pair.after.ndim < 2:
         raise pair.unlike_shapes()
     _check_shapes(weight, pair)
-    (row_numbers,), is_token = rows.places(Input(pair.after, pair.label), -2)
+    (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), -2)
     last = int(row_numbers.max(initial=0))
     if last >= len(weight):
         given = f"of {len(weight):,} rows"

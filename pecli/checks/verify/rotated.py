@@ -183,7 +183,7 @@ class RotatedCheck:
         self.after = np.moveaxis(tensor.after, tensor.axis, -2)
         after = Input(tensor.after, tensor.pair.label)
         rope = self.rotation.rope
-        self.positions, self.seen = self.rows.places(after, tensor.axis, rope.position_axes)
+        self.positions, self.seen = self.rows.positions_of(after, tensor.axis, rope.position_axes)
         self.plan = HeadRotation(
             rope, LAYOUTS[self.rotation.layout], encoding.trailing, tensor.axis
         )
