@@ -48,9 +48,9 @@ class ComparedPair(NamedTuple):
 
 
 def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | None:
-    """Compare two forms of a model; return None if these are not two forms.
+    """Compare two forms of a model, such as a Hugging Face folder and a .gguf file.
 
-    Two folders of the same project are not two forms: their tensors have the same names, and are
+    Returns None if these are not two forms. Two folders of the same project are not two forms: their tensors have the same names, and are
     compared as any others. Two .gguf files may be quantised differently.
     """
     source_a = find_source(a)
@@ -116,7 +116,10 @@ def _not_compared(forms: Forms) -> tuple[str, ...]:
 
 
 def _summary(compared: Sequence[ComparedPair], changed: int, forms: Forms) -> str:
-    """Return the number of tensors that are equal, and of those that differ by rounding."""
+    """Return a line on the tensors that are equal, and on those that differ by rounding.
+
+    «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
+    """
     equal = 0
     kinds = set()
     for pair, result in compared:

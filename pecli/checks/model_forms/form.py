@@ -163,7 +163,10 @@ def _weight_layout(encodings: ModelEncodings) -> str:
 
 
 def _read_counts(source: Source, context: int | None) -> Counts:
-    """Return the numbers that a configuration states; its part about text has precedence."""
+    """Return the numbers of layers and heads that a configuration states.
+
+    A multimodal model has them in `text_config`, which has precedence.
+    """
     values = find.describe(source.config).values
     parts: list[Settings] = []
     for name in key_names.TEXTS:
@@ -196,7 +199,10 @@ class NamedTensor(NamedTuple):
 
 
 def _read_tensors(source: Source, model_type: str | None) -> Tensors:
-    """Open all tensors, and divide them into those that can be compared and those that cannot."""
+    """Open all tensors, and divide them into those that can be compared and those that cannot.
+
+    The latter are those that GGUF has no name for, and those of a packed or unknown type.
+    """
     tensors = Tensors({}, {})
     for name, gguf_name, stored in _named_tensors(source, model_type):
         if not gguf_name:

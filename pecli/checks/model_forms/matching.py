@@ -30,7 +30,7 @@ class Matched(NamedTuple):
 
 
 def match_tensors(reference: Form, checked: Form) -> Matched:
-    """Pair the tensors of two forms by name.
+    """Pair the tensors of two forms of a model (Hugging Face, Meta, GGUF) by their names in GGUF.
 
     A tensor that one form lacks is a problem, unless it is there in a type that is not read.
     """
@@ -52,7 +52,10 @@ def match_tensors(reference: Form, checked: Form) -> Matched:
 def _match(
     matched: Matched, name: str, expected: Stored, found: Stored, forms: tuple[Form, Form]
 ) -> None:
-    """Add two tensors of one name as a pair, or as a problem if their shapes differ."""
+    """Add two tensors of one name to `matched`: as a pair, or as a problem if their shapes differ.
+
+    GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike first.
+    """
     found = found.fitted(expected.shape)
     expected = expected.fitted(found.shape)
     if expected.shape != found.shape:

@@ -58,14 +58,14 @@ class Pair(NamedTuple):
 
     @np.errstate(all="ignore")
     def compare(self, tolerance: Tolerance) -> Comparison:
-        """Compare all elements, a few rows at a time."""
-        reference_rows = self.reference.rows
-        checked_rows = self.checked.rows
+        """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
         kinds = (self.reference.kind, self.checked.kind)
         result = Comparison(self.name, shape, math.prod(shape), *kinds)
         result.mismatched = 0
         result.max_abs_error = 0.0
+        reference_rows = self.reference.rows
+        checked_rows = self.checked.rows
         width = result.size // max(1, len(checked_rows))
         step = max(1, PIECE_ELEMENTS // max(1, width))
         dtype = np.float64 if "float64" in kinds else np.float32
@@ -73,17 +73,30 @@ class Pair(NamedTuple):
         for start in range(0, len(checked_rows), step):
             piece = slice(start, start + step)
             expected = reference_rows[piece if self.order is None else self.order[piece]]
-            stored = checked_rows[piece]
-            if not self.is_rounded and _have_same_bytes(expected, stored):
-                continue
-            expected_values = self.reference.floats(expected, buffers[0])
-            if self.added:
-                expected_values += np.float32(self.added)
-            values = self.checked.floats(stored, buffers[1])
-            is_bad, errors = self.row_errors(expected_values, values, tolerance, stored)
-            result.mismatched += int(is_bad.sum()) * width
-            result.max_abs_error = max(result.max_abs_error, _largest_of(errors))
+            errors = self._stored_row_errors(expected, checked_rows[piece], buffers, tolerance)
+            if errors is not None:
+                result.mismatched += int(errors.is_bad.sum()) * width
+                result.max_abs_error = max(result.max_abs_error, _largest_of(errors.errors))
         return result
+
+    def _stored_row_errors(
+        self, expected: Array, stored: Array, buffers: AnyArray, tolerance: Tolerance
+    ) -> RowErrors | None:
+        """Compare some rows as they are stored; return None if they have the same bytes.
+
+        Args:
+            expected: Rows of the reference, in the order of the checked tensor.
+            stored: Rows of the checked tensor.
+            buffers: Memory for the floats of both, which is used for each piece again.
+            tolerance: What is allowed beyond the rounding.
+        """
+        if not self.is_rounded and _have_same_bytes(expected, stored):
+            return None
+        expected_values = self.reference.floats(expected, buffers[0])
+        if self.added:
+            expected_values += np.float32(self.added)
+        values = self.checked.floats(stored, buffers[1])
+        return self.row_errors(expected_values, values, tolerance, stored)
 
     def row_errors(
         self,
@@ -92,7 +105,10 @@ class Pair(NamedTuple):
         tolerance: Tolerance,
         stored: Array | None = None,
     ) -> RowErrors:
-        """Compare some rows, which may be a sample of the columns; overwrite `expected`.
+        """Return which rows differ by more than rounding; `expected` is overwritten.
+
+        Rows may be a sample of the columns. Quantised rows are judged as a whole, as a quantiser
+        shifts elements of a block to lower their common error; others element by element.
 
         Args:
             expected: What the values should be.
@@ -162,9 +178,9 @@ def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
 
 
 def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
-    """Compare the sum of squares of each row with that of its steps, and each element with a few.
+    """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
 
-    The largest element of a block is at most the root of its sum of squares. If that is within the
+    A step is the distance between two numbers that the quantised form can hold. The largest element of a block is at most the root of its sum of squares. If that is within the
     limit everywhere, which is the common case, single elements need not be looked at.
     """
     width = error.shape[1]

@@ -63,9 +63,9 @@ class Trial:
         offset: float,
         tolerance: Tolerance,
     ) -> bool:
-        """Return True if the checked tensor equals the rows of another, times a factor, plus an offset.
+        """Return True if the checked tensor equals the rows of another one · factor + offset.
 
-        A few rows refute most mistakes; only what passes there is compared whole.
+        Only the first columns are compared. A few rows refute most mistakes; only what passes there is compared whole.
 
         Args:
             stored: The other tensor.
@@ -76,10 +76,10 @@ class Trial:
         """
         count = len(self.pair.checked.rows)
         few_rows = np.arange(0, count, 1 + count // FIRST_ROWS)
-        for places in (few_rows, np.arange(count)):
-            rows = places if order is None else order[places]
+        for checked_rows in (few_rows, np.arange(count)):
+            rows = checked_rows if order is None else order[checked_rows]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
-            values = self.pair.checked.sample(places)
+            values = self.pair.checked.sample(checked_rows)
             if self.pair.row_errors(expected, values, tolerance).is_bad.any():
                 return False
         return True
@@ -87,9 +87,10 @@ class Trial:
 
 @np.errstate(all="ignore")
 def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance) -> Finding:
-    """Return the mistake that explains a tensor, or that none does.
+    """Return the mistake of a converter that explains how a tensor differs, or that none does.
 
-    Mistakes with the order of rows are tried first, then those with values, then other tensors.
+    Tried are, in this order: rows in a wrong order, wrong values (zeros, a factor), a transposed
+    matrix, and the values of another tensor.
     """
     trial = Trial(pair, reference, checked, tolerance)
     for mistake in row_mistakes(pair, reference, checked):
@@ -137,17 +138,20 @@ def _find_swap(trial: Trial) -> Finding | None:
     Two kinds of mistakes happen: `blk.3.attn_k` has the values of `blk.3.attn_v`, or those of
     `blk.4.attn_k`. Tensors that share neither the layer nor the name are not tried.
     """
-    place = TensorName.parse(trial.pair.name)
+    wrong = TensorName.parse(trial.pair.name)
     shape = trial.pair.reference.shape
     for name, tensor in trial.reference.tensors.items():
-        other = TensorName.parse(name)
-        is_same_layer = other.layer == place.layer
-        is_same_part = other.short == place.short
-        if is_same_layer == is_same_part:
+        candidate = TensorName.parse(name)
+        is_same_layer = candidate.layer == wrong.layer
+        has_same_name = candidate.short == wrong.short
+        if is_same_layer == has_same_name:
             continue  # The tensor itself, or one that has nothing in common with it.
         stored = tensor.fitted(shape)
         if stored.shape != shape:
             continue
-        if trial.explains(stored, expected_order(name, stored, trial.reference, trial.checked)):
-            return SwappedLayer(other.layer) if is_same_part else SwappedTensor(other.short)
+        order = expected_order(name, stored, trial.reference, trial.checked)
+        if trial.explains(stored, order):
+            if has_same_name:
+                return SwappedLayer(candidate.layer)
+            return SwappedTensor(candidate.short)
     return None

@@ -100,7 +100,7 @@ def lost_scaling_sentence(problem: ScalingLost) -> str:
 
 
 @dataclass
-class Places:
+class Affected:
     """The layers and experts in which a tensor has a problem, and its largest error there."""
 
     layers: set[int] = field(default_factory=set)
@@ -119,11 +119,11 @@ class Subject(NamedTuple):
     """A tensor of a group, as it is named in a sentence."""
 
     name: TensorName
-    places: Places
+    affected: Affected
 
     @property
     def text(self) -> str:
-        experts = sorted(self.places.experts)
+        experts = sorted(self.affected.experts)
         if not experts:
             return self.name.whole
         noun = "expert" if len(experts) == 1 else "experts"
@@ -136,13 +136,16 @@ class Subject(NamedTuple):
 
 
 def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[str]:
-    """Return one line for all tensors with the same problem in the same layers."""
+    """Return one line for all tensors with the same problem in the same layers.
+
+    «B: q and k of layers 0–31 are not permuted; llama in GGUF form is», for example.
+    """
     lines = []
     for group, subjects in _grouped(problems).items():
         subjects.sort(key=lambda subject: subject.rank)
         names = _joined([subject.text for subject in subjects])
         verbs = SINGULAR if len(subjects) == 1 else PLURAL
-        error = max(subject.places.max_abs_error for subject in subjects)
+        error = max(subject.affected.max_abs_error for subject in subjects)
         words = _finding_words(group.finding, forms, verbs, error)
         lines.append(f"{forms.checked.label}: {names}{_in_layers(group.layers)} {words}")
     if len(lines) > MAX_LINES:
@@ -151,26 +154,36 @@ def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[st
 
 
 def _grouped(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
-    """Collect the places of each tensor, then the tensors that share a problem and its layers.
+    """Collect the tensors that have the same problem in the same layers.
 
-    If the queries and the keys of layers 0 to 31 are not permuted, 64 problems become one group: the problem, the 32
-    layers, and the subjects q and k.
+    If the queries and the keys of layers 0 to 31 are not permuted, 64 problems become one group:
+    the problem, the 32 layers, and the subjects q and k.
     """
-    places: dict[tuple[Finding, TensorName], Places] = {}
+    groups: dict[Group, list[Subject]] = {}
+    for (finding, name), affected in _affected_layers(problems).items():
+        group = Group(finding, tuple(sorted(affected.layers)))
+        groups.setdefault(group, []).append(Subject(name, affected))
+    return groups
+
+
+def _affected_layers(
+    problems: Iterable[TensorProblem],
+) -> dict[tuple[Finding, TensorName], Affected]:
+    """Return, by problem and tensor, the layers and experts that have it.
+
+    Names are those within a layer: `blk.0.attn_q` and `blk.1.attn_q` are both `q`.
+    """
+    by_tensor: dict[tuple[Finding, TensorName], Affected] = {}
     for problem in problems:
         name = TensorName.parse(problem.name)
-        anywhere = name._replace(layer="", expert=None)
-        place = places.setdefault((problem.finding, anywhere), Places())
-        place.max_abs_error = max(place.max_abs_error, problem.max_abs_error)
+        name_in_layer = name._replace(layer="", expert=None)
+        affected = by_tensor.setdefault((problem.finding, name_in_layer), Affected())
+        affected.max_abs_error = max(affected.max_abs_error, problem.max_abs_error)
         if name.layer:
-            place.layers.add(int(name.layer))
+            affected.layers.add(int(name.layer))
         if name.expert is not None:
-            place.experts.add(name.expert)
-    groups: dict[Group, list[Subject]] = {}
-    for (finding, name), place in places.items():
-        group = Group(finding, tuple(sorted(place.layers)))
-        groups.setdefault(group, []).append(Subject(name, place))
-    return groups
+            affected.experts.add(name.expert)
+    return by_tensor
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -203,7 +216,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: float) -> str:
-    """Return the rest of a sentence whose subject is one or several tensors."""
+    """Return the predicate of a sentence about one or several tensors: «are all zeros»."""
     be = verbs.be
     match finding:
         case Mistake():
@@ -236,7 +249,13 @@ def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: 
 
 
 def _mistake_words(mistake: Mistake, forms: Forms, verbs: Verbs) -> str:
-    """Return what is wrong with one or several tensors; `verbs` are «is» or «are», and so on."""
+    """Return the predicate of a sentence about a mistake: «is not permuted; llama in GGUF form is».
+
+    Args:
+        mistake: The mistake.
+        forms: Both forms of the model, whose names and labels the words contain.
+        verbs: «is» and «has» for one tensor, «are» and «have» for several.
+    """
     be, have, their = verbs
     form = forms.checked.description
     reference = forms.reference.label

@@ -44,7 +44,11 @@ ANY_KEY = "its key"
 
 
 def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem]:
-    """Yield what the settings of the checked form describe differently than the reference."""
+    """Yield what the configuration of one form states differently than that of the other.
+
+    A form is a Hugging Face folder, Meta's files or a .gguf file; the reference defines the model.
+    Rotary encodings are compared by the frequencies that they mean, not by their keys.
+    """
     expected = reference.encodings.ropes()
     found = checked.encodings.ropes()
     if bool(expected) != bool(found):
@@ -61,7 +65,7 @@ def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem
 
 
 def _head_changes(reference: Form, checked: Form) -> Iterator[ValueChanged]:
-    """Yield different numbers of query and key heads; without a number, there are as many key heads."""
+    """Yield different numbers of query heads, and of key heads, which are as many unless stated."""
     if reference.heads is None or checked.heads is None:
         return
     if has_latent_keys(reference) or has_latent_keys(checked):
@@ -114,7 +118,11 @@ def _twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding])
 def _encoding_changes(
     expected: Encoding, found: Encoding, kind: FormKind, length: int
 ) -> Iterator[EncodingChange]:
-    """Yield what differs between two encodings; frequencies only if nothing explains them."""
+    """Yield what differs between two rotary encodings that should be the same.
+
+    A different rotary dimension or base, or a lost scaling, explains different frequencies: these
+    are compared only if there is none of them.
+    """
     has_truncate = "truncate" in found.parameters
     if kind == FormKind.GGUF and expected.parameters.get("truncate") is False and has_truncate:
         # GGUF has no key for it, so that the file cannot state what gpt-oss requires.
@@ -132,7 +140,10 @@ def _encoding_changes(
 
 
 def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> ValueChanged:
-    """Return a different rotary dimension; if nothing was read from its key, the key is missing."""
+    """Return a finding on a different rotary dimension, and whether its key is missing.
+
+    A .gguf without `rope.dimension_count` has the default, the whole head, for example.
+    """
     key = KEYS[kind].get(ROTARY_DIM)
     is_stated = key is None or any(_is_read_from(origin, key) for origin in found.origins.values())
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
@@ -166,7 +177,11 @@ def _sections(encoding: Encoding) -> tuple[int, ...]:
 def _frequency_changes(
     expected: Encoding, found: Encoding, length: int
 ) -> Iterator[FrequenciesDiffer | AttentionFactorChanged]:
-    """Yield the first difference: for short prompts, then at the full context (dynamic, longrope)."""
+    """Yield the first difference of frequencies or attention factors.
+
+    They are compared for short prompts, then at the full context, where dynamic and longrope
+    scalings have others.
+    """
     for context in (None, length):
         frequencies = np.array(expected.inverse_frequencies(context))
         found_frequencies = np.array(found.inverse_frequencies(context))

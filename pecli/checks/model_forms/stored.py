@@ -153,7 +153,10 @@ class Stored(NamedTuple):
         return out
 
     def sample(self, places: Indices) -> AnyArray:
-        """Return the first columns of some rows as floats."""
+        """Return the first columns of some rows as floats, (places, columns).
+
+        A row of 4096 elements in Q8_0 has 4352 bytes, of which the first 272 are 256 elements.
+        """
         rows = self.rows
         width = math.prod(self.shape) // max(1, len(rows))
         columns = min(width, SAMPLED_COLUMNS)
@@ -163,9 +166,10 @@ class Stored(NamedTuple):
         return self.floats(rows[places, :stored_columns], out)
 
     def rounding_steps(self, values: AnyArray, rows: Array | None = None) -> AnyArray:
-        """Return the rounding error that values may have if they are stored like this tensor.
+        """Return the largest rounding error that values have if they are stored like this tensor.
 
-        The result has one column per value, or one per block of values that share a scale. `rows`
+        It is a share of each value for a dtype (2^-7 for bfloat16), and a step of its block's scale
+        for a quantised type. The result has one column per value, or one per block of values that share a scale. `rows`
         are the stored bytes of the values; they hold the scales of Q8_0.
         """
         if not self.is_quantised:
