@@ -110,7 +110,7 @@ def diff(
     forms = _as_models(a, b, allowed)
     if forms is not None:
         return forms
-    both = _opened(a, b)
+    both = _open_both(a, b)
     file_a = both.a.file
     file_b = both.b.file
     allowed = printed_tolerance(both.b.label, allowed, file_a.rounding + file_b.rounding)
@@ -161,7 +161,7 @@ class _Both(NamedTuple):
     b: Opened
 
 
-def _opened(a: Given, b: Given) -> _Both:
+def _open_both(a: Given, b: Given) -> _Both:
     """Open two files; if neither can be read, one error states both problems.
 
     A user who misspelt two names learns of both at once.

@@ -148,14 +148,14 @@ def extend(
     ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
     chosen = _choose_method(encodings, method)
-    lengths = _lengths(encodings, encoding, chosen, original_len)
+    lengths = _model_lengths(encodings, encoding, chosen, original_len)
     length = _target_length(to, factor, lengths.original)
     is_given = method is not None or factor is not None
     if length <= lengths.longest and not is_given:
-        return _as_it_is(encodings, encoding, lengths, length)
+        return _unchanged_settings(encodings, encoding, lengths, length)
     _require_in_config(encodings.model_type, chosen.method)
     scale = _factor(factor, length, lengths.original)
-    after = _stretched(encoding, chosen.method, lengths.original, scale)
+    after = _stretched_encoding(encoding, chosen.method, lengths.original, scale)
     context = _stated_context(encodings, chosen.method, lengths.original, length)
     changed_lengths = {}
     if context and context != encodings.context:
@@ -164,20 +164,25 @@ def extend(
         model=encodings.file,
         to=length,
         method=chosen.method,
-        reason=_reason(chosen, factor, original_len),
+        reason=_reason_for_method(chosen, factor, original_len),
         original=lengths.original,
         longest=lengths.longest,
         factor=scale,
         before=encoding,
         after=after,
-        runtimes=_measure(encodings, encoding, after, context, length),
-        notes=(*_notes(encoding, chosen.method, lengths.original), *_reach(lengths, scale, length)),
+        runtimes=_results_of_runtimes(encodings, encoding, after, context, length),
+        notes=(
+            *_notes_for_user(encoding, chosen.method, lengths.original),
+            *_note_on_reach(lengths, scale, length),
+        ),
         lengths=changed_lengths,
         others=_other_ropes(encodings, encoding),
     )
 
 
-def _reason(chosen: "ChosenMethod", factor: float | None, original_len: int | str | None) -> str:
+def _reason_for_method(
+    chosen: "ChosenMethod", factor: float | None, original_len: int | str | None
+) -> str:
     """Return why this method; numbers that the caller gives are not the makers'."""
     given = []
     if factor is not None:
@@ -210,7 +215,7 @@ def _factor(factor: float | None, length: int, original: int) -> float:
     return length / original
 
 
-def _reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
+def _note_on_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
     """Return a note if a given factor does not reach the length."""
     reached = round(lengths.original * factor)
     if reached >= length:
@@ -219,7 +224,7 @@ def _reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
     return (f"{product} reaches {reached:,}, fewer than {length:,}",)
 
 
-def _as_it_is(
+def _unchanged_settings(
     model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
 ) -> Extension:
     """Return the answer for a length that a model has without any change of its settings.
@@ -244,7 +249,7 @@ def _as_it_is(
         factor=1.0,
         before=encoding,
         after=encoding,
-        runtimes=_measure(model, encoding, encoding, model.context, length),
+        runtimes=_results_of_runtimes(model, encoding, encoding, model.context, length),
         notes=(),
         lengths={},
         others=_other_ropes(model, encoding),
@@ -306,7 +311,7 @@ class Lengths(NamedTuple):
     longest: int
 
 
-def _lengths(
+def _model_lengths(
     model: ModelEncodings,
     encoding: Encoding,
     chosen: ChosenMethod,
@@ -370,7 +375,7 @@ def _stated_context(model: ModelEncodings, method: str, original: int, length: i
     return length
 
 
-def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
+def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
     """Return a model's encoding with the scaling that stretches its context.
 
     The scaling replaces the model's own. Its numbers have «printed» as their source, since they
@@ -433,7 +438,7 @@ def _stated_yarn(encoding: Encoding) -> Settings:
     return stated
 
 
-def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
+def _notes_for_user(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
     """Return remarks that a user should read before using the settings of a longer context.
 
     They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
@@ -459,7 +464,7 @@ def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _measure(
+def _results_of_runtimes(
     model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
     """Return how far each runtime is from the stretched encoding, if it gets the new settings.

@@ -141,8 +141,9 @@ class Extension(Printed):
             return {"rope_scaling": self.rope_scaling}
         # The base may be stated deep inside, as "rope_scaling.rope_theta".
         key = self._base_path[-1]
-        is_theta = key in THETAS and self.is_hugging_face
-        settings: Settings = {key if is_theta else "rope_theta": self.theta}
+        if key not in THETAS or not self.is_hugging_face:
+            key = "rope_theta"
+        settings: Settings = {key: self.theta}
         if self.before.parameters["scaling"] != "none":
             settings["rope_scaling"] = {"rope_type": "default"}
         return settings
@@ -210,7 +211,7 @@ class Extension(Printed):
             "sglang": f"{sglang} --context-length {self.to}",
         }
         if self.method == "dynamic":
-            # SGLang takes a constant for the factor; see the runtimes.
+            # SGLang reads dynamic scaling as one larger base for prompts of all lengths.
             del commands["sglang"]
         llama_cpp = self._llama_cpp_command()
         if llama_cpp:

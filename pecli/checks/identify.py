@@ -263,14 +263,14 @@ def _first_matches(group: Mapping[str, Array]) -> list[Match]:
     """Return the matches of the first way to read tensors that has any."""
     if not all(array.size for array in group.values()):
         return []
-    for tensors in _views(group):
-        matches = _matches(tensors)
+    for tensors in _ways_to_read(group):
+        matches = _matching_schemes(tensors)
         if matches:
             return matches
     return []
 
 
-def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+def _ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Yield integers as the numbers that they stand for, tensors as they are, and flat ones in rows."""
     if all(array.size <= MAX_FULL_READ for array in group.values()):
         numbers = from_integers(group)
@@ -282,31 +282,31 @@ def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
-def _matches(group: Mapping[str, Array]) -> list[Match]:
+def _matching_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
     `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
     """
-    matches = _recognised(group)
+    matches = _recognised_schemes(group)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
 
-def _recognised(group: Mapping[str, Array]) -> list[Match]:
+def _recognised_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
     matches = []
     for explanation in recognise(group):
         if explanation.scheme is not None:
-            matches.append(_match(explanation, explanation.scheme))
+            matches.append(_reported_match(explanation, explanation.scheme))
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
     return _matches_of_angles(name, array)
 
 
-def _match(explanation: Explanation, scheme: Scheme) -> Match:
+def _reported_match(explanation: Explanation, scheme: Scheme) -> Match:
     """Return the scheme that explains tensors, as `identify` reports it.
 
     An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
@@ -338,7 +338,9 @@ def _matches_of_angles(name: str, array: Array) -> list[Match]:
         return []
     functions = {"cos": np.cos(angles), "sin": np.sin(angles)}
     matches = []
-    for match in _matches({key: table.astype(array.dtype) for key, table in functions.items()}):
+    for match in _matching_schemes(
+        {key: table.astype(array.dtype) for key, table in functions.items()}
+    ):
         edits = (Incomplete("angles"), *match.edits)
         matches.append(replace(match, tensors=(name,), edits=edits))
     return matches
@@ -360,7 +362,7 @@ def _merged_matches(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         for number, earlier in enumerate(merged):
             if _are_parts(earlier, match):
-                merged[number] = _joined(earlier, match)
+                merged[number] = _joined_match(earlier, match)
                 break
         else:
             merged.append(match)
@@ -392,7 +394,7 @@ def _are_halves(first: Match, second: Match) -> bool:
     return any(map(_is_alone, first.edits)) and any(map(_is_alone, second.edits))
 
 
-def _joined(first: Match, second: Match) -> Match:
+def _joined_match(first: Match, second: Match) -> Match:
     """Return one match for the tensors of two, which belong to the same table.
 
     The scheme is the one that states a length: `inv_freq` alone does not have one, and cosines do. If

@@ -40,21 +40,33 @@ def read_manifest(
         require_known(data, ("check", "defaults"))
         defaults = _read_defaults(data)
         entries = _read_entries(data)
-        with located("defaults"):
-            require_known(defaults, TOLERANCES)
-            common = {**defaults, **(tolerances or {})}
-            Tolerance(**common)  # Raises ParameterError for a wrong number.
+        common = _common_tolerances(defaults, tolerances or {})
         for number, entry in enumerate(entries, 1):
-            if not isinstance(entry, dict):
-                raise ParameterError("check", quoted(entry), "it must be a table: [[check]]")
+            keys = _entry_keys(entry)
             with located(f"check {number}"):
-                name = text_of(entry, "name")
+                name = text_of(keys, "name")
             with located(f"check {quoted(name) if name else number}"):
-                checks += _checks(path, {**common, **entry}, models, reasons=reasons)
+                checks += _checks_of_entry(path, {**common, **keys}, models, reasons=reasons)
     if not checks:
         advice = "write [[check]] and file = … below it"
         raise ParameterError(path, "empty", "a manifest has checks", advice)
     return checks
+
+
+def _common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
+    """Return the tolerances of checks that have none of their own; the command line comes first."""
+    with located("defaults"):
+        require_known(defaults, TOLERANCES)
+        common = {**defaults, **tolerances}
+        Tolerance(**common)  # Raises ParameterError for a wrong number.
+    return common
+
+
+def _entry_keys(entry: object) -> Keys:
+    """Return the keys of one [[check]]."""
+    if not isinstance(entry, dict):
+        raise ParameterError("check", quoted(entry), "it must be a table: [[check]]")
+    return entry
 
 
 def _read_defaults(data: Keys) -> dict[str, object]:
@@ -75,7 +87,7 @@ def _read_entries(data: Keys) -> list[object]:
     return entries
 
 
-def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
+def _checks_of_entry(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
     """Yield a check for each file of one [[check]] table in a manifest.
 
     `file = "dumps/*.npz"` names several. Each check holds everything that it needs to run later, in

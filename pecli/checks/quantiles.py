@@ -50,7 +50,7 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
         slices: The same table in slices, which are processed one by one in several threads.
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
-    brackets = _brackets(_sample(rows, dtype), dtype)
+    brackets = _brackets_of_quantiles(_sample(rows, dtype), dtype)
     pieces = [*slices]
 
     def ranks_of(piece: Array) -> SliceRanks:
@@ -109,7 +109,7 @@ def _sample(rows: Array, dtype: str) -> AnyArray:
     return np.sort(_finite(rows.reshape(-1)[::step], dtype))
 
 
-def _brackets(sample: AnyArray, dtype: str) -> list[Bracket]:
+def _brackets_of_quantiles(sample: AnyArray, dtype: str) -> list[Bracket]:
     """Return, for each quantile of a table, two numbers between which it lies almost certainly.
 
     Of n random elements, about share · n are below a quantile, give or take √n / 2 at most. The

@@ -157,7 +157,7 @@ def runtimes(
     chosen = [NAME.check("names", name) for name in texts_of("names", names)]
     layers = {}
     for encoding in encodings:
-        results = [_result(encoding, name, served, limit) for name in chosen]
+        results = [_result_of_runtime(encoding, name, served, limit) for name in chosen]
         layers[encoding.layer_type] = tuple(results)
     return RuntimeComparison(found.file, served.length, limit, layers)
 
@@ -184,7 +184,9 @@ class Served(NamedTuple):
     length: int
 
 
-def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> RuntimeResult:
+def _result_of_runtime(
+    encoding: Encoding, name: str, served: Served, tolerance: float
+) -> RuntimeResult:
     """Return what a runtime makes of an encoding.
 
     If the runtime reads the model differently (it has causes), the errors come from these. If not,
@@ -208,7 +210,7 @@ def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> 
         tolerance,
         reads_differently=bool(causes),
     )
-    short_prompts = _short_prompts(encoding, runtime, rope, served.length)
+    short_prompts = _problem_of_short_prompts(encoding, runtime, rope, served.length)
     return RuntimeResult(
         name,
         runtime.version,
@@ -267,7 +269,7 @@ def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
     return rows
 
 
-def _short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int) -> str:
+def _problem_of_short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int) -> str:
     """Return a sentence on what is wrong for short prompts; empty if nothing is.
 
     Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,

@@ -125,7 +125,7 @@ class Checked:
     has_length: bool = True
 
     @classmethod
-    def of(
+    def from_reading(
         cls,
         tensor: str,
         label: str,

@@ -4,7 +4,7 @@ Three questions describe an arrangement, and each has a table of answers:
 
 - how the functions lie beside each other, and how columns are doubled: `forms.ARRANGEMENTS` and `forms.DOUBLINGS`;
 - how a program folded, dropped or exchanged axes: `FOLDINGS`, one small function per way;
-- which of the axes count rows of the table, and which only copies of it: `_row_axes`.
+- which of the axes count rows of the table, and which only copies of it: `_choices_of_row_axes`.
 
 The answers are factors of the array (see `factors`), from which the views of the tables follow. A new way is a new row
 of one of these tables. Nothing is taken on trust: every element of every copy is compared.
@@ -130,7 +130,7 @@ def arrangements(
         if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
             continue
         seen.add(key)
-        for factors in _factors(folding, target, form):
+        for factors in _factors_by_row_axes(folding, target, form):
             yield Arrangement(shape, factors, form, folding)
 
 
@@ -140,7 +140,9 @@ def _all_foldings(case: "_Case") -> Iterator[Folding]:
         yield from find_foldings(case)
 
 
-def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Factor, ...]]:
+def _factors_by_row_axes(
+    folding: Folding, target: Target, form: Form
+) -> Iterator[tuple[Factor, ...]]:
     """Yield what the axes of an array count, with every choice of the axes that count rows.
 
     (2, 12, 16) with 8 frequencies, doubled as halves, is `copy 2, row 12, double 2, frequency 8`, or
@@ -158,7 +160,7 @@ def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Fac
     columns = [*chain(*column_axes)]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
     last_row_axis = len(lengths) - 1
-    for row_axes in _row_axes(lengths, target.row_lengths):
+    for row_axes in _choices_of_row_axes(lengths, target.row_lengths):
         if folding.heads_are_last and last_row_axis in row_axes:
             continue  # Heads are copies.
         rows_and_copies = _with_copies(leading, row_axes)
@@ -181,13 +183,13 @@ def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]
     return factors
 
 
-def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
+def _choices_of_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
     """Yield the axes that may count the rows of a table; the others count copies of it.
 
     Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
     with many rows is never taken for copies of a table with one row.
 
-    >>> [*_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
+    >>> [*_choices_of_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
     [(1,), (0,)]
 
     Args:
@@ -242,7 +244,7 @@ def _without_axes_of_length_1(case: _Case) -> Iterator[Folding]:
     yield Folding(case.long_axes)
 
 
-def _flat(case: _Case) -> Iterator[Folding]:
+def _flat_vector(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8.
 
     C programs dump a buffer without its shape. The columns are known from the expected table, and
@@ -290,7 +292,7 @@ def _lines_of_text(case: _Case) -> Iterator[Folding]:
         yield Folding(shape)
 
 
-def _transposed(case: _Case) -> Iterator[Folding]:
+def _transposed_table(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table (frequencies, positions), as ggml's (ne0, ne1) reads in a dump."""
     if not case.target.transposable or len(case.long_axes) != 2 or len(case.last_axes) != 1:
         return
@@ -317,7 +319,7 @@ def _heads_in_columns(case: _Case) -> Iterator[Folding]:
         yield Folding((*outer, heads, width), note, heads_are_last=True, is_guess=True)
 
 
-def _grid(case: _Case) -> Iterator[Folding]:
+def _axes_of_grid(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table that has an axis for each side of a grid of image patches.
 
     A table of 12 rows may be (3, 4, D) for the patches of 3 × 4, or (2, 3, 2, D) with an axis of
@@ -346,16 +348,16 @@ def _single_row(case: _Case) -> Iterator[Folding]:
 FOLDINGS: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
     _as_it_is,
     _without_axes_of_length_1,
-    _flat,
+    _flat_vector,
     _heads_in_batch,
     _lines_of_text,
-    _transposed,
+    _transposed_table,
 )
 """The ways to fold axes, the likelier ones first."""
 
 GUESSES: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
     _heads_in_columns,
-    _grid,
+    _axes_of_grid,
     _single_row,
 )
 """Ways that only values can confirm: other tables have such shapes, too."""

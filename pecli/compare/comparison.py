@@ -269,7 +269,7 @@ def compare(
         result.finding = OtherDtype(dtypes.found, dtypes.expected)
     errors = ElementErrors(result.allowed, first.expected.shape, first.found.dtype)
     if first.found.size:
-        _measure(parts, errors, as_float32=dtypes.as_float32)
+        _measure_parts(parts, errors, as_float32=dtypes.as_float32)
     _fill_errors(result, errors, has_ulps=not first.step)
     _fill_places(result, parts, errors)
     return result
@@ -309,7 +309,7 @@ def _are_of_one_kind(part: Part) -> bool:
     return {dtype_name(part.expected_dtype), dtype_name(part.found.dtype)} <= FLOAT_DTYPES
 
 
-def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:
+def _measure_parts(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:
     """Add the errors of all elements to `errors`, in threads, some rows at a time.
 
     Expected rows are computed while they are compared, so that a table of 10^9 elements is never in

@@ -272,7 +272,7 @@ class _ModelCheck:
         label = reading.name if name == ARRAY_NAME else name
         layers = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
-        checked = Checked.of(name, label, reading, tolerance, stated=stated)
+        checked = Checked.from_reading(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
         checked = replace(checked, note=note, layers=layers)
         if not layers:

@@ -191,7 +191,7 @@ class _SchemeCheck:
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name
         stated = stated_name(self.file, name)
-        return Checked.of(
+        return Checked.from_reading(
             name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=stated
         )
 
