@@ -37,7 +37,7 @@ def test_workers_write_one_store(tmp_path: Path) -> None:
 
     from pecli import distributed
 
-    scheme = pecli.Rope(20_000, 128, dtype="float64")
+    scheme = pecli.Rope(20_000, 64, dtype="float64")
     with dask.config.set(scheduler="processes", num_workers=2):
         distributed.save(str(tmp_path / "t.zarr"), scheme)
     assert pecli.verify(tmp_path / "t.zarr").passed

@@ -1,12 +1,13 @@
 """A runtime is one object and one line of the registry: with both added here, every command knows it."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.toy_process import Run, process_with
 
 TOY = """
 import sys, types
@@ -23,16 +24,6 @@ module = types.ModuleType("pecli.engine.runtimes.toy")
 module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
 sys.modules[module.__name__] = module
 RUNTIMES["toy"] = module.__name__
-
-import json
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from pecli.cli.app import run
-
-for words in json.loads(sys.argv[1]):
-    with redirect_stdout(StringIO()) as out, redirect_stderr(out):
-        code = run(words)
-    print(json.dumps([code, out.getvalue()]))
 """
 CONFIG = {
     "model_type": "llama",
@@ -60,15 +51,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, words: str) -> tuple[int, str]:
-    """Return the exit code and the output of a command that knows the toy."""
-    command = [sys.executable, "-c", TOY, json.dumps([words.split()])]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
-    code, output = json.loads(result.stdout)
-    return code, output
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    with process_with(TOY) as run:
+        yield run
 
 
-def test_rope_makes_its_tables(folder: Path) -> None:
+def test_rope_makes_its_tables(run: Run, folder: Path) -> None:
     code, output = run(
         folder, "rope --config config.json --seq-len 256 --runtime toy -o made.npz -q"
     )
@@ -79,19 +68,19 @@ def test_rope_makes_its_tables(folder: Path) -> None:
             np.testing.assert_allclose(made[name], expected[name], rtol=0, atol=1e-7)
 
 
-def test_verify_accepts_its_tables(folder: Path) -> None:
+def test_verify_accepts_its_tables(run: Run, folder: Path) -> None:
     code, output = run(folder, "verify dump.npz --config config.json --runtime toy --max-ulp 1")
     assert code == 0, output
 
 
-def test_verify_explains_its_tables(folder: Path) -> None:
+def test_verify_explains_its_tables(run: Run, folder: Path) -> None:
     code, output = run(folder, "verify dump.npz --config config.json --atol 1e-4")
     assert code == 1
     assert "as toy computes it" in output
     assert "takes half of a linear factor" in output
 
 
-def test_runtimes_lists_it_with_the_cause_of_its_departure(folder: Path) -> None:
+def test_runtimes_lists_it_with_the_cause_of_its_departure(run: Run, folder: Path) -> None:
     code, output = run(folder, "runtimes config.json --json")
     assert code == 0
     runtimes = json.loads(output)["layers"][0]["runtimes"]
@@ -101,12 +90,12 @@ def test_runtimes_lists_it_with_the_cause_of_its_departure(folder: Path) -> None
     assert toy["causes"] == ["takes half of a linear factor"]
 
 
-def test_a_departure_fails_a_strict_comparison(folder: Path) -> None:
+def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
     code, _ = run(folder, "runtimes config.json --runtime toy --strict -q")
     assert code == 1
 
 
-def test_a_scaling_that_it_lacks_is_refused(folder: Path) -> None:
+def test_a_scaling_that_it_lacks_is_refused(run: Run, folder: Path) -> None:
     yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
     code, output = run(folder, f"{yarn} --runtime toy")
     assert code == 1

@@ -4,16 +4,16 @@ With both added here, every command accepts the parameter, and `verify` names a 
 """
 
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.toy_process import Run, process_with
+
 TOY = """
-import json, sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,17 +37,8 @@ class Toy(Scaling):
 
 scalings.SCALINGS["toy"] = Toy
 scalings.PARAMETERS = (*scalings.PARAMETERS, "sharpness")
-
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from pecli.cli.app import run
-
-for words in json.loads(sys.argv[1]):
-    with redirect_stdout(StringIO()) as out, redirect_stderr(out):
-        code = run(words)
-    print(json.dumps([code, out.getvalue()]))
 """
-TABLE = ("rope", "--seq-len", "64", "--dim", "16", "--scaling", "toy", "--factor", "4")
+TABLE = "rope --seq-len 64 --dim 16 --scaling toy --factor 4"
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -72,40 +63,39 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *words: str) -> tuple[int, str]:
-    command = [sys.executable, "-c", TOY, json.dumps([words])]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
-    code, output = json.loads(result.stdout)
-    return code, output
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    with process_with(TOY) as run:
+        yield run
 
 
-def test_a_table_is_made_with_the_parameter(folder: Path) -> None:
-    code, output = run(folder, *TABLE, "--sharpness", "2", "-o", "made.npz", "-q")
+def test_a_table_is_made_with_the_parameter(run: Run, folder: Path) -> None:
+    code, output = run(folder, f"{TABLE} --sharpness 2 -o made.npz -q")
     assert code == 0, output
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         np.testing.assert_allclose(made["cos"], expected["cos"], rtol=0, atol=1e-7)
 
 
-def test_the_parameter_has_the_rule_of_its_declaration(folder: Path) -> None:
-    code, output = run(folder, *TABLE, "--sharpness", "0")
+def test_the_parameter_has_the_rule_of_its_declaration(run: Run, folder: Path) -> None:
+    code, output = run(folder, f"{TABLE} --sharpness 0")
     assert code == 2
     assert "--sharpness is 0; it must be a finite number above 0" in output
 
 
-def test_other_scalings_do_not_have_the_parameter(folder: Path) -> None:
-    code, output = run(folder, "rope", "--seq-len", "4", "--dim", "8", "--sharpness", "2")
+def test_other_scalings_do_not_have_the_parameter(run: Run, folder: Path) -> None:
+    code, output = run(folder, "rope --seq-len 4 --dim 8 --sharpness 2")
     assert code == 2
     assert "only toy scaling uses it" in output
 
 
-def test_a_config_has_the_parameter(folder: Path) -> None:
-    code, output = run(folder, "verify", "dump.npz", "--config", "config.json", "--max-ulp", "1")
+def test_a_config_has_the_parameter(run: Run, folder: Path) -> None:
+    code, output = run(folder, "verify dump.npz --config config.json --max-ulp 1")
     assert code == 0, output
 
 
-def test_verify_names_a_wrong_value_of_the_parameter(folder: Path) -> None:
+def test_verify_names_a_wrong_value_of_the_parameter(run: Run, folder: Path) -> None:
     scaling: dict[str, Any] = {**CONFIG["rope_scaling"], "sharpness": 3.0}
     (folder / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": scaling}))
-    code, output = run(folder, "verify", "dump.npz", "--config", "config.json")
+    code, output = run(folder, "verify dump.npz --config config.json")
     assert code == 1
     assert "sharpness is 2 " in output

@@ -121,7 +121,8 @@ def test_every_public_name_is_called_wrongly() -> None:
     assert {*CALLS} | NOT_CALLED == {*pecli.__all__}
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [5000])
+@pytest.mark.thorough
 def test_random_wrong_calls(count: int) -> None:
     """In a process of its own, whose memory is limited."""
     campaign = [sys.executable, "-m", "tests.tools.campaign", "calls", "--json"]

@@ -60,8 +60,11 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(
 
 
 @pytest.mark.parametrize(
-    "values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)]
+    "values",
+    [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)],
+    ids=["reversed", "too small", "in random order"],
 )
+@pytest.mark.sample("reversed", "too small")
 def test_frequencies_in_another_order_or_far_too_small(
     pecli_cli: Any, tmp_path: Path, values
 ) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import pecli
 from pecli.errors import FileError
 from pecli.files.load import load
 from tests.files.conftest import is_read
@@ -173,7 +172,6 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
         "rope_theta": 10000.0,
     }
     Path("config.json").write_text(json.dumps(config))
-    assert pecli.verify(".").passed
     assert peak_memory("-m", "pecli", "verify", ".") < 150
 
 

@@ -92,6 +92,7 @@ def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None
 
 
 @pytest.mark.parametrize("count", [0, 6, 300_000])
+@pytest.mark.sample("300000")
 def test_standard_input_through_a_pipe_or_a_file(folder: Path, count: int) -> None:
     np.save("a.npy", np.arange(count))
     script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"

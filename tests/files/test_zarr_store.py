@@ -38,9 +38,7 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
 
 def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
-    for number, shape in enumerate(
-        [(7,), (300, 5), (3, 50, 9), (40, 3, 2, 11), (7, 1), (5, 50, 40), ()]
-    ):
+    for number, shape in enumerate([(7,), (60, 5), (3, 20, 9), (8, 3, 2, 11), (7, 1), ()]):
         array = np.random.default_rng(0).standard_normal(shape)
         save_tables(str(tmp_path / f"{number}.zarr"), [table_of("a", array)], None)
         assert pecli.load(tmp_path / f"{number}.zarr")["a"].tobytes() == array.tobytes()

@@ -290,6 +290,7 @@ def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Pic
     assert code("right.safetensors") == 1, "it is not what its spec says"
 
 
+@pytest.mark.thorough
 def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
     pecli.save("rope.npz", RIGHT)

@@ -356,8 +356,11 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
+@pytest.mark.parametrize(
+    "suffixes", [["svg"], pytest.param(["png", "svg", "pdf"], marks=pytest.mark.thorough)]
+)
 def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
-    tmp_path: Path,
+    suffixes: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "matplotlibrc").write_text(
         "figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n"
@@ -368,7 +371,7 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
         "MPLBACKEND": "module://nowhere",
         "SOURCE_DATE_EPOCH": "1000",
     }
-    elsewhere = [tmp_path / f"elsewhere.{suffix}" for suffix in ("png", "svg", "pdf")]
+    elsewhere = [tmp_path / f"elsewhere.{suffix}" for suffix in suffixes]
     command = [sys.executable, "-c", SCRIPT, *map(str, elsewhere)]
     result = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True)
     assert result.stderr == b""
@@ -386,7 +389,7 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
 @pytest.mark.parametrize(
     ("scheme", "pairs", "step"),
     [
-        (pecli.Rope(33, 12), (0, 5), 1),
+        (pecli.Rope(9, 12), (0, 5), 1),
         pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
     ],
 )
