@@ -15,7 +15,9 @@ import warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    from _typeshed import ReadableBuffer
 
 EXIT_DEFECT = 70
 EXIT_SIGNAL = 128
@@ -36,7 +38,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _resend_signal(unraisable: Any) -> None:
+def _resend_signal(unraisable: sys.UnraisableHookArgs) -> None:
     """Re-send a signal whose exception Python swallowed, in the callback of a weak reference for example."""
     problem = unraisable.exc_value
     if isinstance(problem, Stopped):
@@ -57,7 +59,7 @@ def _resend_signal(unraisable: Any) -> None:
 class _StandardOutput(io.FileIO):
     """Standard output whose errors have its name, to tell them from errors of other files."""
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
         except OSError as problem:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
+from pecli.checks.verification import Verification
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS
 from pecli.cli import options
@@ -319,7 +320,7 @@ class _Verifier(NamedTuple):
     tolerance: Tolerance
     reasons: bool
 
-    def verify(self, file: str) -> Any:
+    def verify(self, file: str) -> Verification:
         """Check a file; see `pecli.verify`."""
         return verify_file(
             file,
@@ -366,7 +367,7 @@ def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     return None
 
 
-def _refuse_model(given: Mapping[str, Any]) -> None:
+def _refuse_model(given: Mapping[str, str]) -> None:
     """Raise ParameterError for a model beside the table that a table was resized from."""
     for name in ("config", "model", "flags"):
         if name in given:
@@ -374,7 +375,7 @@ def _refuse_model(given: Mapping[str, Any]) -> None:
             raise ParameterError(name, given[name], rule, "leave out one of them")
 
 
-def _refuse_interpolation(given: Mapping[str, Any]) -> None:
+def _refuse_interpolation(given: Mapping[str, object]) -> None:
     """Raise ParameterError for an option that is about a table that was resized."""
     for name in ("to", "method", "antialias", "align_corners", "scale_offset"):
         if name in given:

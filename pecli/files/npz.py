@@ -8,7 +8,7 @@ import hashlib
 import struct
 import zipfile
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, cast
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def write(request: WriteRequest) -> None:
         sinks.append(digest.update)
     with open_output(request.path, request.tables) as output:
         # An Output has no tell(): `zipfile` takes it for a pipe and writes in one pass.
-        file: Any = output
+        file = cast("IO[bytes]", output)
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:
                 start = header(CODES[table.dtype], table.shape)

@@ -23,6 +23,8 @@ from pecli.files.writing import Spec, WriteRequest, check_storable
 
 MAX_METADATA = 1 << 24  # bytes of one metadata file
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
+ZarrArray = Any
+"""A `zarr.Array`; the package is optional, and is imported when a store is read or written."""
 _UNREADABLE = "is not a Zarr store that can be read"
 
 
@@ -109,7 +111,7 @@ def write(request: WriteRequest) -> None:
         raise
 
 
-def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
+def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[ZarrArray]:
     """Create a store and return its arrays, of which no chunk is written yet."""
     rule = "the zarr package writes Zarr stores"
     zarr = package("zarr", ParameterError("output", ".zarr", rule, "pip install zarr"))
@@ -143,7 +145,7 @@ def read_store(path: str) -> LoadedFile:
     sizes = _file_sizes(contents)
     with _blamed_on(path, _UNREADABLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
-        group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
+        group: ZarrArray = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
         arrays: MutableValues = {ARRAY_NAME: group}
         if not is_array:
@@ -186,7 +188,9 @@ def _file_sizes(contents: Contents) -> dict[Path, int]:
     return sizes
 
 
-def _check_array(contents: Contents, name: str, array: Any, sizes: Mapping[Path, int]) -> None:
+def _check_array(
+    contents: Contents, name: str, array: ZarrArray, sizes: Mapping[Path, int]
+) -> None:
     """Refuse an array that is compressed or not complete.
 
     A compressed chunk could unpack to any size; a missing one would be read as zeros.

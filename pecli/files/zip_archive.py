@@ -63,7 +63,7 @@ class Member:
         stream = zlib.decompressobj(-zlib.MAX_WBITS)
         return self._inflated(stream, self.contents.data[:packed], length)
 
-    def _inflated(self, stream: Any, data: memoryview, length: int) -> Contents:
+    def _inflated(self, stream: "zlib._Decompress", data: memoryview, length: int) -> Contents:
         try:
             unpacked = stream.decompress(data, length)
         except zlib.error:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.engine.named_values import JsonObject, NamedValues
@@ -33,7 +33,7 @@ class Numbers:
 
     rows: list[int]
     columns: list[int]
-    values: list[list[Any]]
+    values: list[list[bool | int | float | str]]
 
     def as_json(self) -> JsonObject:
         return {"rows": self.rows, "columns": self.columns, "values": self.values}

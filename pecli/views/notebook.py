@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
@@ -20,7 +20,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import named_model
+from pecli.models.find import Model, named_model
 from pecli.views import drift_pictures
 from pecli.views.html import html_of
 from pecli.views.pictures import figure, kinds, plot_sources
@@ -128,7 +128,7 @@ def plot(
     return cast("Figure", rendered)
 
 
-def _sources(value: Any, kind: str | None) -> list[PlotSource]:
+def _sources(value: object, kind: str | None) -> list[PlotSource]:
     """Return the tables to draw of a scheme, a model, a path or arrays.
 
     A name is a model if there is such a preset, and a path otherwise. Arrays have no file's name:
@@ -146,7 +146,7 @@ def _sources(value: Any, kind: str | None) -> list[PlotSource]:
     return plot_sources.of_file(name, file)
 
 
-def _may_be_model(value: object) -> bool:
+def _may_be_model(value: object) -> TypeGuard[Model]:
     """Return True if a value is a configuration, a name or a path, not arrays."""
     if isinstance(value, Mapping):
         # A configuration has numbers and texts; a mapping of arrays has none.

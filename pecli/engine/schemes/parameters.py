@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypedDict, Unpack, cast
 
 from pecli.engine.arguments import items_of
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown
@@ -121,11 +121,11 @@ class Whole(Parameter):
             raise ParameterError(name, f"{text[:37]}…", self.rule)
         return self.check(name, _parse_number(int, name, text, self.rule))
 
-    def check(self, name: str, value: Any) -> int:
+    def check(self, name: str, value: object) -> int:
         if _is_bool(value):
             raise KindError(name, quoted(value), self.rule)
         try:
-            number = operator.index(value)
+            number = operator.index(cast(SupportsIndex, value))
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
         is_odd = number % 2 == 1
@@ -181,11 +181,11 @@ class Real(Parameter):
     def parse(self, name: str, text: str) -> float:
         return self.check(name, _parse_number(float, name, text, self.rule))
 
-    def check(self, name: str, value: Any) -> float:
+    def check(self, name: str, value: object) -> float:
         if isinstance(value, (str, bytes)) or _is_bool(value):
             raise KindError(name, quoted(value), self.rule)
         try:
-            number = float(value)
+            number = float(cast(SupportsFloat, value))
         except OverflowError:
             number = math.inf
         except (TypeError, ValueError):

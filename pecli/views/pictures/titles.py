@@ -1,7 +1,6 @@
 """The names of sources in a picture, and its title."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, counted, number, spelled
@@ -150,11 +149,11 @@ def _is_short(value: object) -> bool:
     return value is not None and not isinstance(value, tuple)
 
 
-def _format_parameter(name: str, value: Any) -> str:
+def _format_parameter(name: str, value: object) -> str:
     """Return a parameter in words: «base 500000», «8 heads», «unscaled»."""
     if name == "scaling" and value == "none":
         return "unscaled"
-    if name == "heads":
+    if name == "heads" and isinstance(value, int):
         return counted(value, "head")
     if isinstance(value, float):
         return f"{name} {number(value)}"
