@@ -35,6 +35,9 @@ SMALL_DAMAGE_COST = 2.02
 MAX_REST = 0.1
 """Largest difference of the rest, as a share of that of a damaged part."""
 
+SIMILAR_GRIDS = 8.0
+"""Ratio of the units of two grids that both may hold the data: finer ones hold any data."""
+
 MAX_MISTAKES = 3
 SEVERAL = 2
 """Mistakes from which on their combinations are many: data that show nothing are given up before.
@@ -246,11 +249,25 @@ def storages(case: Case) -> Iterator[Case]:
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases on a grid of storage, if there are any: waves that lie on one were rounded
-    to it.
+    """Return the cases with the coarsest grids of storage: waves that lie on one were rounded to
+    it.
+
+    Numbers with four decimals also lie on the grid of float32, which is much finer, and which would
+    make the search twice as long.
     """
-    stored = [case for case in cases if case.mistakes and case.waves is not None]
-    return stored or list(cases)
+    units = [_rounding_unit(case) for case in cases]
+    least = max(units, default=0.0) / SIMILAR_GRIDS
+    return [case for case, unit in zip(cases, units, strict=True) if unit >= least]
+
+
+def _rounding_unit(case: Case) -> float:
+    """Return half a unit of the supposed storage at 1; 0 if none is supposed, or if the data are no
+    waves.
+    """
+    storage = case.making.storage
+    if storage is None or case.waves is None:
+        return 0.0
+    return float(storage.half_unit(np.ones(1))[0])
 
 
 def other_roundings(case: Case) -> Iterator[Case]:
