@@ -70,6 +70,7 @@ class OnlyInRows(Mistake):
             making=case.waves.at_rows(rows),
             observations=case.observations.at_rows(rows),
             measured={},
+            makings=(),
         )
         for kind in KINDS:
             for mistake in kind.proposals(only_wrong_rows):
