@@ -63,13 +63,9 @@ class Arithmetic:
             positions: (rows, 1), or (rows, pairs) if pairs follow several axes.
             frequencies: Radians per position, (pairs,).
         """
-        if self.positions:
-            positions = rounded_to(positions, self.positions)
-        if self.frequencies:
-            frequencies = rounded_to(frequencies, self.frequencies)
-        angles = positions * frequencies
-        if self.phases:
-            angles = rounded_to(angles, self.phases)
+        rounded_positions = rounded_to(positions, self.positions)
+        rounded_frequencies = rounded_to(frequencies, self.frequencies)
+        angles = rounded_to(rounded_positions * rounded_frequencies, self.phases)
         if self.pi != math.pi:
             whole_turns = np.floor(angles / (2 * self.pi))
             angles = angles + whole_turns * 2 * (math.pi - self.pi)
@@ -378,8 +374,6 @@ class WaveMaking(Making):
     @cached_property
     def _computed_positions(self) -> Floats:
         """Positions (axes, rows) as they are rounded: in bfloat16, 257 is 256."""
-        if self.arithmetic.positions is None:
-            return self.positions
         return rounded_to(self.positions, self.arithmetic.positions)
 
     @property

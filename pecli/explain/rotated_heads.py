@@ -163,15 +163,10 @@ class Formula:
 
     def _of_table(self, values: Floats) -> Floats:
         """Return cosines or sines as a table holds them, with an axis for heads."""
-        if self.tables is not None:
-            values = rounded_to(values, self.tables)
-        return values[:, None]
+        return rounded_to(values, self.tables)[:, None]
 
     def _product(self, channel: Floats, wave: Floats) -> Floats:
-        product = channel * wave
-        if self.products is not None:
-            product = rounded_to(product, self.products)
-        return np.asarray(product)
+        return rounded_to(channel * wave, self.products)
 
     def turns(self, before: Pair, after: Pair) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) by which pairs of channels were rotated.

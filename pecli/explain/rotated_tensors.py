@@ -319,6 +319,7 @@ def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
         if not is_known and not mistake.are_stated:
             continue
         moved = case.given(mistake)
+        # All elements are compared: to the last place, and if that fails within the tolerance.
         explanation = accept(moved) or accept(moved.within(tolerance))
         if explanation is not None:
             return [explanation]
@@ -387,7 +388,7 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
     first = cases[0]
     for kind in MISTAKES:
         if kind.stage in UNSEEN:
-            continue
+            continue  # Rounding is what a tolerance allows, and damage is not a known mistake.
         for mistake in kind.examples(first.making, first.scheme):
             planted = [case.given(mistake) for case in cases]
             if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):

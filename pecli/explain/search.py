@@ -166,7 +166,11 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
 
 
 def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
-    """Return that a table with cosines and sines in its columns is sinusoidal, where a rotary one is expected."""
+    """Return the explanation that a table is sinusoidal, if a rotary one with [cos | sin] is expected.
+
+    Both have cosines and sines side by side in one matrix, «cos_sin». That somebody checks the table of
+    another encoding says more than the edits that would lead from one to the other.
+    """
     table = tensors.get("cos_sin")
     if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
         return None

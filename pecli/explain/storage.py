@@ -62,8 +62,13 @@ def half_ulp(values: Floats, dtype: str) -> Floats:
     return np.asarray(np.ldexp(0.5, exponent - SIGNIFICANT_BITS[dtype]))
 
 
-def rounded_to(values: Floats, dtype: str) -> Floats:
-    """Return float64 values rounded to the nearest number of a dtype; its range is not limited."""
+def rounded_to(values: Floats, dtype: str | None) -> Floats:
+    """Return float64 values rounded to the nearest number of a dtype; its range is not limited.
+
+    None stands for a step that is not rounded, and leaves values as they are.
+    """
+    if dtype is None:
+        return values
     if dtype == "float32" and np.abs(values).max(initial=0.0) < FLOAT32_RANGE:
         return np.asarray(values, np.float32).astype(np.float64)  # The same in half the time.
     unit = 2.0 * half_ulp(values, dtype)

@@ -195,10 +195,11 @@ class UnitWaves(NamedTuple):
 def _measure_both(data: Complex, rows: Floats, run: int) -> Waves:
     """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run` rows are consecutive.
 
-    The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row counts the
-    turns wrongly after 300 rows, but not over the first 30, which show it ten times as well.
+    The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row is half a turn
+    off after 314 rows, and would count their turns wrongly. The first 30 rows correct it to within what
+    60 rows need, and so on.
     """
-    at = rows - rows[0]
+    at = rows - rows[0]  # rows, counted from the first
     waves = UnitWaves(_frequency_by_lags(data[:run]), np.zeros(data.shape[1]), 0.0)
     for count in _windows(rows, run):
         waves = waves.refitted(data[:count], at[:count])
@@ -227,7 +228,10 @@ def _frequency_by_lags(z: Complex) -> Floats:
 
 
 def _with_errors(fit: WaveFit, *, both: bool) -> Waves:
-    """Return waves with the standard errors of frequency and phase that follow from their noise."""
+    """Return waves with the standard errors of frequency and phase that follow from their noise.
+
+    The phase is moved from the centre of the rows, such as 31.5, to the nearest whole row.
+    """
     errors = _errors_of_noise(fit)
     # Frequencies are known up to whole turns per row, which change no phase at a whole row.
     middle_row = float(round(fit.centre))
@@ -423,9 +427,9 @@ def _with_shared_amplitude(
 def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
     """Return waves of known amplitude with the frequency and phase that come nearest to the data.
 
-    By Gauss-Newton steps, as in `_refined_frequency`: what is left of the data is a sum of the
-    derivatives −amplitude·sin(f·p + phase), times p for the frequency. No step turns a row by more than half a radian
-    for either of the two.
+    By Gauss-Newton steps: what a wave leaves of the data is nearly a sum of its derivatives, by the
+    phase −amplitude·sin(f·p + phase), and by the frequency p times that. Neither change turns a row by
+    more than half a radian at once, since derivatives say nothing about waves far away.
     """
     frequency, phase, amplitude = waves
     offsets = at - float(at.mean())
