@@ -51,6 +51,8 @@ class Explanation:
     """The root mean square of the differences that are left."""
     compared: ComparedRows | None = None
     """The rows that were compared, if not all were."""
+    is_cut_short: bool = False
+    """True if the time limit ended the search, so that a shorter explanation may exist."""
 
     @property
     def mistakes(self) -> tuple[Edit, ...]:
@@ -113,7 +115,12 @@ class Explanation:
             scheme=longest,
             tensors=(*self.tensors, *other.tensors),
             residual=max(self.residual, other.residual),
+            is_cut_short=self.is_cut_short or other.is_cut_short,
         )
+
+    def cut_short(self) -> "Explanation":
+        """Return the explanation as the best one so far of a search that the time limit ended."""
+        return replace(self, is_cut_short=True)
 
     def as_json(self, text: str) -> dict[str, Any]:
         return {

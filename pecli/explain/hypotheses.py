@@ -64,7 +64,9 @@ def explain_cases(
             if search.is_over(count):
                 break
     except OutOfTimeError:
-        pass  # What was found so far is returned.
+        explanations = ranked(search.explanations)
+        if not search.are_settled(explanations, 1):
+            return [explanation.cut_short() for explanation in explanations]
     return ranked(search.explanations)
 
 
@@ -116,7 +118,7 @@ class Search:
         if self._locate([case.within(0.0) for case in self.cases]):
             return True
         self._suppose(1)
-        if self._are_settled(self.close, 1):
+        if self.are_settled(self.close, 1):
             self.rough = []
             return True
         if self.tolerance and self._locate(self.cases):
@@ -127,12 +129,12 @@ class Search:
         """Return True if more mistakes are unlikely to make a shorter explanation; those within the
         tolerance come last.
         """
-        if self._are_settled(self.close, count):
+        if self.are_settled(self.close, count):
             self.rough = []
             return True
-        return self._are_settled(self.explanations, count)
+        return self.are_settled(self.explanations, count)
 
-    def _are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
+    def are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.
 
         If the table is right in some shape, that is the reason; edits of the shape which every case

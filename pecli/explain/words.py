@@ -57,6 +57,7 @@ from pecli.explain.explanation import ComparedRows, Explanation
 NO_OPTIONS = ("position_axis", "inv_freq", "distance", "slopes", "pi")
 """Names of edits that look like parameters, and that no option of a command changes."""
 
+CUT_SHORT = "the time limit ended the search: a shorter reason may exist"
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with LongRoPE's lists
 
@@ -387,19 +388,22 @@ def _ordinal(number: int) -> str:
 
 
 def _added_rows(edit: AddedRows, _: Context) -> Clause:
-    places = _first_few(_ranges(edit.which))
-    if len(edit.which) == 1:
-        return Clause(f"row {places} is added")
-    return Clause(f"rows {places} are added")
+    return Clause(f"{_rows_with_verb(edit.which, 'is', 'are')} added")
 
 
 def _uninitialised(edit: Uninitialised, _: Context) -> Clause:
-    if not edit.rows:
-        return Clause("values were never initialised")
-    places = _first_few(_ranges(edit.rows))
-    if len(edit.rows) == 1:
-        return Clause(f"row {places} was never initialised")
-    return Clause(f"rows {places} were never initialised")
+    subject = _rows_with_verb(edit.rows, "was", "were") if edit.rows else "values were"
+    return Clause(f"{subject} never initialised")
+
+
+def _rows_with_verb(rows: Sequence[int | tuple[int, ...]], one: str, several: str) -> str:
+    """Return rows as the subject of a sentence.
+
+    >>> _rows_with_verb((5,), "is", "are"), _rows_with_verb((5, 7, 8, 9), "was", "were")
+    ('row 5 is', 'rows 5, 7–9 were')
+    """
+    places = _first_few(_ranges(rows))
+    return f"row {places} {one}" if len(rows) == 1 else f"rows {places} {several}"
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
@@ -429,8 +433,7 @@ def _part_wrong(edit: PartWrong, _: Context) -> Clause:
 
 
 def _rows_zero(edit: RowsZero, _: Context) -> Clause:
-    places = _first_few(_ranges(edit.which))
-    rows = f"row {places} is" if len(edit.which) == 1 else f"rows {places} are"
+    rows = _rows_with_verb(edit.which, "is", "are")
     other_side = "before" if edit.side == "after" else "after"
     return Clause(f"{rows} zero {edit.side} the rotation, and not {other_side} it")
 
@@ -600,8 +603,9 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     storage = ", ".join(clause(edit, context) for edit in _named_storage(explanation))
     coverage = _coverage(explanation).words()
+    doubt = CUT_SHORT if explanation.is_cut_short else ""
     names = ", ".join(explanation.tensors)
-    statements = "; ".join(filter(None, (mistakes, storage, coverage)))
+    statements = "; ".join(filter(None, (mistakes, storage, coverage, doubt)))
     return f"{names}: {reference.subject}{statements}"
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import pecli
 from pecli.engine.edits import Negated
+from pecli.explain.hypotheses import Search
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
 from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
@@ -462,6 +463,25 @@ def test_no_reason_is_invented(name: str) -> None:
     assert not result.passed
     assert result.explanations == ()
     assert "cos" not in tables or not pecli.identify(tables).identified
+
+
+@pytest.mark.parametrize(("base", "is_cut_short"), [(31074.9, True), (30000.0, False)])
+def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
+    monkeypatch: pytest.MonkeyPatch, base: float, is_cut_short: bool
+) -> None:
+    """A base of many digits may be two plain numbers: NTK scaling by 3 has such a base, too."""
+    search = Search.is_over
+
+    def ended_before_two_mistakes(self: Search, count: int) -> bool:
+        if count == 2:
+            raise OutOfTimeError
+        search(self, count)
+        return False
+
+    monkeypatch.setattr(Search, "is_over", ended_before_two_mistakes)
+    found = pecli.Rope(SHORT, DIM, base).tables()
+    (explanation,) = explain(pecli.Rope(SHORT, DIM), {"cos": found["cos"], "sin": found["sin"]})
+    assert explanation.is_cut_short == is_cut_short
 
 
 def test_time_that_is_up_ends_a_search() -> None:

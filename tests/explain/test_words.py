@@ -111,6 +111,12 @@ def test_rows_that_were_not_compared_are_mentioned() -> None:
     assert undetermined(found) == ("3 of 9 rows were compared",)
 
 
+def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
+    found = explanation(Swapped()).cut_short()
+    doubt = "the time limit ended the search: a shorter reason may exist"
+    assert sentence(found) == f"x: sin and cos are swapped; exact; {doubt}"
+
+
 def test_of_two_files_the_value_of_a_is_quoted() -> None:
     assert sentence(explanation(BASE), FILE_A) == "x: in B, base is 2 (in A 1); exact"
 
