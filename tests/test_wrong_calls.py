@@ -113,7 +113,7 @@ def test_a_list_of_numbers_that_is_larger_than_memory(
 
 @pytest.mark.parametrize("count", [10**12, 10**30])
 def test_a_range_of_positions_that_is_larger_than_memory(count: int) -> None:
-    with pytest.raises(ResourceError, match="positions has more items than memory can hold"):
+    with pytest.raises(ResourceError, match="positions has more than 67,108,864 items"):
         pecli.Sinusoidal(positions=range(count), dim=8)
 
 

@@ -3,7 +3,7 @@
 Options of a command line are texts and are parsed; arguments of a function may be anything.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from functools import wraps
 from itertools import islice
 from typing import ParamSpec, TypeVar
@@ -49,27 +49,41 @@ def text_of(name: str, value: object) -> str:
     return value
 
 
-def items_of(name: str, value: object, rule: str) -> list[object]:
+def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) -> list[object]:
     """Return the items of an argument that must be a list of any kind.
 
     Args:
         name: The name of the argument.
         value: The argument. A text is not a list of letters.
         rule: The rule that other values break.
+        max_items: The largest number of items.
 
     Raises:
         KindError: The argument is not a list.
-        ResourceError: It has more than MAX_ITEMS items, such as `np.broadcast_to(1.0, 10**12)`.
+        ResourceError: It has too many items, such as `np.broadcast_to(1.0, 10**12)`, which takes
+            no memory until its items are listed.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise KindError(name, quoted(value), rule)
+    too_many = ResourceError(f"{name} has more than {max_items:,} items")
+    if isinstance(value, Sized) and _is_longer(value, max_items):
+        raise too_many
     try:
-        items = list(islice(value, MAX_ITEMS + 1))
+        items = list(islice(value, max_items + 1))
     except TypeError:  # An array without axes has a method to iterate, which raises it.
         raise KindError(name, quoted(value), rule) from None
-    if len(items) > MAX_ITEMS:
-        raise ResourceError(f"{name} has more than {MAX_ITEMS:,} items")
+    if len(items) > max_items:  # A generator has no length before it ends.
+        raise too_many
     return items
+
+
+def _is_longer(value: Sized, length: int) -> bool:
+    try:
+        return len(value) > length
+    except OverflowError:  # The length of range(10**30) has more than 63 bits.
+        return True
+    except TypeError:  # An array without axes has no length.
+        return False
 
 
 def two_of(name: str, value: object, rule: str) -> tuple[object, object]:

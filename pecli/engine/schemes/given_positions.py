@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
+from pecli.engine.arguments import items_of
 from pecli.engine.arrays import as_numpy
 from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LAST_POSITION = 2**40
 """Positions are at most this, and at least minus this."""
+MAX_POSITIONS = 2**26
+"""Positions that are given one by one; each takes some 40 bytes, so that these need 2.5 GiB."""
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
 _NOT_A_NUMBER = re.compile(r"(?i)[+-]?(nan|inf|infinity|)")
 """Words in a list that are refused as numbers, and not taken for the name of a file."""
@@ -102,9 +105,7 @@ class GivenPositions(Parameter):
             return value
         if hasattr(value, "tolist"):
             value = self._list_of_array(name, value)
-        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise KindError(name, quoted(value), self.rule)
-        items: list[object] = list(value)
+        items = items_of(name, value, self.rule, MAX_POSITIONS)
         if not items:
             raise ParameterError(name, "empty", self.rule)
         if any(isinstance(item, (list, tuple)) for item in items):

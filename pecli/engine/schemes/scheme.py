@@ -24,15 +24,7 @@ from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, STORED_RECIPE, recipe_named
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import (
-    ParameterError,
-    ResourceError,
-    Spellable,
-    bracketed,
-    nearest,
-    quoted,
-    spelled,
-)
+from pecli.errors import ParameterError, Spellable, bracketed, nearest, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import RuntimeReading
@@ -100,7 +92,7 @@ class Scheme(Displayed, ABC):
         for name in names:
             value = getattr(self, name)
             if value is not None:
-                self._set(name, _checked(self.parameters()[name], name, value))
+                self._set(name, self.parameters()[name].check(name, value))
 
     def _complete(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that the user left out, and check every value.
@@ -118,7 +110,7 @@ class Scheme(Displayed, ABC):
             elif value is None and parameter.default is not MISSING:
                 value = parameter.default
             if value is not None:
-                value = _checked(parameter, name, value)
+                value = parameter.check(name, value)
             elif name not in self._optional():
                 raise ParameterError(name, "missing", parameter.rule)
             self._set(name, value)
@@ -361,18 +353,6 @@ class Scheme(Displayed, ABC):
         from pecli.engine.application import add_rows
 
         return add_rows(x, self.in_dtype("float64").single_array())
-
-
-def _checked(parameter: Parameter, name: str, value: object) -> object:
-    """Return a value as its parameter holds it.
-
-    Positions may be any iterable, and `range(10**12)` takes no memory before it is made a list:
-    Python raises MemoryError then, or OverflowError if its length has more than 63 bits.
-    """
-    try:
-        return parameter.check(name, value)
-    except (MemoryError, OverflowError):
-        raise ResourceError(f"{name} has more items than memory can hold") from None
 
 
 def _in_words(value: object) -> str:
