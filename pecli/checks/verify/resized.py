@@ -1,7 +1,8 @@
 """A learned table compared with the table that it was resized from: which interpolation was used."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
@@ -208,13 +209,28 @@ class _Resizing:
             return ""
         return f"{_size(self.grid)} → {_size(self.to)}, "
 
-    def made(self, way: Interpolation) -> Floats:
-        """Return the table that an interpolation makes, (keep + rows, dim)."""
-        return _resized(self.old, self.grid, self.to, self.keep, way)
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the new table is the old one, up to rounding."""
+        return self._is_new_table(self.old)
 
-    def fits(self, table: Floats | None) -> bool:
-        """Return True if a table is the new one, up to rounding; None is no table."""
-        if table is None or table.shape != self.new.shape:
+    def made(self, way: Interpolation) -> Floats:
+        """Return the table that an interpolation makes, (keep + rows, dim).
+
+        Raises:
+            ParameterError: It cannot make one of this size: a slice cannot grow.
+        """
+        return widened(resampled(self.old, self.grid, self.to, self.keep, way))
+
+    def fits(self, way: Interpolation) -> bool:
+        """Return True if an interpolation makes the new table, up to rounding."""
+        try:
+            return self._is_new_table(self.made(way))
+        except ParameterError:
+            return False
+
+    def _is_new_table(self, table: Floats) -> bool:
+        if table.shape != self.new.shape:
             return False
         return bool(np.abs(table - self.new).max() <= self.limit)
 
@@ -223,10 +239,6 @@ class _Resizing:
         old = np.ascontiguousarray(self.old[:, columns])
         new = np.ascontiguousarray(self.new[:, columns])
         return replace(self, old=old, new=new)
-
-
-def _resized(old: Floats, grid: Grid, to: Grid, keep: int, way: Interpolation) -> Floats:
-    return widened(resampled(old, grid, to, keep, way))
 
 
 def _resizings(
@@ -337,7 +349,7 @@ def _find_interpolation(resizings: Sequence[_Resizing]) -> _Finding:
     columns = _varying_columns(resizings[0].old)
     samples = [resizing.on_columns(columns) for resizing in resizings]
     for resizing, sample in zip(resizings, samples, strict=True):
-        ways = _fitting(sample, sample.made)
+        ways = _fitting_ways(sample)
         if ways:
             return _Finding(resizing, ways, (), ways[0])
     for resizing, sample in [*zip(resizings, samples, strict=True)][:GRIDS_WITH_MISTAKES]:
@@ -365,29 +377,23 @@ def _varying_columns(table: Floats) -> Array:
     return np.sort(np.argsort(-spread, kind="stable")[:COLUMNS_TRIED])
 
 
-Make = Callable[[Interpolation], Floats]
-
-
-def _fitting(resizing: _Resizing, make: Make) -> tuple[Interpolation, ...]:
-    """Return the interpolations whose tables are the new one."""
-    return tuple(way for way in known_interpolations() if resizing.fits(_made_or_none(make, way)))
-
-
-def _made_or_none(make: Make, way: Interpolation) -> Floats | None:
-    """Return a table; None if an interpolation cannot make one of this size: a slice cannot grow."""
-    try:
-        return make(way)
-    except ParameterError:
-        return None
+def _fitting_ways(resizing: _Resizing, coefficient: float = CUBIC) -> tuple[Interpolation, ...]:
+    """Return the known interpolations that make the new table, with this coefficient if cubic."""
+    ways = []
+    for way in known_interpolations():
+        if resizing.fits(replace(way, coefficient=coefficient)):
+            ways.append(way)
+    return tuple(ways)
 
 
 def _nearest(resizing: _Resizing) -> Interpolation:
-    """Return the interpolation whose table is the most alike."""
+    """Return the interpolation whose table has the smallest mean error."""
     errors = {}
     for way in known_interpolations():
-        table = _made_or_none(resizing.made, way)
-        if table is not None and table.shape == resizing.new.shape:
-            errors[way] = float(np.nan_to_num(np.abs(table - resizing.new)).mean())
+        with suppress(ParameterError):  # A slice cannot grow.
+            table = resizing.made(way)
+            if table.shape == resizing.new.shape:
+                errors[way] = float(np.nan_to_num(np.abs(table - resizing.new)).mean())
     return min(errors, key=lambda way: errors[way], default=Interpolation())
 
 
@@ -409,33 +415,36 @@ def _in_words(ways: tuple[Interpolation, ...]) -> str:
 
 
 class _Mistake(NamedTuple):
-    """A way to resize a table wrongly."""
+    """A known mistake, and the resizing that made the new table if it is the one.
+
+    Attributes:
+        reason: The mistake, in words.
+        resizing: The resizing with other grids, or with other rows of the old or the new table.
+        coefficient: Of the cubic kernel.
+    """
 
     reason: str
-    make: Make
+    resizing: _Resizing
+    coefficient: float = CUBIC
 
 
 def _mistakes(resizing: _Resizing) -> Iterator[str]:
     """Yield the first known mistake that makes the new table, in words; nothing if none does.
 
-    «rows and columns are swapped: 2x3 becomes 6x4; the interpolation is cubic», for example.
+    «rows and columns are swapped: 3x2 becomes 6x4; the interpolation is cubic», for example.
     """
-    if _is_same(resizing.old, resizing.new, resizing.limit) and resizing.grid != resizing.to:
+    if resizing.is_unchanged and resizing.grid != resizing.to:
         yield "it is the old table: it is not resized"
         return
     if _differs_in_other_tokens_only(resizing):
         yield f"{_other_tokens(resizing)} are not the old ones"
         return
     for mistake in _known_mistakes(resizing):
-        ways = _fitting(resizing, mistake.make)
+        ways = _fitting_ways(mistake.resizing, mistake.coefficient)
         if ways:
             yield f"{mistake.reason}; the interpolation is {_in_words(ways)}"
             return
     yield from _grid_not_stated(resizing)
-
-
-def _is_same(old: Floats, new: Floats, limit: float) -> bool:
-    return old.shape == new.shape and bool(np.abs(old - new).max() <= limit)
 
 
 def _differs_in_other_tokens_only(resizing: _Resizing) -> bool:
@@ -444,39 +453,35 @@ def _differs_in_other_tokens_only(resizing: _Resizing) -> bool:
         return False
     same_start = resizing.new.copy()
     same_start[: resizing.keep] = resizing.old[: resizing.keep]
-    repaired = replace(resizing, new=same_start)
-    return bool(_fitting(repaired, repaired.made))
+    return bool(_fitting_ways(replace(resizing, new=same_start)))
 
 
 def _known_mistakes(resizing: _Resizing) -> Iterator[_Mistake]:
-    """Yield wrong ways to resize, each with a function that makes the table by an interpolation.
+    """Yield wrong ways to resize a table, each as the resizing that a port made by mistake.
 
     They are Pillow's cubic kernel, swapped axes, rows resized as a line instead of a grid, and rows
     of other tokens (CLS, registers) that are resized with the patches, or lost.
     """
-    yield _Mistake(
-        f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}",
-        lambda way: resizing.made(replace(way, coefficient=ANTIALIASED_CUBIC)),
-    )
+    reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
+    yield _Mistake(reason, resizing, ANTIALIASED_CUBIC)
+    new_rows = len(resizing.new)
     if resizing.is_on_grid:
         yield from _swapped_axes(resizing)
         line = Grid(resizing.grid.cells, 1)
-        new_line = Grid(len(resizing.new) - resizing.keep, 1)
+        new_line = Grid(new_rows - resizing.keep, 1)
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
-            lambda way: _resized(resizing.old, line, new_line, resizing.keep, way),
+            replace(resizing, grid=line, to=new_line),
         )
     if resizing.keep:
         every_row = Grid(len(resizing.old), 1)
         yield _Mistake(
             f"{_other_tokens(resizing)} are resized as well, along one axis with the others",
-            lambda way: _resized(resizing.old, every_row, Grid(len(resizing.new), 1), 0, way),
+            replace(resizing, grid=every_row, to=Grid(new_rows, 1), keep=0),
         )
         yield _Mistake(
             f"{_other_tokens(resizing)} are missing",
-            lambda way: _resized(resizing.old, resizing.grid, resizing.to, resizing.keep, way)[
-                resizing.keep :
-            ],
+            replace(resizing, old=resizing.old[resizing.keep :], keep=0),
         )
 
 
@@ -488,33 +493,39 @@ def _swapped_axes(resizing: _Resizing) -> Iterator[_Mistake]:
     """Yield mistakes that exchange the rows and the columns of the old or the new grid.
 
     If a grid 2x3 becomes 4x6, the old rows may be taken for 3x2, the new ones made for 6x4, or
-    written column by column.
+    written column by column. Of a square grid, some of these are no mistake; but then they were
+    tried before, and do not fit.
     """
-    swapped_grid = Grid(resizing.grid.width, resizing.grid.height)
-    swapped_to = Grid(resizing.to.width, resizing.to.height)
-    # Of a square grid, some of these are no mistake; they were tried before, and do not fit.
+    old_swapped = Grid(resizing.grid.width, resizing.grid.height)
+    new_swapped = Grid(resizing.to.width, resizing.to.height)
+    swapped = "rows and columns are swapped"
+    if len(resizing.new) == resizing.keep + resizing.to.cells:
+        row_by_row = _with_columns_as_rows(resizing.new, resizing.to, resizing.keep)
+        yield _Mistake(
+            f"{swapped}: the new rows come column by column", replace(resizing, new=row_by_row)
+        )
     yield _Mistake(
-        "rows and columns are swapped: the new rows come column by column",
-        lambda way: _column_by_column(resizing.made(way), resizing.to, resizing.keep),
+        f"{swapped}: the old rows are taken for {_size(old_swapped)}",
+        replace(resizing, grid=old_swapped),
     )
     yield _Mistake(
-        f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
-        lambda way: _resized(resizing.old, swapped_grid, resizing.to, resizing.keep, way),
+        f"{swapped}: the new rows are made for {_size(new_swapped)}",
+        replace(resizing, to=new_swapped),
     )
     yield _Mistake(
-        f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
-        lambda way: _resized(resizing.old, resizing.grid, swapped_to, resizing.keep, way),
-    )
-    yield _Mistake(
-        f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
-        lambda way: _resized(resizing.old, swapped_grid, swapped_to, resizing.keep, way),
+        f"{swapped}: {_size(old_swapped)} becomes {_size(new_swapped)}",
+        replace(resizing, grid=old_swapped, to=new_swapped),
     )
 
 
-def _column_by_column(table: Floats, grid: Grid, keep: int) -> Floats:
-    """Return a table whose cells are written down the columns of its grid."""
-    cells = table[keep:].reshape(*grid, -1).swapaxes(0, 1)
-    return np.concatenate((table[:keep], cells.reshape(grid.cells, -1)))
+def _with_columns_as_rows(table: Floats, grid: Grid, keep: int) -> Floats:
+    """Return a table row by row whose cells were written down the columns of its grid.
+
+    Cells a d b e c f of the grid 2x3 become a b c d e f.
+    """
+    by_column = table[keep:].reshape(grid.width, grid.height, -1)
+    cells = by_column.swapaxes(0, 1).reshape(grid.cells, -1)
+    return np.concatenate((table[:keep], cells))
 
 
 def _size(grid: Grid) -> str:
@@ -529,11 +540,14 @@ def _grid_not_stated(resizing: _Resizing) -> Iterator[str]:
     if resizing.is_on_grid or resizing.keep:
         return
     for keep in (0, *OTHER_TOKENS):
-        side = math.isqrt(max(len(resizing.old) - keep, 0))
-        new_side = math.isqrt(max(len(resizing.new) - keep, 0))
-        are_squares = side**2 + keep == len(resizing.old) and new_side**2 + keep == len(
-            resizing.new
-        )
-        if side > 1 and new_side > 1 and are_squares:
+        side = _side_of_square(len(resizing.old) - keep)
+        new_side = _side_of_square(len(resizing.new) - keep)
+        if side > 1 and new_side > 1:
             yield f"the rows may be a grid: add --grid {side}x{side} --keep {keep}"
             return
+
+
+def _side_of_square(cells: int) -> int:
+    """Return the side of a square grid of so many cells; 0 if there is none."""
+    side = math.isqrt(max(cells, 0))
+    return side if side**2 == cells else 0
