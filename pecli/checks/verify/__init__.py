@@ -46,25 +46,36 @@ def verify(
     """Compare a file or arrays with what they should be.
 
     Args:
-        given: A file, one tensor of it with `FILE:NAME`, an array, arrays by name, or a torch module, which is
-            searched for its tables. A file that `record` has saved is checked layer by layer.
-        spec: A scheme; a model, as `load_config` and `load_model` return or accept it; or a learned table (rows, D),
-            with `before`. Without it, a file is compared with the spec that it carries, and a folder or an index with
-            the configuration beside it.
+        given: A file, one tensor of it with `FILE:NAME`, an array, arrays by name, or a torch
+            module, which is searched for its tables. A file that `record` has saved is checked
+            layer by layer.
+        spec: A scheme; a model, as `load_config` and `load_model` return or accept it; or a learned
+            table (rows, D), with `before`. Without it, a file is compared with the spec that it
+            carries, and a folder or an index with the configuration beside it.
         tolerance: The errors that pass; exact by default.
         atol: Instead of `tolerance`, an absolute error.
         rtol: Instead of `tolerance`, a relative error.
         max_ulp: Instead of `tolerance`, an error in ULPs.
-        any_dtype: Make a scheme's tables in the dtype that was found; if False, another dtype is a finding.
+        any_dtype: Make a scheme's tables in the dtype that was found; if False, another dtype is a
+            finding.
         reasons: Whether reasons for failures are searched for.
-        strict: Fail a check that is too weak to rule out a known mistake; the result's `weak` names it.
-        model_options: Beside a model, `layer_type`, `offset`, `length`, `recipe` and `runtime`. With `before`, queries
-            or keys before the rotation, those after it are compared: `seq_axis` is their axis of positions, and tokens
-            stand at `positions`, where an `attention_mask` counts them, or are moved by `shift`. With a learned table,
-            or a scheme whose rows are added, `before` are the inputs without them. Without a model,
-            `resized_from` is the learned table that this one was resized from, on a `grid`, with
-            `keep`, and `to`, if the new grid is not clear: the interpolation is named, and must be
-            `method` with `antialias`, `align_corners` and `scale_offset`, if that is given.
+        strict: Fail a check that is too weak to rule out a known mistake; the result's `weak` names
+            it.
+        model_options: Options of one kind of check. For the tables of a model: `layer_type`,
+            `offset`, `length`, `recipe`, `runtime`, `layout`, `positions`, `attention_mask` and
+            `grid`.
+
+            For queries or keys of a model: `before`, the same before the rotation, with `seq_axis`,
+            their axis of positions, and `positions`, an `attention_mask` that counts tokens, or a
+            `shift` that moves them.
+
+            For inputs to which rows of a scheme or of a learned table were added: `before`, the
+            inputs without them, with `positions`, an `attention_mask` or an `offset`.
+
+            For a learned table that was resized, without a spec: `resized_from`, the table before,
+            with its `grid`, the new grid `to`, and `keep`, the rows before the grid. The
+            interpolation is named; `method`, `antialias`, `align_corners` and `scale_offset`
+            require one.
 
     Returns:
         A result that is true if everything agrees.
@@ -74,7 +85,8 @@ def verify(
         ParameterError: If an option breaks its rule, or does not go with the others.
 
     >>> import pecli
-    >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
+    >>> tables = pecli.Rope(seq_len=4, dim=8).tables()
+    >>> pecli.verify(tables, pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
@@ -93,7 +105,11 @@ def _verified(
     reasons: bool,
     options: NamedValues,
 ) -> Verification:
-    """Choose the kind of check by what the arguments of `verify` are, and run it."""
+    """Choose the kind of check by the arguments of `verify`, and run it.
+
+    The kinds are: a resized table; a file against its own spec or configuration; inputs with rows
+    added; the tables of a scheme; and a model's tables, rotated vectors or recorded runs.
+    """
     if options.get("resized_from") is not None:
         return _verify_resized(given, spec, allowed, options)
     if spec is None:

@@ -74,16 +74,9 @@ def verify_tables(
         attempt = _verify_batch(job, options)
     else:
         attempt = _verify_sequence(job, options)
-    if not reasons or attempt.answer.passed or attempt.rows is None:
+    if not reasons or attempt.answer.passed:
         return attempt.answer
-    rotary = job.rotary_encodings
-    # With several rotary encodings, it is not known whose tables these are.
-    if len(rotary) != 1 or rotary[0].no_table:
-        return attempt.answer
-    solved = solved_positions(attempt.tables, attempt.rows, model, rotary[0], tolerance)
-    if solved is None:
-        return attempt.answer
-    return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
+    return _with_solved_positions(attempt, job, model)
 
 
 class _Job(NamedTuple):
@@ -140,6 +133,21 @@ def _are_per_batch(options: NamedValues, axes: int) -> bool:
     ids_of_one_sequence = 2 if axes > 1 else 1
     has_batch_of_ids = np.ndim(options.get("positions", 0)) > ids_of_one_sequence
     return has_batch_of_ids or options.get("attention_mask") is not None
+
+
+def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verification:
+    """Return a failed answer whose reason is that rows are at other positions, if they are.
+
+    A search for positions needs tables (batch, L, D), and one rotary encoding: of several, it is
+    not known whose tables these are.
+    """
+    rotary = job.rotary_encodings
+    if attempt.rows is None or len(rotary) != 1 or rotary[0].no_table:
+        return attempt.answer
+    solved = solved_positions(attempt.tables, attempt.rows, model, rotary[0], job.tolerance)
+    if solved is None:
+        return attempt.answer
+    return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:

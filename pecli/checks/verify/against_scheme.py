@@ -73,11 +73,17 @@ def verify_scheme(
 
 
 class _SchemeCheck:
-    """The tensors of a file compared with the tables of a scheme."""
+    """The tensors of a file compared with the tables of a scheme.
+
+    Attributes:
+        table_names: The names of the scheme's tables, in its order.
+        doublings: How the tensors that were checked double their columns.
+    """
 
     def __init__(
         self, file: LoadedFile, scheme: Scheme, tolerance: Tolerance, any_dtype: bool
     ) -> None:
+        """Make the tables of the scheme in its own dtype; those of other dtypes when they are needed."""
         self.file = file
         self.scheme = scheme
         self.tolerance = tolerance

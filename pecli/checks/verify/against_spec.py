@@ -29,11 +29,15 @@ def verify_carried(
 ) -> Verification:
     """Compare every tensor of a file with the spec that the file carries.
 
+    A file that pecli wrote has the scheme in its metadata, with the parameters and the sha256 of all
+    tensors. The hash also detects changes that a tolerance lets pass.
+
     Args:
         path: The file, as it was given.
         file: Its tensors.
         tolerance: The errors that pass.
-        is_complete: True if no tensor may be missing, and the sha256 must agree; False for one tensor of a file.
+        is_complete: True if no tensor may be missing, and the sha256 must agree; False for one
+            tensor of a file.
         reasons: Whether reasons for failures are searched for.
     """
     spec = _carried_spec(path, file)

@@ -55,7 +55,7 @@ class ModelTensors:
         layer_type: str | None,
         settings: TableSettings,
     ) -> "ModelTensors":
-        """Return the tensors of a file for a model.
+        """Return the tensors of a file that are compared with a model, and what they may belong to.
 
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
@@ -227,7 +227,11 @@ def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
-    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them."""
+    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them.
+
+    llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8: these are not
+    frequencies, but what the unscaled frequencies are divided by.
+    """
     path = config_file(file.path) if file.format == "folder" else file.path
     is_gguf = file.format == "gguf" or path.endswith(".gguf")
     if not is_gguf:

@@ -59,10 +59,11 @@ def verify_rotated(
     reasons: bool,
     options: NamedValues,
 ) -> Verification:
-    """Compare rotated queries or keys with the rotation of those before.
+    """Compare rotated queries or keys with the exact rotation of those before.
 
     Args:
-        given: Tensors after the rotation, (…, L, D), or with heads folded into columns or positions on another axis.
+        given: Tensors after the rotation, (…, L, D), or with heads folded into columns or positions
+            on another axis.
         before: The tensors of the same names before it.
         model: The model whose layers rotate them.
         tolerance: The errors that pass.
@@ -173,6 +174,7 @@ class RotatedCheck:
     """
 
     def __init__(self, tensor: HeadTensor, encoding: Encoding, job: RotationJob) -> None:
+        """Rotate the tensor before as the encoding requires, and compare it with the one after."""
         self.tensor = tensor
         self.encoding = encoding
         self.job = job
@@ -193,6 +195,11 @@ class RotatedCheck:
         self.result = self._compare_all()
 
     def _model_rotation(self) -> RowRotation:
+        """Return the rotation of the encoding for this tensor, in the pair layout of the runtime.
+
+        If the user names a runtime that rotates neighbours (0, 1) instead of halves (0, 64), as
+        llama.cpp does with Llama's weights, the pairs are interleaved.
+        """
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
@@ -315,7 +322,11 @@ class RotatedCheck:
 
     @cached_property
     def rotated(self) -> RotatedTensor:
-        """The tensor as (sequences, heads, rows, channels), with one sequence, or one head, if it has no such axis."""
+        """The tensor as (sequences, heads, rows, channels), for a search for reasons.
+
+        (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions are
+        given for each sequence: then the first axis is that of sequences.
+        """
         has_batch = self.after.ndim > 3 or len(self.seen) > 1
         batch = len(self.after) if has_batch else 1
         shape = (batch, -1, *self.after.shape[-2:])
@@ -422,7 +433,11 @@ class UnrotatedCheck(RotatedCheck):
         return tuned.attn_scale is not None and not KEYS.search(self.name)
 
     def _temperatures(self) -> Floats:
-        """Return what multiplies queries: 1 + 0.1 · ln(1 + ⌊(p + 1) / 8192⌋) at position p in Llama 4."""
+        """Return the factors of queries by position, in a shape that multiplies the tensor.
+
+        Llama 4 multiplies the queries of its layers without rope by 1 + 0.1 · ln(1 + ⌊(p + 1) / 8192⌋)
+        at position p: 1 up to position 8190, then 1.069 up to 16382.
+        """
         tuned = self.encoding.unrotated
         assert tuned.attn_scale is not None
         assert tuned.floor_scale is not None
