@@ -13,7 +13,6 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, combinations, count
 from typing import NamedTuple
 
@@ -147,17 +146,13 @@ def _factors_by_row_axes(
 
     (2, 12, 16) with 8 frequencies, doubled as halves, is `copy 2, row 12, double 2, frequency 8`, or
     `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
-    the last axes have not the lengths that columns of this form have.
+    the last axes do not have the lengths that columns of this form have.
     """
     shape = folding.shape[::-1] if folding.transposed else folding.shape
-    column_axes = form.last_axes(target.width)
-    depth = len(shape) - len(column_axes)
-    if shape[depth:] != form.axes(target.width):
-        return
-    leading = form.leading_axes(shape[:depth])
+    leading = form.axes_before_columns(shape, target.width)
     if leading is None:
         return
-    columns = [*chain(*column_axes)]
+    columns = [*chain(*form.last_axes(target.width))]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
     last_row_axis = len(lengths) - 1
     for row_axes in _choices_of_row_axes(lengths, target.row_lengths):
@@ -202,12 +197,12 @@ def _choices_of_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[i
             return
     has_one_row = all(length == 1 for length in lengths)
     for axes in reversed([*combinations(range(len(lengths)), len(wanted))]):
-        chosen = [lengths[axis] for axis in axes]
-        if all(map(partial(_may_count_rows, has_one_row), chosen, wanted)):
+        pairs = zip(axes, wanted, strict=True)
+        if all(_may_count_rows(lengths[axis], rows, has_one_row) for axis, rows in pairs):
             yield axes
 
 
-def _may_count_rows(has_one_row: bool, length: int, wanted: int | None) -> bool:
+def _may_count_rows(length: int, wanted: int | None, has_one_row: bool) -> bool:
     """Return True if an axis of this length may count rows, of which `wanted` (None: any) should be there.
 
     An axis of length 1 rather counts one copy, unless the whole tensor has one row.

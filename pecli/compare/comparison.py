@@ -252,7 +252,7 @@ def compare(
         tolerance: The errors that pass.
         name: The name of the tensor.
         role: What the tensor holds, if its name does not tell.
-        any_dtype: True if another floating dtype, or integers of another width, are not a finding.
+        any_dtype: True if another floating dtype, or integers of another width, pass as well.
     """
     first = parts[0]
     names = (name, role or name)

@@ -149,12 +149,26 @@ class Form:
         """
         return _last_axes(self.arrangement, self.doubled, frequencies)
 
+    def axes_before_columns(self, shape: Shape, frequencies: int) -> list[Factor] | None:
+        """Return what the axes of an array count, except those of its columns; None if it does not fit.
+
+        Its last axes must have the lengths that so many frequencies take in this form: 16 columns
+        for 8 frequencies in two halves. Which of the rows are copies is found later.
+
+        >>> Form("halves").axes_before_columns((2, 12, 16), 8)
+        [Factor(axis=<Axis.ROW: 6>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+        """
+        column_axes = self.axes(frequencies)
+        depth = len(shape) - len(column_axes)
+        if shape[depth:] != column_axes:
+            return None
+        return self.leading_axes(shape[:depth])
+
     def leading_axes(self, lengths: Shape) -> list[Factor] | None:
         """Return what the axes before those of columns count; None if this form cannot have such axes.
 
         `stacked` arrays (2, L, d) begin with an axis for cosines and sines, and `rows` arrays (2·L, d)
-        have all rows of cosines above those of sines. All other axes are called rows at first; which
-        of them are copies is found later.
+        have all rows of cosines above those of sines. All other axes are called rows.
 
         >>> Form("rows").leading_axes((24,))
         [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
@@ -179,7 +193,7 @@ class Form:
         return _last_lengths(self.arrangement, self.doubled, frequencies)
 
     def function_views(self, array: AnyArray) -> list[FunctionView] | None:
-        """Return the cosines and the sines of an array as views; None if it cannot have this form.
+        """Return the cosines and the sines of a table as views; None if it cannot have this form.
 
         An array (12, 16) of the form `halves` has 12 rows, each with 8 cosines and then 8 sines: its
         views are two of (12, 8). The number of frequencies follows from the columns: one frequency
@@ -198,11 +212,8 @@ class Form:
         if depth < 1:
             return None
         frequencies = array.shape[depth] // axes_of_one_frequency[0]
-        leading = self.leading_axes(array.shape[:depth])
-        if leading is None or array.shape[depth:] != self.axes(frequencies):
-            return None
-        row_axes = sum(factor.axis == Axis.ROW for factor in leading)
-        if row_axes != 1:
+        leading = self.axes_before_columns(array.shape, frequencies)
+        if leading is None or sum(factor.axis == Axis.ROW for factor in leading) != 1:
             return None
         return function_views(array, [*leading, *chain(*self.last_axes(frequencies))])
 
