@@ -39,7 +39,12 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _resend_signal(unraisable: sys.UnraisableHookArgs) -> None:
-    """Re-send a signal whose exception Python swallowed, in the callback of a weak reference for example."""
+    """Send a signal again whose exception Python swallowed, so that Ctrl-C still ends the program.
+
+    A signal raises an exception wherever Python is. If that is a destructor or the callback of a
+    weak reference, Python prints the exception and goes on; it calls this hook instead. The signal
+    comes again a moment later, when other code runs.
+    """
     problem = unraisable.exc_value
     if isinstance(problem, Stopped):
         number = problem.args[0]

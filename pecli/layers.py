@@ -114,6 +114,7 @@ class _Layer:
     """A layer whose repr has the arguments that are not at their defaults."""
 
     def __repr__(self) -> str:
+        """Return the call that makes the layer, without arguments that have their defaults."""
         parts = []
         for name, parameter in signature(type(self)).parameters.items():
             # Arguments such as `table` become weights, and are not shown.
@@ -402,6 +403,7 @@ class AlibiBias(_Additive):
         return _gradient(grad, self._shape).copy()
 
     def _scores(self, name: str, value: ArrayLike) -> AnyArray:
+        """Return attention scores as an array (…, H, L, L), or raise ParameterError."""
         scores = floating(name, value)
         if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2]:
             advice = "queries and keys are the last two axes"
@@ -461,6 +463,10 @@ def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _H
 
 
 def _rope_of_encoding(encoding: RotaryEncoding, length: int | None) -> _HeadRope:
+    """Return the rope of a model's encoding, for a context of `length` positions.
+
+    DeepSeek's layout, which reads pairs and writes halves, is refused: this layer keeps a layout.
+    """
     if encoding.layout not in ("halves", "interleaved"):
         rule = (
             f"its layout of pairs is {encoding.layout}, and this layer has halves and interleaved"
@@ -611,6 +617,7 @@ class RotaryPosEmbedding(_Layer):
         )
 
     def _input(self, name: str, value: ArrayLike) -> AnyArray:
+        """Return an input as an array (…, L, D) with an even D, or raise ParameterError."""
         x = floating(name, value)
         if x.ndim < 2:
             raise _shape_error(name, x, "it must be (…, L, D)", "a single row is x[None, :]")

@@ -77,7 +77,11 @@ class _Audits:
 
 
 def _audit(kind: type[Scheme], **values: Any) -> None:
-    """Audit a scheme as options describe it; a model may have several, one per type of layers."""
+    """Run `pecli audit`: measure how far each precision recipe drifts from the exact table.
+
+    A model may have several schemes, one per type of layer, which are audited one after the other.
+    The figure, if there is one, carries the command and the specs.
+    """
     not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
     scheme = scheme_options.scheme_from(kind, {**not_given, **values})
     parts = dict(scheme.named_parts())

@@ -150,7 +150,9 @@ def command(
 def command_of(
     name: str, run: Run, options: Iterable[Parameter], lines: Sequence[str], **settings: Any
 ) -> AnyCommand:
-    """Return a command.
+    """Return a command of Typer that calls a function with the values of its options.
+
+    Commands are made from lists of options, because those of schemes follow from their parameters.
 
     Args:
         name: Its name.

@@ -126,7 +126,7 @@ class _Conversion(NamedTuple):
 
 
 def _converted(file: LoadedFile, values: options.Values) -> Converted:
-    """Convert a file as the options describe.
+    """Return the tensors of a file in another layout of pairs or dtype, as the options describe.
 
     Without heads or a model, the tensors are tables, whose columns move. A table may carry a spec
     with its layout, and `--from` must agree with it. Otherwise rows of projections move.
@@ -165,7 +165,11 @@ def _check_layout(file: LoadedFile, source: str) -> None:
 
 
 def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
-    """Write the tensors; a .safetensors file whose dtypes stay keeps every other byte, in the same order."""
+    """Write the converted tensors.
+
+    A .safetensors file whose dtypes stay is copied, so that every byte of other tensors is kept.
+    Otherwise the file is written anew; the spec that it carries stays if no value has changed.
+    """
     if _keeps_other_bytes(job, path):
         _save_copy(job, path, on_block)
         return
@@ -292,7 +296,12 @@ def _source(heads: Heads) -> str:
 
 
 def _proof(result: Converted, check: ScoreCheck) -> dict[str, object]:
-    """Return what equal attention scores prove: they hold only for the assumed heads and layout."""
+    """Return what `--check` proves, for JSON and in words.
+
+    Attention scores before and after the conversion are equal. That says nothing about a wrong
+    number of heads or a wrong `--from`, which would change both sides alike, so that the sentence
+    names them as assumptions.
+    """
     heads = result.heads
     assert heads is not None
     is_confirmed = heads.model and "heads" not in heads.given

@@ -247,7 +247,7 @@ class _SourceReader:
         self.has_models = False
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[PlotSource]:
-        """Return the sources of a command line.
+        """Return what a command line of `pecli plot` draws: sources, the tables of schemes and files.
 
         Args:
             words: The words after `pecli plot`. `--against` separates parts, each of which is

@@ -41,7 +41,7 @@ def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list
 
 
 def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
-    """Return a parameter of a scheme as an option.
+    """Return a parameter of a scheme as an option of its command: `base` becomes `--base`, `--theta`.
 
     Its value stays a text, so that the parameter's own rule reports what is wrong with it. Few
     choices are its placeholder, `[yes|no]`; longer ones are listed in the help.
@@ -129,9 +129,9 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
 
 
 def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
-    """Return the scheme that options describe, from a model if one is named.
+    """Return the scheme that the options of a command describe, from a model if one is named.
 
-    Only parameters that were given are passed on, so that a style can fill in the others.
+    `--dim 64 --seq-len 8` are parameters; `--model llama-3.1-8b` stands for the model's own. Only parameters that were given are passed on, so that a style can fill in the others.
     """
     parameters = options.parsed(kind.parameters(), values)
     if options.model_name(values) is not None:

@@ -333,11 +333,14 @@ class _Verifier(NamedTuple):
 
 def _target(given: Mapping[str, str]) -> _Target:
     """Return the expected tensors that options describe; `given` are the options that were given."""
-    return _Target(_spec(given), _places(given))
+    return _Target(_expected_spec(given), _arguments_of_places(given))
 
 
-def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
-    """Return a model's name, a model with flags, a learned table, or None for a file's own spec.
+def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
+    """Return what files are verified against.
+
+    It is the name of a model, a model with server flags applied, a learned table (`--table`), or
+    None for the spec that each file carries. Everything is looked up before any file is read.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
@@ -395,8 +398,15 @@ def _learned_table(given: Mapping[str, str]) -> Array:
     return _numbers("table", given["table"])
 
 
-def _places(given: Mapping[str, str]) -> dict[str, object]:
-    """Return the arguments of `pecli.verify` that describe rows and layers, each parsed by its rule."""
+def _arguments_of_places(given: Mapping[str, str]) -> dict[str, object]:
+    """Return the options that place tensors (positions, masks, layers) as arguments of `verify`.
+
+    Options are texts. `--positions 0,1,5` is parsed by the rule of its parameter, `--positions
+    ids.npy` is read as an array if queries and keys are checked (`--before`).
+
+    Args:
+        given: The options of the command line that were given, by name.
+    """
     array_options = {"attention_mask"}
     if "before" in given:
         array_options.add("positions")  # which can differ between the rows of a batch of queries

@@ -346,6 +346,11 @@ def _mapped(file: BinaryIO, label: str) -> mmap.mmap | None:
 
 
 def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryview:
+    """Read a pipe or standard input to its end, into memory.
+
+    Its size is not known before. `max_stream` returns the limit, by the first bytes: text takes
+    much more memory than its size when it is parsed.
+    """
     data = bytearray()
     most = MAX_STREAM
     # A pipe that the other end made non-blocking gives None while it has no data.

@@ -109,7 +109,7 @@ def text_blocks(table: Table, row_texts: RowTexts) -> Iterator[tuple[Array, list
 def write_nested(
     output: Output, table: Table, row_texts: RowTexts, brackets: bytes, on_block: OnBlock
 ) -> None:
-    """Write a table with a pair of brackets around every axis, one row per line.
+    """Write a table as text with brackets around every axis, one row per line: JSON, or a C array.
 
     Before a row stands one opening bracket for every axis that begins with it, after it one
     closing bracket for every axis that ends: the rows of a (2, 2, 3) table are written as

@@ -75,7 +75,7 @@ def read(contents: Contents) -> LoadedFile:
     parts: dict[str, PrintedPart] = {}
     repeated = 0
     numbers = NumberList()
-    for result, source in _rotations(_operations(contents)):
+    for result, source in _rotations_with_inputs(_operations(contents)):
         if result.name in tensors:
             repeated += 1
             continue
@@ -96,7 +96,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _operations(contents: Contents) -> list[_Operation]:
-    """Return all operations in the order of the text."""
+    """Return the operations of llama.cpp's graph that a log shows, in the order of the text.
+
+    Each begins with a line such as «Qcur-0 = (f32) ROPE(…) = {128, 32, 8, 1}», and its elements are
+    printed from there to the next such line.
+    """
     operations: list[_Operation] = []
     for match in _OPERATION.finditer(contents.data):
         if operations:
@@ -124,7 +128,7 @@ class _Rotation(NamedTuple):
     source: _Operation
 
 
-def _rotations(operations: Sequence[_Operation]) -> Iterator[_Rotation]:
+def _rotations_with_inputs(operations: Sequence[_Operation]) -> Iterator[_Rotation]:
     """Yield the ROPE operations whose input was printed before, in the same shape.
 
     A name comes several times: `Qcur-0` is the product with the weights, then the sum with the bias,
@@ -174,7 +178,17 @@ class _Block(NamedTuple):
 
 
 def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) -> _Block:
-    """Return the elements below an operation; `numbers` takes all of them, for their decimals."""
+    """Return the elements of a tensor that llama.cpp prints below an operation.
+
+    It prints the first and last three along every axis, with dots between them: of 128 channels 0,
+    1, 2, 125, 126 and 127. The result has all channels, of which the others are NaN, but only the
+    tokens and heads that are printed.
+
+    Args:
+        contents: The file.
+        operation: The name and shape of the tensor, and the place of the text below it.
+        numbers: Takes all numbers that are read, to count their decimals.
+    """
     reader = _BlockReader(contents, numbers)
     for piece in pieces(contents, operation.start, operation.stop):
         reader.read_line(piece.text.strip(), piece.offset)
@@ -209,7 +223,11 @@ class _BlockReader:
         self.is_complete = False
 
     def read_line(self, line: bytes, offset: int) -> None:
-        """Read a line; lines of other programs between them are ignored."""
+        """Read a line of the nested lists that llama.cpp prints.
+
+        Depth 1 is the list of tokens, 2 that of a token's heads. A line of dots stands for tokens
+        or heads that are left out. Lines of other programs are ignored.
+        """
         if line == b"[":
             self._open()
         elif line.startswith(b"]"):

@@ -241,6 +241,11 @@ def opened(given: Given) -> Opened:
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:
+    """Return the arrays of a torch module or a mapping by name; a single array has a usual name.
+
+    Code of the user runs here (properties of a module, a mapping of any kind), whose errors are
+    reported as errors of the argument.
+    """
     try:
         if hasattr(given, "named_buffers"):
             return positional_tensors(given)

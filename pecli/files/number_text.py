@@ -72,7 +72,10 @@ class Piece(NamedTuple):
 
 
 def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
-    """Yield the text of a file from one offset to another in pieces.
+    """Yield the text of a file in pieces that end between two numbers.
+
+    A piece is a line, a part of a very long line, or a column: many lines of one number each. Memory
+    of what was read is given back on the way, so that files may be larger than memory.
 
     Raises:
         FileError: the file is too large, or has a word of thousands of letters.

@@ -159,6 +159,14 @@ class _Parser:
         return error_at(self.contents, min(self.offset, len(self.contents.data)), problem)
 
     def _value(self, path: str, depth: int) -> Iterator[_Found]:
+        """Read a value, and yield the lists of numbers in it with their paths, such as `layers.0.q`.
+
+        Other values (texts, numbers) are counted and left out.
+
+        Args:
+            path: The names and indices that lead to the value.
+            depth: The number of objects and lists around it.
+        """
         if depth > MAX_DEPTH:
             raise self._error(f"is nested more than {MAX_DEPTH} levels deep")
         token = self._token()
@@ -185,7 +193,7 @@ class _Parser:
         return value
 
     def _members(self, path: str, depth: int) -> Iterator[_Found]:
-        """Yield the lists of an object whose brace was read."""
+        """Yield the lists of numbers in an object whose opening brace was read."""
         names: set[str] = set()
         while self._peek() != b"}":
             name = self._name()
@@ -238,7 +246,10 @@ class _Parser:
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
     def _numbers(self) -> AnyArray:
-        """Return the numbers of a list whose bracket was read."""
+        """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read.
+
+        Lists of millions of numbers are read piece by piece, without a Python object per number.
+        """
         contents = self.contents
         nested = NestedNumbers()
         nested.open_list(contents, self.offset)

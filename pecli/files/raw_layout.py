@@ -137,6 +137,7 @@ def spelled(shape: Shape) -> str:
 
 
 def _parse_shape(shape: object) -> Shape:
+    """Return the shape of `--shape 2,8,-1,128`, or of a list; one length may be -1, «the rest»."""
     sides: list[str] = []
     if isinstance(shape, str):
         sides = [word.strip() for word in shape.strip("()[] ").split(",")]
@@ -151,6 +152,11 @@ def _parse_shape(shape: object) -> Shape:
 
 
 def _parse_dtype(text: str) -> str:
+    """Return the dtype of `--raw-dtype`, in any usual spelling: f16, half, torch.float16, <f2.
+
+    NumPy's codes count bytes and need their mark of the byte order: `<f8` is float64. A bare f8 is
+    refused, because it may also mean a float of 8 bits.
+    """
     code = text.lower().removeprefix("torch.").removeprefix("np.")
     name = code.lstrip("<>=")
     if name != code and name in _NUMPY_CODES:

@@ -58,7 +58,10 @@ _HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
 def role_of(name: str) -> str | None:
-    """Return the role of a tensor of that name; None if the name does not state one.
+    """Return what a tensor is, by its name; None if the name does not state it.
+
+    Roles are cos, sin, inv_freq, rows of a learned table, bias, …; `both` is a tensor of cosines and
+    sines.
 
     >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached")
     'cos'

@@ -85,7 +85,12 @@ class _TextReader:
         self.sentences = 0  # lines without numbers that name nothing
 
     def add(self, piece: Piece) -> None:
-        """Read a piece of the text."""
+        """Read a piece of a text with numbers: a line, a part of a long line, or a column.
+
+        A line may be a row of numbers, a label («cos:»), a mix of words, brackets and numbers, or a
+        sentence of a log. Dots among numbers mean that the print was cut, which is refused; dots of
+        a sentence («loading ...») are skipped with it.
+        """
         if piece.is_column and self.nested is None:
             self._add_column(piece)
             return
@@ -103,7 +108,11 @@ class _TextReader:
             self._end_row(piece.offset, is_list=False)
 
     def _add_column(self, piece: Piece) -> None:
-        """Read many lines of one number each; at once, if they need no labels."""
+        """Read a column: many lines of one number each, as `printf` in a loop writes them.
+
+        They are read at once, which is fast, unless they continue a line or rows of several
+        numbers, or are numbered below a title such as «head 2:».
+        """
         rows = self.rows.get(self.title.name) or Rows()
         if self.title.indices or not self.is_line_start or rows.width > 1:
             for line in piece.lines():
@@ -190,7 +199,7 @@ class _TextReader:
                 raise error_at(self.contents, offset + word_start, f"{name} is not a number")
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
-        """Read numbers and the brackets between them."""
+        """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
         end = 0
         for bracket in _BRACKET.finditer(text):
             self._add_numbers(text[end : bracket.start()], offset + end)
@@ -225,7 +234,12 @@ class _TextReader:
         self.nested.open_list(self.contents, offset)
 
     def _close_list(self, offset: int, *, is_c: bool) -> None:
-        """Close a list; the outermost becomes a tensor, or a row if there is no list in it."""
+        """Read a closing bracket; the outermost one completes a tensor or a row.
+
+        A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
+        without inner braces. A flat list is a row of a table, because programs print one per line.
+        Nested lists are a tensor, which is named after its label and the indices in it.
+        """
         if self.nested is None:
             raise error_at(self.contents, offset, "a bracket closes that was not opened")
         self.nested.close_list(self.contents, offset)

@@ -114,7 +114,11 @@ class Rows:
         return labels
 
     def _places(self) -> _Places | None:
-        """Return the places of the rows; None unless labels number every place once."""
+        """Return where the labels of rows place them; None unless they number every place once.
+
+        Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have the sides (2, 2) and the places 0, 1,
+        2, 3. Labels may start at 1, or come in any order.
+        """
         labels = self._label_table()
         if len(labels) != self.count:
             return None

@@ -138,7 +138,11 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
 
 
 def read_store(path: str) -> LoadedFile:
-    """Return the arrays of a store, read into memory on first access, and its metadata."""
+    """Return the arrays of a Zarr store, and its metadata; elements are read on first access.
+
+    A store is a folder that may come from anywhere. Before zarr reads it, its files are counted and
+    its arrays checked: links, compression, missing chunks and sizes beyond all limits are refused.
+    """
     contents = Contents(path, memoryview(b""))  # used for its errors
     missing = contents.error("is a Zarr store, which the zarr package reads", "pip install zarr")
     zarr = package("zarr", missing)

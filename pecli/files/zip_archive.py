@@ -165,6 +165,7 @@ def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
 
 
 def _directory(contents: Contents, *, is_empty: bool) -> Directory:
+    """Return the members that the directory at the end of an archive lists, and where it begins."""
     data: Any = contents.data.obj
     file = data
     # `zipfile` seeks in a mapped file directly, but before the beginning of an empty one.

@@ -209,7 +209,7 @@ class Encoding:
     def rope(
         self, seq_len: int | None = None, *, length: int | None = None, **options: object
     ) -> Rope:
-        """Return the rotary scheme for a table.
+        """Return the rotary scheme (`pecli.Rope`) that makes a table of this encoding.
 
         Args:
             seq_len: Rows of the table.
@@ -329,8 +329,13 @@ class Encoding:
         return self
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
-        """Return radians per position, in the order in which the model stores them; None unless it
-        is rotary.
+        """Return the frequencies in radians per position; None unless the encoding is rotary.
+
+        They are in the order in which the model stores them: those of rows before those of columns
+        in Pixtral. An encoding of several axes has the frequencies of all axes, one after another.
+
+        Args:
+            seq_len: The context length, on which dynamic and longrope scaling depend.
         """
         if not self.is_rotary:
             return None
@@ -370,8 +375,10 @@ class Encoding:
         return self.axis_dim * self.grid.axes
 
     def described(self) -> dict[str, object]:
-        """Return all parameters and what the model does beyond them, by the names that `sources`
-        has.
+        """Return everything that `pecli config` prints of an encoding, by name.
+
+        That is the parameters of the scheme, and what the model does beyond it: sections of M-RoPE,
+        axes of images, layers without rope, factors of queries. Left out is what it does not have.
         """
         values = {
             **self.parameters,
@@ -392,6 +399,7 @@ class Encoding:
         return described
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
+        """Return the encoding for JSON, with its frequencies for a context of `seq_len` positions."""
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len

@@ -89,8 +89,10 @@ def _has_inputs_as_rows(name: str, array: Array, family: str) -> bool:
 
 
 def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
-    """Return the parts of packed weights: gpt-oss interleaves rows of the gate and of what it
-    multiplies.
+    """Return the two matrices that `gate_up_proj` packs into one, by their names.
+
+    Most models stack them, the gate first; gpt-oss interleaves their rows. Other weights are
+    returned as they are.
     """
     if PACKED not in name or array.ndim < 2:
         return [(name, array)]

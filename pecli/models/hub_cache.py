@@ -39,7 +39,11 @@ def is_repository(name: str) -> bool:
 
 
 def cached_snapshot(name: str) -> str | None:
-    """Return the folder with the files of a repository; None if it is not in the cache."""
+    """Return the folder with the files of a repository in the local Hugging Face cache.
+
+    `org/model@revision` names a revision; without one it is that of `main`. None if the cache does
+    not have it: nothing is downloaded.
+    """
     if not is_repository(name):
         return None
     name, _, revision = name.partition("@")

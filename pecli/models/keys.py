@@ -422,9 +422,9 @@ class Keys:
         return self.part(name) or Keys({}, self.path)
 
     def section(self, name: str) -> "Keys | None":
-        """Return an object within; None if it is absent, empty, or ignored by the class.
+        """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        A class that ignores flat settings still reads settings by layer type, which are objects
+        None if it is absent, empty, or ignored by the code of the model's class. A class that ignores flat settings still reads settings by layer type, which are objects
         themselves.
         """
         value = self.data.get(name)
@@ -455,7 +455,10 @@ class Keys:
         return Keys({}, self.path, self.prefix, account=self.account)
 
     def translated(self, scaling: Settings, settings: Settings) -> "Keys":
-        """Return the keys with what a dialect spells differently under Hugging Face's names.
+        """Return the keys with Hugging Face's names for what a project spells differently.
+
+        `{"rope_theta": Setting(1e6, "rotary_base")}` adds the key `rope_theta`; messages about it
+        still name `rotary_base`.
 
         Args:
             scaling: Settings that become the keys of `rope_scaling`.

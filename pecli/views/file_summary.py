@@ -51,6 +51,7 @@ class TensorSummary:
     numbers: Numbers | None = None
 
     def as_json(self) -> JsonObject:
+        """Return the tensor for JSON; its statistics and numbers only if they were requested."""
         entry = {
             "name": self.name,
             "dtype": self.dtype,
@@ -76,6 +77,7 @@ class FileSummary:
     sha256_holds: bool | None = None  #: None if the file carries no SHA-256, or it was not computed
 
     def as_json(self) -> JsonObject:
+        """Return the file for JSON; matches and the verdict on its SHA-256 only with `--stats`."""
         summary = {
             "file": self.file,
             "format": self.format,

@@ -47,7 +47,12 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
-    """Return ggml's recurrence with the arguments that llama.cpp passes for the scaling."""
+    """Return how llama.cpp computes float32 angles: by ggml's recurrence over the pairs.
+
+    The angle of pair i + 1 is that of pair i times base^(−2/d). Then comes what llama.cpp passes for
+    the scaling: a divisor per pair (Llama 3.1, longrope), a scale of all (linear), or YaRN's mix of
+    scaled and unscaled angles.
+    """
     ratio = power(round_single(definition.base), float(np.float32(-2) / np.float32(definition.dim)))
     plain = partial(recurrence, pairs=definition.pairs, ratio=ratio)
     match definition.scaling:

@@ -33,6 +33,7 @@ def with_aliases(kind: SchemeType) -> SchemeType:
 
 
 def _documented_signature(kind: type[Scheme]) -> Signature:
+    """Return the signature that `help` shows: real defaults, and the aliases as keywords."""
     types = get_type_hints(kind)
     plain = signature(kind.__init__)
     parameters = []

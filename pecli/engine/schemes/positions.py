@@ -114,6 +114,7 @@ class Positioned(Scheme):
         return None
 
     def _check_place(self) -> None:
+        """Raise ParameterError unless rows are a range, a list of positions, or a grid with a style."""
         if self.grid is None:
             self._check_without_grid()
         elif self.positions is not None:

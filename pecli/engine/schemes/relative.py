@@ -158,6 +158,7 @@ class Relative(Scheme):
         self._complete(_DEFAULTS.get(style, {}))
 
     def _check(self) -> None:
+        """Raise ParameterError for parameters that are missing, or do not fit each other."""
         self._check_style()
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
             rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
@@ -269,6 +270,10 @@ class Relative(Scheme):
         return self.queries or self.length
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the index (queries, keys) of buckets, or the bias (heads, queries, keys).
+
+        A bias needs `weights`, one number per bucket and head, which the index picks.
+        """
         if self.weights is None:
             shape = (self.query_rows, self.length)
             return (Table("index", "int32", shape, self._fill_index),)

@@ -239,6 +239,7 @@ class Rope(RotaryParameters):
         return stacked("cos_sin", self._cos_sin())
 
     def axes_of(self, tensor: str) -> Axes:
+        """Return the names of a tensor's axes and of its elements, for pictures and messages."""
         if tensor == "inv_freq":
             return Axes(("pair",), value="frequency")
         if tensor == "axis":

@@ -173,6 +173,11 @@ class Sinusoidal(Positioned):
     recipe: Annotated[str, RECIPE] = "exact"
 
     def __post_init__(self) -> None:
+        """Fill in the parameters that the style stands for, and check all of them.
+
+        A style of grids, such as "mae", is kept: it also defines the positions on the grid. Any
+        other style, such as "fairseq", only stands for parameters, and is replaced by them.
+        """
         self._check_first("style", "dim")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
         grid_style = self.grid_style
@@ -200,6 +205,11 @@ class Sinusoidal(Positioned):
         return preset
 
     def _check(self) -> None:
+        """Raise ParameterError for parameters that exclude each other.
+
+        Relative positions run from L − 1 to −(L − 1), so that a list or a grid contradicts them,
+        and neither they nor a grid have a padding token.
+        """
         super()._check()
         has_listed_positions = self.positions is not None or self.grid is not None
         self._refuse_if(
@@ -316,6 +326,7 @@ class Sinusoidal(Positioned):
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the table `pe` (rows, dim), whose rows are computed when they are read."""
         filler = self._row_filler(self._recipe)
         half_columns = self.half_columns()
 

@@ -88,7 +88,12 @@ def is_log(data: bytes) -> bool:
 
 
 def parse_log(data: bytes) -> LoadLog:
-    """Return the metadata of the first model that a log shows."""
+    """Return the metadata of the first model whose loading a log of llama.cpp shows.
+
+    The log lists the keys of the .gguf (`- kv` lines), and the numbers that llama.cpp uses
+    (`print_info` lines), which take precedence. Warnings state what the log does not show, such as
+    tensors of factors, and flags of the server that replace the model's numbers.
+    """
     lines = _lines_of_first_model(data.decode("utf-8", "replace").splitlines())
     stored = _stored_values(lines)
     shown = _shown_values(lines)

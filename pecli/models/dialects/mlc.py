@@ -13,9 +13,9 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of the `model_config`, read by Hugging Face's rules.
+    """Return the encodings of MLC's or nanotron's config, which hold a config.json in `model_config`.
 
-    MLC calls the base `position_embedding_base`, whether the family calls it `rope_theta` or
+    It is read by Hugging Face's rules. MLC calls the base `position_embedding_base`, whether the family calls it `rope_theta` or
     `rotary_emb_base`, and has the model type outside. nanotron has `model_config` within `model`.
     """
     outer = keys.part("model") or keys

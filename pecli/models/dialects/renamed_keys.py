@@ -127,9 +127,10 @@ class Transformer:
 
 
 def read(keys: Keys, project: str) -> Parsed:
-    """Return the encodings of a project's configuration.
+    """Return the encodings of a project whose keys only have other names than Hugging Face's.
 
-    A model that no row describes is read by Hugging Face's rules.
+    Such projects are rows of projects.json, with the names of their keys and the defaults of their
+    code. A model that no row describes is read by Hugging Face's rules.
 
     Args:
         keys: The keys of the file.

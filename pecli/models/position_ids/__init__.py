@@ -31,7 +31,11 @@ class IdRules:
     style: str
 
     def row(self, segments: Prompt) -> Indices:
-        """Return the ids of one prompt: (3, L), (L, axes) or (L,)."""
+        """Return the position ids of one prompt.
+
+        Their shape is (L, axes) for diffusion models, (3, L) for M-RoPE (time, rows, columns), and
+        (L,) for text: 0, 1, 2, …
+        """
         if self.style:
             return diffusion_ids(self.style, segments)
         if self.mrope is not None:
@@ -89,7 +93,14 @@ def built_ids(
     attention_mask: npt.ArrayLike | None,
     padding: str,
 ) -> Indices:
-    """Return the ids of prompts, padded as a mask or a side requires."""
+    """Return the position ids of a prompt, or of a batch of prompts that are padded to one length.
+
+    Args:
+        rules: How the model numbers tokens.
+        prompts: The prompts, each a list of texts and images.
+        attention_mask: A mask (batch, L) with 0 for padding; None to pad by `padding`.
+        padding: The side of the padding, `left` or `right`.
+    """
     rows = [rules.row(prompt) for prompt in prompts]
     if attention_mask is None and len(rows) == 1:
         return rows[0]

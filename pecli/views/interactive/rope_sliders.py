@@ -62,6 +62,7 @@ def _settings(scheme: Scheme | None, source: PlotSource) -> RopeSettings | None:
 
 @_settings.register
 def _(scheme: Rope, source: PlotSource) -> RopeSettings | None:
+    """Return the settings of a rope, if the page's formulas cover its scaling, base and dimension."""
     if scheme.scaling not in METHODS or scheme.base <= 1 or scheme.rotary_dim < 4:
         return None
     lengths = [round(context.length) for context in contexts_of(source)]
@@ -90,6 +91,7 @@ def _(scaling: Linear | Ntk, rope: Rope, settings: RopeSettings) -> RopeSettings
 
 @_with_scaling.register
 def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    """Add YaRN's numbers; without an attention factor of its own, the page computes it."""
     fast, slow = scaling.betas()
     has_formula = scaling.exact_attention is None and not scaling.mscale
     return replace(

@@ -40,9 +40,9 @@ def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduct
 
 
 def _row_means(table: Table, rows: int, column_step: int) -> Floats:
-    """Return at most `rows` rows, each the mean of consecutive rows, and every n-th column.
+    """Return a table with fewer rows: each is the mean of consecutive rows of the table.
 
-    10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9: their edges are 0, 2, 5, 7, 10. As many
+    Of the columns, every n-th is kept. 10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9: their edges are 0, 2, 5, 7, 10. As many
     means as one block of the table has rows for are computed from one reading.
     """
     count = min(table.rows, rows)

@@ -281,9 +281,10 @@ class Picture:
         return all(matrix.shape[0] == matrix.shape[1] for matrix in matrices)
 
     def rows(self, across: int, *, narrow: bool = False) -> list[list[Panel]]:
-        """Return the panels in rows of at most `across`.
+        """Return the panels of a picture in rows of at most `across` panels.
 
-        A chart has a row of its own below several heatmaps, and if panels are narrow.
+        A chart has a row of its own below several heatmaps, and if panels are narrow: its axes need
+        more room than the colours of a heatmap.
         """
         charts_apart = narrow or len(self.heatmaps) > 1
         rows: list[list[Panel]] = []

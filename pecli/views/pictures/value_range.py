@@ -85,6 +85,10 @@ def _check_panel(panel: Panel, values: ValueRange, name: str) -> None:
 
 
 def _panels_with(panels: Sequence[Panel], values: ValueRange) -> list[Panel]:
+    """Return panels whose colours, or vertical axes, have the ends of `--range`.
+
+    Small panels below others (share < 1) show something else, such as a ratio, and keep theirs.
+    """
     changed: list[Panel] = []
     for panel in panels:
         if panel.share < 1:

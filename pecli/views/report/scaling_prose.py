@@ -56,6 +56,12 @@ def _effect(ranges: Sequence[PairRange], limits: TurnLimits | None) -> str:
 
 
 def _range_words(pairs: PairRange, limits: TurnLimits | None) -> str:
+    """Return «pairs 0–17 are kept, as they turn over 32 times within the training».
+
+    Args:
+        pairs: Neighbouring pairs that a scaling treats alike.
+        limits: The turns by which the scaling chooses them; None if it does not.
+    """
     if pairs.first == pairs.last:
         words = f"pair {pairs.first} is"
     else:

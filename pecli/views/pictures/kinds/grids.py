@@ -52,7 +52,12 @@ def _grid(source: PlotSource) -> tuple[int, ...]:
 
 
 def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
-    """Return the order of the style, or rows one by one; these have to be as many as points."""
+    """Return in which order the rows of a table are the points of a grid.
+
+    A style (one project's conventions) may put points in blocks of 2 × 2, which the model merges,
+    or rows for other tokens in front. Rows of a file are taken one by one, and have to be as many
+    as there are points.
+    """
     scheme = source.scheme
     if isinstance(scheme, Positioned) and scheme.grid_style is not None:
         style = scheme.grid_style
