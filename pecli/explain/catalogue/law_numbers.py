@@ -308,7 +308,8 @@ class OtherAmplitude(WaveMistake):
 
     value: float
     expected: float  # of the making that it is planted in
-    specified: float | None = None  # if other mistakes have changed what is expected
+    specified: float | None = None
+    """The specified amplitude, or its square, if other mistakes have changed what is expected."""
     summary = "an attention factor (mscale) that is missing or applied twice, or scaled values"
     seen_in = ("YaRN in early llama.cpp", "MLX-LM's YaRN", "Phi-3 ports without LongRoPE's factor")
     stage = Stage.FREQUENCIES
@@ -319,7 +320,8 @@ class OtherAmplitude(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield typical amplitudes, the specified one, and plain numbers near the measured one.
+        """Yield typical amplitudes, the specified one and its square, and plain ones that were
+        measured.
 
         The amplitude multiplies cosines and sines. With YaRN's factor of 1.139 expected and 1
         measured, the factor is missing. The measured one may be plain itself or as a multiple of
@@ -330,6 +332,7 @@ class OtherAmplitude(WaveMistake):
         specified = case.expected_waves.amplitude
         if specified != expected:  # Another supposed mistake has changed it.
             yield cls(specified, expected, specified)
+            yield cls(specified**2, expected, specified**2)
         measured = case.amplitude
         if measured is None or measured.value <= 0:
             return
