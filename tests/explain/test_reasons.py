@@ -123,10 +123,9 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
         np.sin(np.outer(np.arange(40), edited(INV_FREQ, (slice(16, None), 0)))).astype(np.float16),
         pecli.Rope(40, DIM, dtype="float16"), "rotating_pairs is 16 (the spec says 32)"),
     "three mistakes in four decimals": (
-        {name: np.round(np.concatenate([np.zeros((3, 16)), table[:37]])[::-1], 4)
-            for name, table in rotary(BASE ** (-np.arange(16) / 16), rows=40).items()},
-        pecli.Rope(40, 32, scaling="yarn", factor=4.0, original_max_position_embeddings=4096),
-        "the yarn scaling is missing"),
+        {name: np.round(of_angles(np.outer(np.arange(1, 41), 5e5 ** (-np.arange(16) / 16)))[other], 4)
+            for name, other in (("cos", "sin"), ("sin", "cos"))},
+        pecli.Rope(40, 32), "base is 500000 (the spec says 10000)"),
     "one axis for all, in float16": (
         {name: table.astype(np.float16) for name, table in of_angles(np.outer(mrope_axes[0], mrope_frequencies)).items()},
         mrope, "positions are those of the axes t,t,t (the spec says t,h,w)"),
