@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from pecli.engine.arrays import Array, Complex, Floats, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.bias_making import BiasMaking
+from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Mistake
 from pecli.explain.law import Law, waves_of_law
 from pecli.explain.making import EXACT, FrequencyMaking, Making, SchemeMaking, WaveMaking
@@ -51,12 +51,12 @@ def _exact_turns(making: WaveMaking) -> Complex | None:
     law = making.law
     if law is None or not _is_expressible(making, law):
         return None
-    scheme: Any = _scheme_of_law(law, making.amplitude)
+    scheme = _scheme_of_law(law, making.amplitude)
     if scheme is None:
         return None
     positions = tuple(int(position) for position in making.positions[0])
     try:
-        tables = replace(scheme, positions=positions, seq_len=None).tables()
+        tables = with_parameters(scheme, positions=positions, seq_len=None).tables()
     except ParameterError:  # Dynamic scalings, for example, go only with consecutive positions.
         return None
     turns = _turns_of_tables(tables)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Layout, Parameter, edit_of
 from pecli.engine.schemes.axis_blocks import AxisBlock
-from pecli.engine.schemes.given_positions import GridSize, PositionList
+from pecli.engine.schemes.given_positions import GridSize, Position, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
@@ -30,7 +30,7 @@ class Points(NamedTuple):
     """The points of a grid: the positions of each axis, and which of them each row has."""
 
     axes: str
-    positions: tuple[Sequence[Any], ...]
+    positions: tuple[Sequence[int | Fraction], ...]
     rows: list[list[int]]
 
     @classmethod
@@ -40,7 +40,7 @@ class Points(NamedTuple):
         rows = coordinates.index(0, scheme.seq_len).tolist()
         return cls(style.sorted_axes, coordinates.values, rows)
 
-    def listed(self, moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
+    def listed(self, moved: str = "", by: Fraction = Fraction(0)) -> list[list[Position]]:
         """Return the positions of all rows, axis by axis, some axes shifted."""
         every = []
         for axis, positions, rows in zip(self.axes, self.positions, self.rows, strict=True):
@@ -49,9 +49,9 @@ class Points(NamedTuple):
             every.append([places[row] for row in rows])
         return every
 
-    def counting_rows(self, counting: str) -> list[Sequence[Any]]:
+    def counting_rows(self, counting: str) -> list[Sequence[Position]]:
         """Return positions that count all rows, 0, 1, 2, …, along some axes."""
-        places: list[Sequence[Any]] = []
+        places: list[Sequence[Position]] = []
         for axis, positions in zip(self.axes, self.listed(), strict=True):
             places.append(range(len(positions)) if axis in counting else positions)
         return places
@@ -83,7 +83,7 @@ def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
     yield from ()
 
 
-def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
+def neighbour(scheme: SchemeT, **changes: object) -> Iterator[Neighbour[SchemeT]]:
     """Yield the scheme with other parameters, as a known mistake, if there is such a scheme.
 
     `neighbour(rope, keep=1)` is the mistake «keep is 1 (the spec says 0)». Parameters that are set
@@ -139,7 +139,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     if scheme.seq_len > MAX_LISTED:
         return
     positions_of_axes = Points.of(scheme, style).listed()
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "positions": PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
         "mrope_section": tuple(block.channels // 2 for block in blocks),
     }
@@ -163,7 +163,7 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         return
     ratios = [scheme.base ** (size / scheme.dim - 1) for size in sizes]
     expected: object = sizes[0]
-    changes: dict[str, Any] = {"base": scheme.base * ratios[0]}
+    changes: dict[str, object] = {"base": scheme.base * ratios[0]}
     if len({*sizes}) > 1:
         expected = spelled(tuple(sizes))
         factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
@@ -218,7 +218,7 @@ def _with_other_styles(
         style: Its style.
         styles: The styles that it could have by mistake, by name.
     """
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if scheme.base == style.base:
         changes["base"] = None  # Another style has its own base.
     has_own_channels = scheme.value_of("axes", None) is not None
@@ -254,7 +254,7 @@ def _at_other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[Pl
 
 
 def _with_axes_exchanged(
-    scheme: PlacedT, axes: Sequence[Sequence[Any]]
+    scheme: PlacedT, axes: Sequence[Sequence[Position]]
 ) -> Iterator[Neighbour[PlacedT]]:
     """Yield two axes exchanged, and all axes the same as the first."""
     count = len(axes)
@@ -268,7 +268,7 @@ def _with_axes_exchanged(
 
 
 def _with_axes_in_order(
-    order: Sequence[int], scheme: PlacedT, places: Sequence[Sequence[Any]], names: str
+    order: Sequence[int], scheme: PlacedT, places: Sequence[Sequence[Position]], names: str
 ) -> Iterator[Neighbour[PlacedT]]:
     found = ",".join(names[axis] for axis in order)
     edit = edit_of("axes of positions", ",".join(names), found)
@@ -276,7 +276,7 @@ def _with_axes_in_order(
 
 
 def _at_positions(
-    scheme: PlacedT, places: Sequence[Sequence[Any]], edit: Parameter | Layout
+    scheme: PlacedT, places: Sequence[Sequence[Position]], edit: Parameter | Layout
 ) -> Iterator[Neighbour[PlacedT]]:
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
     positions = PositionList(map(tuple, places))

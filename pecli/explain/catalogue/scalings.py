@@ -421,11 +421,13 @@ class ScalingReadDifferently(LawMistake):
         return tuple(edits)
 
 
-def divisors_edit(scheme: Any, expected: tuple[float, ...], found: tuple[float, ...]) -> Parameter:
+def divisors_edit(
+    scheme: Scheme, expected: tuple[float, ...], found: tuple[float, ...]
+) -> Parameter:
     """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other
     numbers.
     """
-    lists = {scheme.long_factor: "long_factor", scheme.short_factor: "short_factor"}
+    lists = {scheme.value_of(name): name for name in ("long_factor", "short_factor")}
     changed = {expected[::-1]: "reversed", tuple(1 / each for each in expected): "multiplied"}
     name = lists.get(expected, "factor")
     return Parameter("divisors", name, lists.get(found) or changed.get(found, "other"))
