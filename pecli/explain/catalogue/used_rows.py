@@ -353,6 +353,8 @@ class UsedPositions(RowMistake):
         used = case.used_positions
         if used is None or len(case.observations.located_rows) < case.observations.rows:
             return
+        if waves.empty_rows is not None:
+            used = np.where(waves.empty_rows, waves.positions, used)  # Zeros are at no position.
         if np.isnan(used).any() or np.array_equal(used, waves.positions):
             return
         yield cls.at(used, waves)
