@@ -79,8 +79,8 @@ def _write_json(path: str, case: Case) -> None:
     """Write the tensors of a case in all dtypes, so that a port compares with its own.
 
     All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
-    in float64 (those with settings), whose results are rounded more than once. Known mistakes (those
-    with edits) only have to be rejected, for which float32 will do.
+    in float64 (those with settings), whose results are rounded more than once. Known mistakes
+    (those with edits) only have to be rejected, for which float32 will do.
     """
     dtypes: Sequence[str] = DTYPES
     if case.edits:

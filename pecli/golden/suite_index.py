@@ -197,18 +197,18 @@ def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
     The index has them as the JSON of `verify` does: {"edit": "parameter", "name": "base", …} or
     {"edit": "swapped"}. A table without a mistake has none.
     """
-    subjects = []
+    reasons = []
     edits = row.get("edits", [])
     about.refuse_if(not isinstance(edits, list), "has no list of edits")
     for edit in edits:
         match edit:
-            case {"edit": "parameter", "name": str(subject)}:
-                subjects.append(subject)
-            case {"edit": str(subject)} if subject != "parameter":
-                subjects.append(subject)
+            case {"edit": "parameter", "name": str(parameter)}:
+                reasons.append(parameter)
+            case {"edit": str(kind)} if kind != "parameter":
+                reasons.append(kind)
             case _:
                 raise about.error("has an edit without a kind")
-    return tuple(subjects)
+    return tuple(reasons)
 
 
 def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:

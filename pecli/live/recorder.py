@@ -79,6 +79,12 @@ class Recorder:
     """
 
     def __init__(self, model: TorchModule, layers: Collection[int] | None) -> None:
+        """Find the rotary modules and the learned tables of a model; nothing is changed yet.
+
+        Args:
+            model: The model.
+            layers: The numbers of the layers to record; None for all.
+        """
         self.model = model
         self.layers = layers
         self.run = RecordedRun()
@@ -97,7 +103,11 @@ class Recorder:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Watch the model; everything is as before when the context ends."""
+        """Record all calls of the model until the context ends; then everything is as before.
+
+        Modules get hooks, which torch calls before and after them. Functions such as
+        `apply_rotary_pos_emb` are replaced where the model's code looks them up.
+        """
         handles: list[HookHandle] = []
         patched: list[PatchPoint] = []
         try:
@@ -131,6 +141,7 @@ class Recorder:
 
         @wraps(function)
         def watched(*args: object, **kwargs: object) -> object:
+            """Call the function, and record its vectors unless this is within another rotation."""
             if not self._is_recording():
                 return function(*args, **kwargs)
             rotation = _begin(function, args, kwargs)
@@ -158,8 +169,8 @@ class Recorder:
     def _enter(self, name: str, module: TorchModule, args: Positional, kwargs: ByName) -> None:
         """Note that a module begins to run: torch calls this hook before its `forward`.
 
-        The outermost module begins a new call of the model. A rotary module begins a rotation, whose
-        arguments are copied, as it may overwrite them.
+        The outermost module begins a new call of the model. A rotary module begins a rotation,
+        whose arguments are copied, as it may overwrite them.
         """
         if not self._stack:
             self._call = _Call(Arguments.of(module.forward, args, kwargs))
@@ -216,6 +227,7 @@ class Recorder:
         self._call.add_tables(path, _tables_in(output))
 
     def _end_call(self) -> None:
+        """Add the call that has ended to the run, unless nothing of it was recorded."""
         call = self._call
         if not call.recorded.tensors:
             return
@@ -238,6 +250,7 @@ class _Call:
     """
 
     def __init__(self, arguments: Arguments | None = None) -> None:
+        """Begin a call; the arguments of the model state the positions of its tokens."""
         self.recorded = RecordedCall()
         self.executed: set[str] = set()
         self._rotating: set[str] = set()  # modules in which a rotation ran

@@ -50,8 +50,9 @@ class PatchPoint(NamedTuple):
 def rotating_functions(model: TorchModule) -> list[PatchPoint]:
     """Return the functions that rotate, wherever the model's own code looks them up by name.
 
-    To record a model, they are replaced there. These are functions of the Python modules that define the classes of its modules, methods of
-    these classes, and functions that a module holds as an attribute.
+    To record a model, they are replaced there. These are functions of the Python modules that
+    define the classes of its modules, methods of these classes, and functions that a module holds
+    as an attribute.
     """
     holders: dict[int, Holder] = {}  # by id, so that each is searched once
     for module in model.modules():
@@ -262,8 +263,9 @@ def tensors_in(output: object) -> list[TorchTensor]:
 def rotated_pairs(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:
     """Return the rotated tensors in an output by the names of the arguments that they belong to.
 
-    `apply_rope(q, k, cos, sin)` returns two tensors, of the shapes of q and k. Each belongs to the first argument of its shape that is still free. Nothing is returned if an
-    output has no such argument: then the function did something else.
+    `apply_rope(q, k, cos, sin)` returns two tensors, of the shapes of q and k. Each belongs to the
+    first argument of its shape that is still free. Nothing is returned if an output has no such
+    argument: then the function did something else.
     """
     pairs: dict[str, TorchTensor] = {}
     free = dict(vectors)

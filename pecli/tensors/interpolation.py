@@ -83,15 +83,20 @@ class Interpolation:
     coefficient: float = CUBIC
 
     def __post_init__(self) -> None:
+        """Raise ParameterError if an option breaks its rule, or does not go with the method."""
         _METHOD.check("method", self.method)
         _FLAG.check("antialias", self.antialias)
         _FLAG.check("align_corners", self.align_corners)
         _OFFSET.check("scale_offset", self.scale_offset)
-        if self.method in COPIES:
-            for name in ("antialias", "align_corners", "scale_offset"):
-                if getattr(self, name):
-                    rule = f"{self.method} copies rows"
-                    raise ParameterError(name, "given", rule, "choose linear or cubic")
+        kernel_options = {
+            "antialias": self.antialias,
+            "align_corners": self.align_corners,
+            "scale_offset": self.scale_offset,
+        }
+        for name, value in kernel_options.items():
+            if value and self.method in COPIES:
+                rule = f"{self.method} copies rows"
+                raise ParameterError(name, "given", rule, "choose linear or cubic")
         if self.align_corners and self.scale_offset:
             rule = "align_corners states the ratio of the sizes"
             raise ParameterError("scale_offset", self.scale_offset, rule, "leave out one of them")

@@ -50,8 +50,9 @@ class ComparedPair(NamedTuple):
 def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | None:
     """Compare two forms of a model, such as a Hugging Face folder and a .gguf file.
 
-    Returns None if these are not two forms. Two folders of the same project are not two forms: their tensors have the same names, and are
-    compared as any others. Two .gguf files may be quantised differently.
+    Returns None if these are not two forms. Two folders of the same project are not two forms:
+    their tensors have the same names, and are compared as any others. Two .gguf files may be
+    quantised differently.
     """
     source_a = find_source(a)
     source_b = find_source(b)

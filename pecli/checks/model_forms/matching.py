@@ -87,8 +87,8 @@ def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, St
     """Split DeepSeek's kv_b projections if the other form has its keys and values apart.
 
     Hugging Face has kv_b, with the rows of keys and values of each head after each other; GGUF has
-    k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5 channels,
-    kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
+    k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5
+    channels, kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
     """
     for keys_name in _latent_keys(split):
         values_name = keys_name.replace("k_b", "v_b")
@@ -122,9 +122,10 @@ def expected_order(name: str, stored: Stored, reference: Form, checked: Form) ->
     """Return the rows of the reference that the checked form should have; None for all in order.
 
     Converters move rows in two ways. GGUF has fused projections as all queries, all keys, all
-    values, so that rows q0 k0 v0 q1 k1 v1 of GPT-NeoX become q0 q1 k0 k1 v0 v1. And forms that rotate
-    pairs in another layout have the rows of each query and key head in that layout: for heads of 4,
-    rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3 interleaved.
+    values, so that rows q0 k0 v0 q1 k1 v1 of GPT-NeoX become q0 q1 k0 k1 v0 v1. And forms that
+    rotate pairs in another layout have the rows of each query and key head in that layout: for
+    heads of 4, rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3
+    interleaved.
     """
     named = projection(name)
     if named is None or reference.heads is None:

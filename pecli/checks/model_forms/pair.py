@@ -180,15 +180,17 @@ def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
 def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
 
-    A step is the distance between two numbers that the quantised form can hold. The largest element of a block is at most the root of its sum of squares. If that is within the
-    limit everywhere, which is the common case, single elements need not be looked at.
+    A step is the distance between two numbers that the quantised form can hold. The largest element
+    of a block is at most the root of its sum of squares. If that is within the limit everywhere,
+    which is the common case, single elements need not be looked at.
     """
     width = error.shape[1]
+    # A limit has one column per block of elements, so that each of its squares counts several times.
     allowed_squares = reduce(
         np.maximum, [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
     )
     largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
-    squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)
+    squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
     is_within = squares.sum(axis=1) <= allowed_squares
     upper_bounds = np.sqrt(squares.max(axis=1))
     is_bounded = np.isfinite(upper_bounds) & (upper_bounds <= MAX_STEPS * largest_step)

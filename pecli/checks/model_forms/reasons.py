@@ -65,7 +65,8 @@ class Trial:
     ) -> bool:
         """Return True if the checked tensor equals the rows of another one · factor + offset.
 
-        Only the first columns are compared. A few rows refute most mistakes; only what passes there is compared whole.
+        Only the first columns are compared. A few rows refute most mistakes; only what passes there
+        is compared whole.
 
         Args:
             stored: The other tensor.

@@ -72,6 +72,7 @@ def _change_words(
     | FrequenciesDiffer
     | AttentionFactorChanged,
 ) -> str:
+    """Return the words for a setting that differs: «base 10000 → 500000 (rope.freq_base)»."""
     match change:
         case ValueChanged():
             values = f"{change.name} {change.expected:g} → {change.value:g}"

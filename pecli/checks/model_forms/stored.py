@@ -169,8 +169,8 @@ class Stored(NamedTuple):
         """Return the largest rounding error that values have if they are stored like this tensor.
 
         It is a share of each value for a dtype (2^-7 for bfloat16), and a step of its block's scale
-        for a quantised type. The result has one column per value, or one per block of values that share a scale. `rows`
-        are the stored bytes of the values; they hold the scales of Q8_0.
+        for a quantised type. The result has one column per value, or one per block of values that
+        share a scale. `rows` are the stored bytes of the values; they hold the scales of Q8_0.
         """
         if not self.is_quantised:
             rounding = ROUNDING[self.kind]

@@ -23,6 +23,7 @@ class CallTokens:
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
+        """Take the positions that tokens should have, or the recorded ids if there are images."""
         assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
         positions = _by_axis(call.positions, axes)
@@ -86,9 +87,10 @@ class CallTokens:
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
 
     def _options_without_batch(self, array: Array) -> MutableValues:
-        """Return the options for a table that all sequences share.
+        """Return the options of `verify` for a table (L, D) that all sequences share.
 
-        It has the rows of a sequence without padding, or it is a whole table from position 0 on.
+        Its rows are those of the sequence with the least padding. A table of another length is that
+        of all positions from 0 on, which needs no option.
         """
         if array.shape[-2] != self.length:
             return {}

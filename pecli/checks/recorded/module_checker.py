@@ -64,6 +64,14 @@ class ModuleChecker:
         encodings: ModelEncodings,
         tolerance: Tolerance,
     ) -> None:
+        """Prepare to check a run.
+
+        Args:
+            run: The recorded run.
+            tokens: The positions of the tokens of each call.
+            encodings: The model.
+            tolerance: The errors that pass; if it is exact, those of the model's own arithmetic.
+        """
         self.run = run
         self.tokens = tokens
         self.encodings = encodings
@@ -171,7 +179,8 @@ class ModuleChecker:
     ) -> TableCheck:
         """Compare tables; equal ones of other modules are compared only once.
 
-        GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the same.
+        GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the
+        same.
 
         Args:
             call: The number of the call.

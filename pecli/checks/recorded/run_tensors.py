@@ -1,6 +1,7 @@
 """A recorded run of a model, and the names under which a file holds it.
 
-A call of a model is one forward pass; `generate` makes many. The tensors of call 0 are, for example:
+A call of a model is one forward pass; `generate` makes many. The tensors of call 0 are, for
+example:
 
     calls.0.positions                 (batch, L): where the tokens stand
     calls.0.attention_mask            (batch, L): 0 for padding, if there is any

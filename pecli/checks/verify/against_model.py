@@ -379,8 +379,8 @@ class _ModelCheck:
     def _lost_scalings(self) -> list[str]:
         """Return a sentence for each scaling whose factors a .gguf file should hold, and does not.
 
-        The header of a .gguf file has no key for llama3's or longrope's factors: without the tensor,
-        llama.cpp rotates as if there were no scaling.
+        The header of a .gguf file has no key for llama3's or longrope's factors: without the
+        tensor, llama.cpp rotates as if there were no scaling.
         """
         file = self.tensors.file
         if file.format != "gguf":

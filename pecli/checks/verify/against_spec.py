@@ -29,8 +29,8 @@ def verify_carried(
 ) -> Verification:
     """Compare every tensor of a file with the spec that the file carries.
 
-    A file that pecli wrote has the scheme in its metadata, with the parameters and the sha256 of all
-    tensors. The hash also detects changes that a tolerance lets pass.
+    A file that pecli wrote has the scheme in its metadata, with the parameters and the sha256 of
+    all tensors. The hash also detects changes that a tolerance lets pass.
 
     Args:
         path: The file, as it was given.

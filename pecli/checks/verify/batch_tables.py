@@ -128,7 +128,8 @@ def counted_rows(tables: Tables) -> "RowPositions | None":
     """Return positions 0, 1, 2, … for every sequence, if cosines (batch, L, D) differ between sequences.
 
     A model that takes padding into account has other rows for each sequence, although the user has
-    given no positions. A search for the positions starts from these. None if there is no such table.
+    given no positions. A search for the positions starts from these. None if there is no such
+    table.
     """
     for name, array in tables.items():
         if role_of(name) == "cos" and _differs_by_sequence(array):

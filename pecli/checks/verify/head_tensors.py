@@ -48,7 +48,8 @@ class HeadTensor(NamedTuple):
     def part(self, expected: Array) -> Part:
         """Return the whole tensor after the rotation as a part that has to equal the expected one.
 
-        Positions come before channels if heads were unfolded, so that rows of the result are positions.
+        Positions come before channels if heads were unfolded, so that rows of the result are
+        positions.
         """
         if not self.is_unfolded:
             return Part(expected, self.view)

@@ -134,8 +134,8 @@ class ModelTensors:
     ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
-        (2, 64, 10), for example, may be cosines and sines, transposed. The encodings whose tables are
-        tried are those of the layers that the tensor's name states, or all.
+        (2, 64, 10), for example, may be cosines and sines, transposed. The encodings whose tables
+        are tried are those of the layers that the tensor's name states, or all.
 
         Args:
             name: The tensor.

@@ -272,7 +272,8 @@ class RotatedCheck:
     def _strange_padding(self) -> PaddingNotFinite | None:
         """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
 
-        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them out.
+        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
+        out.
         """
         count = self.rotated.count_spoilt_padding()
         return PaddingNotFinite(count) if count else None
@@ -324,8 +325,8 @@ class RotatedCheck:
     def rotated(self) -> RotatedTensor:
         """The tensor as (sequences, heads, rows, channels), for a search for reasons.
 
-        (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions are
-        given for each sequence: then the first axis is that of sequences.
+        (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions
+        are given for each sequence: then the first axis is that of sequences.
         """
         has_batch = self.after.ndim > 3 or len(self.seen) > 1
         batch = len(self.after) if has_batch else 1
@@ -435,8 +436,8 @@ class UnrotatedCheck(RotatedCheck):
     def _temperatures(self) -> Floats:
         """Return the factors of queries by position, in a shape that multiplies the tensor.
 
-        Llama 4 multiplies the queries of its layers without rope by 1 + 0.1 · ln(1 + ⌊(p + 1) / 8192⌋)
-        at position p: 1 up to position 8190, then 1.069 up to 16382.
+        Llama 4 multiplies the queries of its layers without rope by 1 + 0.1 · ln(1 + ⌊(p + 1) /
+        8192⌋) at position p: 1 up to position 8190, then 1.069 up to 16382.
         """
         tuned = self.encoding.unrotated
         assert tuned.attn_scale is not None

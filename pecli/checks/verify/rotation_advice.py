@@ -110,8 +110,8 @@ def _pair_layout(reason: Explanation, expected: str) -> str:
 def _used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
-    The command has options for parameters of the scheme and for layouts of pairs, and none for recipes,
-    exchanged heads or wrong rows.
+    The command has options for parameters of the scheme and for layouts of pairs, and none for
+    recipes, exchanged heads or wrong rows.
     """
     layout = _pair_layout(reason, wrong.layout)
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)

@@ -1,6 +1,7 @@
 """The tables that a tensor of a file may hold: the tables of a scheme, or of a model's encodings.
 
-A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
+A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out
+in `reading`.
 """
 
 import os
@@ -53,9 +54,9 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
 def _part_targets(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
-    A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma 3.
-    Any other scheme is its own only part, without a prefix. Besides the tensors by their names, the
-    one array of a .npy file is yielded if it is none of them.
+    A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma
+    3. Any other scheme is its own only part, without a prefix. Besides the tensors by their names,
+    the one array of a .npy file is yielded if it is none of them.
     """
     tables = {table.name: table for table in part.tensors()}
     if {*PLURALS} <= tables.keys():
