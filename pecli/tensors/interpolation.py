@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -236,16 +237,14 @@ PROJECTS = {
 def known_interpolations() -> Iterator[Interpolation]:
     """Yield all ways that a table may have been resized in, those of known projects first.
 
-    Some make the same table: antialias does not matter for a linear one that grows.
+    Others are linear and cubic with each combination of torch's options. Some make the same table:
+    antialias does not matter for a linear one that grows.
     """
     yield from PROJECTS
-    for method in KERNELS:
-        for antialias in (False, True):
-            variants = (
-                Interpolation(method, antialias),
-                Interpolation(method, antialias, align_corners=True),
-                Interpolation(method, antialias, scale_offset=SCALE_OFFSET),
-            )
-            for interpolation in variants:
-                if interpolation not in PROJECTS:
-                    yield interpolation
+    for method, antialias in product(KERNELS, (False, True)):
+        plain = Interpolation(method, antialias)
+        aligned = Interpolation(method, antialias, align_corners=True)
+        with_offset = Interpolation(method, antialias, scale_offset=SCALE_OFFSET)
+        for interpolation in (plain, aligned, with_offset):
+            if interpolation not in PROJECTS:
+                yield interpolation

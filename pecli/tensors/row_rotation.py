@@ -92,27 +92,33 @@ class RowRotation:
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
         factors = self._exact_factors if x.dtype == np.float64 else self._fast_factors
-        # Counted from the end, the axis is the same in a single batch, which has one axis less.
+        # Counted from the end, the axis is the same in a single sequence, which has one axis less.
         axis = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis]
         if self.shift is None and x.size:
-            factors.reserve(*self.rows.span(length))
-        layouts = self._layouts()
-        first_channel = self._first_rotary_channel(x.shape[-1])
-        sequences = self._sequences(length)
-        # One list of positions is that of all batches; several are one per batch.
-        batches = [(x, out)] if len(sequences) == 1 else zip(x, out, strict=True)
-        for (source, target), positions in zip(batches, sequences, strict=True):
-            rotate(
-                source,
-                partial(self._factors_of_rows, factors, positions),
-                layouts.takes,
-                layouts.gives,
-                seq_axis=axis,
-                first_channel=first_channel,
-                out=target,
-            )
+            factors.reserve(*self.rows.span(length))  # The angles of all rows are made at once.
+        positions = self._sequences(length)
+        if len(positions) == 1:  # They are those of all sequences.
+            self._rotate(x, out, axis, factors, positions[0])
+            return out
+        for sequence, target, own_positions in zip(x, out, positions, strict=True):
+            self._rotate(sequence, target, axis, factors, own_positions)
         return out
+
+    def _rotate(
+        self, x: Array, out: Array, axis: int, factors: RotationFactors, positions: Positions
+    ) -> None:
+        """Rotate rows at positions (L,), which stand along an axis of x, into `out`."""
+        layouts = self._layouts()
+        rotate(
+            x,
+            partial(self._factors_of_rows, factors, positions),
+            layouts.takes,
+            layouts.gives,
+            seq_axis=axis,
+            first_channel=self._first_rotary_channel(x.shape[-1]),
+            out=out,
+        )
 
     def _first_rotary_channel(self, channels: int) -> int:
         return channels - self.rope.rotary_dim if self.trailing else 0

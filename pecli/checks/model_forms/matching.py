@@ -1,7 +1,6 @@
 """The tensors that two forms of a model have in common, and the order in which each has its rows."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -121,34 +120,44 @@ def has_latent_keys(form: Form) -> bool:
 def expected_order(name: str, stored: Stored, reference: Form, checked: Form) -> Indices | None:
     """Return the rows of the reference that the checked form should have; None for all in order.
 
-    Converters move rows in two ways. GGUF has fused projections as all queries, all keys, all
-    values, so that rows q0 k0 v0 q1 k1 v1 of GPT-NeoX become q0 q1 k0 k1 v0 v1. And forms that
-    rotate pairs in another layout have the rows of each query and key head in that layout: for
-    heads of 4, rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3
-    interleaved.
+    Converters move the rows of query and key projections in two ways: parts of fused projections
+    are collected (`_order_by_part`), and the rows of each head get another layout
+    (`_order_in_layout`).
     """
     named = projection(name)
-    if named is None or reference.heads is None:
+    heads = reference.heads
+    if named is None or heads is None:
         return None
     rows = np.arange(len(stored.rows))
     order = rows
     converts_to_gguf = reference.kind != FormKind.GGUF and checked.kind == FormKind.GGUF
-    if named.kind == "qkv" and reference.heads.fused and converts_to_gguf:
-        order = _by_part(stored, reference.heads)
+    if named.kind == "qkv" and heads.fused and converts_to_gguf:
+        order = _order_by_part(stored, heads)
     if reference.layout != checked.layout and named.kind != "latent":
-        # Rows that do not divide into the heads are compared as they are.
-        with suppress(ParameterError):
-            weight = weight_of(name, stored.rows[:, 0])
-            order = order[reference.heads.move(weight, reference.layout, checked.layout).order]
+        order = order[_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
     if (order == rows).all():
         return None
     return order
 
 
-def _by_part(stored: Stored, heads: Heads) -> Indices:
+def _order_in_layout(
+    name: str, stored: Stored, heads: Heads, layout: str, new_layout: str
+) -> Indices:
+    """Return the rows of a projection in the order that another layout of pairs requires.
+
+    For heads of 4, rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3
+    interleaved. Rows that do not divide into the heads stay as they are.
+    """
+    try:
+        return heads.move(weight_of(name, stored.rows[:, 0]), layout, new_layout).order
+    except ParameterError:
+        return np.arange(len(stored.rows))
+
+
+def _order_by_part(stored: Stored, heads: Heads) -> Indices:
     """Return the rows of a fused projection, all queries before all keys before all values.
 
-    Rows q0 k0 v0 q1 k1 v1 are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.
+    GGUF has them so. Rows q0 k0 v0 q1 k1 v1 of GPT-NeoX are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.
     """
     rows = np.arange(len(stored.rows))
     slots = heads.slots(weight_of("qkv", stored.rows))

@@ -228,20 +228,19 @@ class _ModelCheck:
         self.notes = notes or {}
 
     def verify(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        """Compare all tables; search for reasons for failures if `reasons` is True.
+        """Compare all tables of the file; search for reasons for failures if `reasons` is True.
+
+        A failure that nothing explains gets a hint: the user may have dumped rotated queries
+        instead of tables.
 
         Raises:
-            NoTablesError: If there is nothing to compare, and that is not a mistake by itself.
+            NoTablesError: If there is nothing to compare, as in most checkpoints. But a .gguf file
+                that has lost the factors of llama3's scaling fails: only a tensor can hold them.
         """
         tables = find_tables(self.tensors)
-        if tables:
-            problems = doubling_problems(_doublings(tables))
-        else:
-            # Most checkpoints have no tables, and there is nothing to verify. But a .gguf file that
-            # has lost the factors of llama3's scaling fails: only a tensor can hold them.
-            problems = self._lost_scalings()
-            if not problems:
-                raise self._no_tables()
+        problems = doubling_problems(_doublings(tables)) if tables else self._lost_scalings()
+        if not tables and not problems:
+            raise self._no_tables()
         model_tolerance = tolerance.against_model()
         answer = conclusion(
             path=self.path,
@@ -255,7 +254,6 @@ class _ModelCheck:
         is_answered = answer.passed or bool(answer.explanations)
         if is_answered or not self._may_hold_queries():
             return answer
-        # A failure that nothing explains: the user may have dumped rotated queries for tables.
         return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_hold_queries(self) -> bool:

@@ -170,6 +170,7 @@ def solved_positions(
     waves = cos_and_sin(tables)
     if waves is None:
         return None
+    # Doubled columns hold each cosine twice: one column per pair is enough.
     pairs = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
     cos = waves.cos[..., :pairs]
     sin = waves.sin[..., :pairs]
