@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
-from pecli.checks.verify.table_settings import TABLE_PARAMETERS
+from pecli.checks.verify.table_settings import VECTOR_PARAMETERS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -22,7 +22,7 @@ from pecli.models.find import find_model
 from pecli.tensors.inputs import read_numbers
 from pecli.tensors.row_positions import SHIFT
 
-RULES: Mapping[str, Parameter] = {**TABLE_PARAMETERS, "shift": SHIFT}
+RULES: Mapping[str, Parameter] = {**VECTOR_PARAMETERS, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""
 Numbers = list[object] | str
 """Nested lists of numbers, or the path of a file that holds them."""

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify as verify_file
-from pecli.checks.verify.table_settings import TABLE_PARAMETERS
+from pecli.checks.verify.table_settings import VECTOR_PARAMETERS
 from pecli.cli import options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
@@ -418,8 +418,8 @@ def _arguments_of_places(given: Mapping[str, str]) -> dict[str, object]:
             from pecli.tensors.row_positions import SHIFT
 
             places[name] = SHIFT.parse(name, text)
-        elif name in TABLE_PARAMETERS:
-            places[name] = options.parse(name, TABLE_PARAMETERS[name], text)
+        elif name in VECTOR_PARAMETERS:
+            places[name] = options.parse(name, VECTOR_PARAMETERS[name], text)
     return places
 
 

@@ -34,7 +34,7 @@ from pecli.compare.comparison import Comparison, compare, compare_arrays, proble
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
-from pecli.engine.arrays import Array, Floats, as_dtype, widened
+from pecli.engine.arrays import AnyArray, Array, Floats, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.engine.named_values import NamedValues
 from pecli.errors import counted
@@ -260,14 +260,25 @@ class RotatedCheck:
         return result
 
     def _expect_padding_as_it_is(self, expected: Array) -> None:
-        """Overwrite the expected rows of padding with those that were found: padding has no right position."""
-        rows = np.moveaxis(expected, self.tensor.axis, -2)  # (…, L, D), a view
-        if len(self.seen) == 1:
-            padding = ~self.seen[0]
-            rows[..., padding, :] = self.after[..., padding, :]
+        """Overwrite the expected rows of padding with those that were found.
+
+        Padding has no right position, so that its rows are not compared.
+        """
+        if self.seen.all():
             return
-        for number, seen in enumerate(self.seen):
-            rows[number][..., ~seen, :] = self.after[number][..., ~seen, :]
+        is_padding = np.broadcast_to(self._along_rows(~self.seen), expected.shape)
+        expected[is_padding] = self.tensor.after[is_padding]
+
+    def _along_rows(self, values: AnyArray) -> AnyArray:
+        """Return a value per row, (batch, L) or (1, L), in a shape that broadcasts with the tensor.
+
+        For a tensor (batch, heads, L, D), it is (batch, 1, L, 1).
+        """
+        shape = [1] * self.tensor.before.ndim
+        shape[self.tensor.axis] = values.shape[1]
+        if len(values) > 1:
+            shape[0] = len(values)
+        return values.reshape(shape)
 
     def _strange_padding(self) -> PaddingNotFinite | None:
         """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
@@ -443,12 +454,7 @@ class UnrotatedCheck(RotatedCheck):
         assert tuned.attn_scale is not None
         assert tuned.floor_scale is not None
         steps = np.floor((self.positions[0] + 1.0) / tuned.floor_scale)
-        by_row = 1 + tuned.attn_scale * np.log1p(steps)  # (batch, L)
-        shape = [1] * self.tensor.before.ndim
-        shape[self.tensor.axis] = by_row.shape[1]
-        if len(by_row) > 1:
-            shape[0] = len(by_row)
-        return np.reshape(by_row, shape)
+        return self._along_rows(1 + tuned.attn_scale * np.log1p(steps))
 
     @property
     def note(self) -> str:

@@ -21,10 +21,14 @@ TABLE_PARAMETERS: Mapping[str, Parameter] = {
     "recipe": RECIPE,
     "runtime": rope_parameters.RUNTIME,
     "layout": Choice(help="how columns are doubled", options=DOUBLED_LAYOUTS),
-    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in ROW_OPTIONS},
 }
-"""The options that state where a model's tables are, and the way they were computed."""
+"""Options that state where the rows of a model's tables are, and how they were computed."""
+VECTOR_PARAMETERS: Mapping[str, Parameter] = {
+    **TABLE_PARAMETERS,
+    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
+}
+"""Options for queries and keys: the same, and their axis of positions."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +64,17 @@ class TableSettings:
             KindError: If an option does not belong to tables of a model.
             ParameterError: If an option breaks its rule, or does not go with the others.
         """
-        for name in options:
-            if name not in TABLE_PARAMETERS or name == "seq_axis":
-                raise KindError(name, "given", "a model has no such option", "leave it out")
-        checked: MutableValues = {}
+        stated_rows: MutableValues = {}
+        others: MutableValues = {}
         for name, value in options.items():
+            if name not in TABLE_PARAMETERS:
+                raise KindError(name, "given", "a model has no such option", "leave it out")
             if value is not None:
-                checked[name] = TABLE_PARAMETERS[name].check(name, value)
-        stated_rows = {name: value for name, value in checked.items() if name in ROW_OPTIONS}
-        others = {name: value for name, value in checked.items() if name not in ROW_OPTIONS}
-        if stated_rows and "offset" in checked:
+                fields = stated_rows if name in ROW_OPTIONS else others
+                fields[name] = TABLE_PARAMETERS[name].check(name, value)
+        if stated_rows and "offset" in others:
             rule = "positions are given otherwise"
-            raise ParameterError("offset", checked["offset"], rule, "leave it out")
+            raise ParameterError("offset", others["offset"], rule, "leave it out")
         return cls(**others, stated_rows=stated_rows)
 
     @property
