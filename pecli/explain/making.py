@@ -413,10 +413,14 @@ class WaveMaking(Making):
         return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
-        """Measure the frequencies of some rows of a table (rows, columns) that lies as this one does.
+        """Measure the frequencies of some rows of a table whose columns are those of this making.
 
-        If the rows are noisy, their first or last half may hold something else, such as zeros. A half
-        with a tenth of the noise is what counts.
+        If the rows are noisy, their first or last half may hold something else, such as zeros: the half
+        that has less than a tenth of the noise is measured instead.
+
+        Args:
+            sample: Some rows of the table, (rows, columns).
+            rows: Their indices.
         """
         whole = self._frequencies_in(sample, rows)
         is_noisy = whole is None or whole.noise > MAX_TABLE_NOISE
@@ -432,9 +436,10 @@ class WaveMaking(Making):
         return whole
 
     def _frequencies_in(self, sample: Floats, rows: Indices) -> Frequencies | None:
-        """Measure the frequencies of some rows, from cosines and sines together if both are there.
+        """Measure the frequencies of some rows; None if they cannot be measured.
 
-        Pairs that follow several axes of a grid are measured along each axis, for which both have to be.
+        A table of only cosines or only sines is measured as well, unless its pairs follow several axes of
+        a grid: there, angles are needed, for which both functions have to be in the table.
         """
         if not np.isfinite(sample).all():
             return None
@@ -496,7 +501,7 @@ class WaveMaking(Making):
 
 
 def _positions_on_axis(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
-    """Return the positions of rows of cos + i·sin (rows, pairs) whose pairs all follow one axis; NaN if at none.
+    """Return the position of each row of cos + i·sin (rows, pairs) along one axis; NaN for a row at none.
 
     A pair that turns less than once in thousands of rows shows where each row is. Fast pairs alone
     show a position only up to whole turns, so rows are then compared with those of many positions.
@@ -560,6 +565,7 @@ class FrequencyMaking(WaveMaking):
         frequencies = values.real[0] / self.amplitude
         if self.holds in INVERSES:
             frequencies = INVERSES[self.holds] / frequencies
+        # A standard error, of which several are granted when a law is compared with it.
         error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
         if self.storage is not None:
             error = error + self.storage.half_unit(frequencies)

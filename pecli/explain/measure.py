@@ -119,7 +119,7 @@ def frequencies_of(
     Returns:
         The frequencies; None if there are too few rows, or if most columns are not waves.
     """
-    if _descend(positions):
+    if _descend(positions):  # Rows in reverse order are measured from the last one on.
         values = values[::-1]
         positions = positions[::-1]
     run = longest_run(positions)
@@ -172,6 +172,11 @@ def _frequencies_of_few(
     The row nearest to position 0 gives a frequency roughly, and each farther row more sharply: an
     angle of 0.302 at position 1 and of −0.26 at position 20, where the pair has turned once, is a
     frequency of (2π − 0.26) / 20 = 0.3012.
+
+    Args:
+        turns: cos + i·sin of the rows, (rows, pairs), or real numbers if one of both is missing.
+        positions: The position of each row.
+        rounding: Error of an angle, in radians.
 
     Returns:
         The frequencies; None if only cosines or only sines are there, if there are many rows, or if
@@ -340,10 +345,10 @@ def fit_number(
     with np.errstate(all="ignore"):
         logs = [math.log(start) for start in starts if start > 0] or [0.0]
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
-        is_fixed = np.ptp(predictions, axis=0) <= fit.errors
+        is_fixed = np.ptp(predictions, axis=0) <= fit.errors  # pairs that the number hardly changes
         is_wrong = np.abs(predictions[0] - fit.logs) > MAX_SIGMAS * fit.errors
         if (is_fixed & is_wrong).any():
-            return None  # YaRN's factor changes slow pairs only: it explains no other frequency of a fast one.
+            return None  # YaRN's factor changes slow pairs only: it explains no fast pair.
         misfits = [fit.misfit(predicted) for predicted in predictions]
         return _fit_by_gauss_newton(fit, logs[int(np.argmin(misfits))])
 
@@ -352,11 +357,11 @@ def _fit_by_gauss_newton(fit: _LawFit, start: float) -> Fit | None:
     """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
 
     Each step follows the slope of all logarithms to where they meet the measured ones, by at most a
-    factor of e³ = 20. If the number moves no frequency a little, it is scanned: rounded limits, as
-    YaRN's, jump from one pair to the next.
+    factor of e³ = 20. If a small change of the number moves no frequency, many numbers are tried
+    instead: rounded limits, as YaRN's, jump from one pair to the next.
     """
     log = start
-    curvature = 0.0
+    curvature = 0.0  # of the squares that are left: the inverse of the variance of `log`
     for _ in range(SOLVER_STEPS):
         check_time()
         predicted = fit.predicted(log)
@@ -371,7 +376,7 @@ def _fit_by_gauss_newton(fit: _LawFit, start: float) -> Fit | None:
             break
         log += min(max(move, -3.0), 3.0)
     if not math.isfinite(log) or abs(log) > 100:
-        return None
+        return None  # The fit ran away: no model has a base of e¹⁰⁰.
     value = math.exp(log)
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
@@ -389,7 +394,7 @@ def _fit_by_scanning(fit: _LawFit, start: float) -> Fit:
     """
     grid = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
     misfits = np.array([fit.misfit(fit.predicted(log)) for log in grid])
-    best = np.flatnonzero(misfits <= misfits.min() + 1.0)
+    best = np.flatnonzero(misfits <= misfits.min() + 1.0)  # within one standard error
     first_interval = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
     low = math.exp(grid[first_interval[0]])
     high = math.exp(grid[first_interval[-1]])

@@ -113,7 +113,7 @@ def planted(
     `pecli golden` writes them as tables that a port must reject. Mistakes that change no number are left
     out, also those that change none if everything is computed in float32.
     """
-    for tensors in makings(scheme, names):
+    for tensors in makings(scheme, names):  # those that are made together, such as cos and sin
         right = tensors.every_row
         right_in_float32 = tensors.in_float32
         for mistake in _typical_mistakes(tensors, kinds):

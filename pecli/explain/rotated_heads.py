@@ -90,7 +90,11 @@ class NormalEquations(NamedTuple):
     def plus(
         self, terms: Terms, channel: Floats, partner: Floats, after: Floats
     ) -> "NormalEquations":
-        """Return the equations with ± channel · c ± partner · s = after, (rows, heads, pairs) each, added."""
+        """Return the equations with one more per head: ± channel · c ± partner · s = after.
+
+        All three are (rows, heads, pairs), and heads of a row share c and s. Least squares for
+        a·c + b·s = y in all heads lead to Σa²·c + Σab·s = Σay and Σab·c + Σb²·s = Σby.
+        """
         with_cosine = terms.cos * channel
         with_sine = terms.sin * partner
         return NormalEquations(
@@ -239,7 +243,11 @@ class RotatedHeads(Form):
     scale: float = 1.0  # of all channels, after the rotation
 
     def lay(self, turns: Complex, rows: Indices) -> Floats:
-        """Return heads side by side (rows, heads · channels), rotated by cos + i·sin (rows, pairs)."""
+        """Return heads side by side (rows, heads · channels), rotated by cos + i·sin (rows, pairs).
+
+        Only some channels of a head may rotate. DeepSeek takes them as interleaved pairs, and gives them
+        back in halves.
+        """
         heads = self.before.at(rows)  # (rows, heads, channels)
         if self.formula != KEPT:
             first, second = self.channels.turns_of_channels

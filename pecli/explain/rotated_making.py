@@ -93,8 +93,8 @@ class RotatedMaking(WaveMaking):
         angles = self.arithmetic.bound(self.row_positions(rows), self.frequencies)
         if self.arithmetic != EXACT:
             angles = angles + FLOAT32_FUNCTION
-        off = abs(self.amplitude) * np.minimum(angles, 2.0)
-        turns = self.turns_at(rows)
+        off = abs(self.amplitude) * np.minimum(angles, 2.0)  # of a cosine or sine: 2 at most
+        turns = self.turns_at(rows)  # cos + i·sin, (rows, pairs)
         corners = [self.form.lay(turns + corner * off, rows) for corner in CORNERS]
         spread = np.max(corners, axis=0) - np.min(corners, axis=0)
         products = np.full(turns.shape, FLOAT32_FUNCTION * abs(self.amplitude))

@@ -54,7 +54,7 @@ class RotatedTensor:
     before: Array  # (sequences, heads, rows, channels)
     after: Array
     plan: HeadRotation
-    places: Indices  # (axes, sequences, rows); one sequence if the positions are those of all
+    positions: Indices  # (axes, sequences, rows); one sequence if the positions are those of all
     seen: Flags  # (sequences, rows): False for padding
     are_stated: bool  # whether somebody stated where tokens stand
     dtype: str
@@ -73,20 +73,20 @@ class RotatedTensor:
         """True if all sequences should be rotated by the same positions."""
         return len(self.seen) == 1
 
-    def only(self, some: "SomeHeads") -> "RotatedTensor":
+    def with_only(self, some: "SomeHeads") -> "RotatedTensor":
         """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
 
         Positions count as stated: if only some heads are wrong, no option of a command places their rows.
         """
         heads = np.ix_([some.sequence], some.heads)
         # Positions of all sequences are stored once if they are the same.
-        positions = [0] if self.has_common_positions else [some.sequence]
+        stored = 0 if self.has_common_positions else some.sequence
         return replace(
             self,
             before=self.before[heads],
             after=self.after[heads],
-            places=self.places[:, positions],
-            seen=self.seen[positions],
+            positions=self.positions[:, [stored]],
+            seen=self.seen[[stored]],
             are_stated=True,
             head_shape=(len(some.heads),),
         )
@@ -97,7 +97,7 @@ class RotatedTensor:
             self,
             before=self.before[:, :, rows],
             after=self.after[:, :, rows],
-            places=self.places[:, :, rows],
+            positions=self.positions[:, :, rows],
             seen=self.seen[:, rows],
         )
 
@@ -126,7 +126,7 @@ class RotatedTensor:
         """Return all sequences together if they have common positions, else each of them."""
         if self.has_common_positions:
             return [self]
-        return [self.only(self.all_heads(sequence)) for sequence in range(self.sequences)]
+        return [self.with_only(self.all_heads(sequence)) for sequence in range(self.sequences)]
 
     def all_heads(self, sequence: int) -> "SomeHeads":
         """Return the selection of all heads of one sequence."""
@@ -139,7 +139,7 @@ class RotatedTensor:
         Padding has no right position, and is not compared. But the positions that it was given show how a
         model counts: from 0 through the padding, or from 0 at the first token.
         """
-        expected = self.places[:, 0].astype(np.float64)  # (axes, rows)
+        expected = self.positions[:, 0].astype(np.float64)  # (axes, rows)
         is_token = self.seen[0]
         tokens = TokenRows(expected, is_token, expected, self.are_stated)
         if is_token.all():
@@ -184,10 +184,10 @@ class RotatedTensor:
         return Case.of(self.plan.rope, making, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:
-        """Return the case in which positions run along the axis that was taken for heads.
+        """Return the data as a case to explain in which positions run along the axis taken for heads.
 
-        A tensor (8, 32, 128) may be 8 heads of 32 positions or 32 heads of 8 positions, of which a
-        shard of a model has only some: the number of heads does not tell which axis is which.
+        A dump (8, 32, 128) may be 8 heads of 32 positions, or 32 heads of 8 positions. The model's number
+        of heads does not decide it, since a shard of the model has fewer.
 
         Returns:
             The case; None if somebody stated the positions, if there are no two such axes, or if heads
@@ -201,7 +201,7 @@ class RotatedTensor:
             self,
             before=self.before.swapaxes(1, 2),
             after=self.after.swapaxes(1, 2),
-            places=np.broadcast_to(positions, (len(self.places), 1, self.heads)),
+            positions=np.broadcast_to(positions, (len(self.positions), 1, self.heads)),
             seen=np.ones((1, self.heads), bool),
             head_shape=(*self.head_shape[:-1], rows),
         )
@@ -309,7 +309,7 @@ def _shortest_explanation(
 
 
 def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
-    """Return the explanation that rows are rotated by other positions, if that makes every element.
+    """Return the explanation that rows are rotated by other positions, if it explains every element.
 
     The position of each row can be solved, so this is tried before anything is searched. Positions that
     no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
@@ -339,7 +339,7 @@ def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]
 
 def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     """Return which heads of a sequence have a wrong element in a few rows."""
-    part = tensor.only(tensor.all_heads(sequence))
+    part = tensor.with_only(tensor.all_heads(sequence))
     if not part.seen.any():
         return np.zeros(tensor.heads, bool)
     case = part.case.within(tolerance)
@@ -356,10 +356,10 @@ def _explain_heads(
     """
     for group in groups:
         others = [head for head in range(tensor.heads) if head not in group.heads]
-        rest = tensor.only(SomeHeads(group.sequence, others))
+        rest = tensor.with_only(SomeHeads(group.sequence, others))
         if others and accept(rest.case.within(tolerance)) is None:
             return
-        explanation = _shortest_explanation(tensor.only(group), tolerance, PART_MISTAKES)
+        explanation = _shortest_explanation(tensor.with_only(group), tolerance, PART_MISTAKES)
         if explanation is None:
             return
         yield explanation.renamed([_name_of(group, tensor)])
@@ -382,8 +382,9 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
 
     Args:
         tensor: A tensor that passes.
-        passes: Returns True if an array passes as the expected one.
+        passes: Returns True if the second array passes where the first is expected.
     """
+    # A case is the data of one or all sequences, and the rotation that should have made them.
     cases = [part.case for part in tensor.sequences_apart() if part.seen.any()]
     first = cases[0]
     for kind in MISTAKES:
@@ -430,7 +431,7 @@ def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Expl
     explanations: list[Explanation] = []
     for number in range(tensor.sequences):
         sequence = tensor.all_heads(number)
-        explanation = _shortest_explanation(tensor.only(sequence), tolerance, MAX_MISTAKES)
+        explanation = _shortest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
         if explanation is not None:
             explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
     mistakes = {explanation.mistakes for explanation in explanations}
