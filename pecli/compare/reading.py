@@ -466,6 +466,11 @@ def best_reading(
         nearest = min(candidates, key=lambda reading: reading.distance, default=None)
         if nearest is not None and nearest.distance < SAME:
             return nearest
+    return _least_doubtful(candidates, array)
+
+
+def _least_doubtful(candidates: Iterable[Reading], array: AnyArray) -> Reading | None:
+    """Return the likeliest way to read a tensor whose values are wrong; None if none makes sense."""
     one = stands_for_one(array)
     possible = [reading for reading in candidates if _is_possible(reading)]
     return min(possible, key=lambda reading: _doubts_by_weight(reading, one), default=None)
@@ -577,22 +582,26 @@ def _arrangements_in_all_forms(
             yield from arrangements(shape, target, form, is_text=is_text, guesses=guesses)
 
 
-def _copies_are_close(part: Part, first: Part, copy: tuple[slice, ...], atol: float) -> bool:
-    """Return True if all copies in a part equal those in the first part of its name, block by block.
+def _copies_are_close(part: Part, first: Part, first_copy: tuple[slice, ...], atol: float) -> bool:
+    """Return True if every copy of a table in a tensor equals the first copy, within a tolerance.
+
+    Rotation matrices [[cos, −sin], [sin, cos]] hold the cosines in two parts: the first copy of the
+    first part counts for both. Rows are compared in blocks, since the float64 values of a large
+    tensor may not fit into memory.
 
     Args:
-        part: The part, whose numbers are (copies…, rows…, frequencies).
-        first: The first part with the same name, which may be the part itself.
-        copy: The copies of the first part that all are compared with.
+        part: The copies of the table, (copies…, rows…, frequencies).
+        first: The first part with the same table, which may be the part itself.
+        first_copy: The index of the first copy in it.
         atol: The absolute tolerance.
     """
     copies = len(part.copies)
-    row_shape = part.found.shape[copies:]
-    elements_per_row = math.prod(row_shape[1:]) * math.prod(part.found.shape[:copies])
-    for rows in row_blocks((row_shape[0], elements_per_row)):
+    table_shape = part.found.shape[copies:]
+    elements_per_row = math.prod(table_shape[1:]) * math.prod(part.found.shape[:copies])
+    for rows in row_blocks((table_shape[0], elements_per_row)):
         at_rows = (*[slice(None)] * copies, rows)
         values = part.as_in_table(widest(part.found[at_rows]))
-        expected = first.as_in_table(widest(first.found[at_rows]))[copy]
+        expected = first.as_in_table(widest(first.found[at_rows]))[first_copy]
         if not np.isclose(values, expected, rtol=0, atol=atol, equal_nan=True).all():
             return False
     return True
