@@ -73,6 +73,7 @@ class _TextReader:
     """The tensors of a text, as far as it has been read."""
 
     def __init__(self, contents: Contents) -> None:
+        """Start at the beginning of a text, with no label and no open bracket."""
         self.contents = contents
         self.title = NO_LABEL  # the label on a line of its own, for the numbers below it
         self.title_rows = 0  # rows since the title

@@ -581,6 +581,7 @@ class ModelEncodings(Printed):
         raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
+        """Return the model for JSON, with what server flags change if there are any."""
         values: JsonObject = {
             "file": self.file,
             "model_type": self.model_type,

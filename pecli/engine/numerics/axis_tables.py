@@ -83,6 +83,7 @@ class AxisFiller:
         axes: Sequence[int],
         coordinates: Coordinates,
     ) -> None:
+        """Prepare the caches; nothing is computed before the first `fill`."""
         self._make_waves = make_waves
         self._waves_of = cache(make_waves)
         self._coordinates = coordinates
@@ -93,7 +94,18 @@ class AxisFiller:
         self._shared_table = cache(self._whole_table)
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into `out`; arguments as those of `ExactFiller.fill`."""
+        """Write rows first, first + 1, … of the table into `out`.
+
+        A row has a position on each axis: (row 3, column 5) of an image. The waves of an axis only
+        depend on the position there, so that one small table per axis holds all values, and rows
+        are gathered from it.
+
+        Args:
+            part: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
+            first: The number of the first row.
+            out: The rows to fill.
+            dtype: The name of the dtype of `out`.
+        """
         functions = part.split(",")
         value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
         for place, function in enumerate(functions):

@@ -47,6 +47,7 @@ class HeadRange(Parameter):
         return self.check(name, (int(numbers[1]), int(numbers[2])))
 
     def check(self, name: str, value: object) -> HeadSlice:
+        """Return the heads of a tensor-parallel shard: "4:8", or (4, 8), are heads 4 to 7."""
         if isinstance(value, HeadSlice):
             return value
         if isinstance(value, str):

@@ -17,6 +17,10 @@ class SchemesByName(Parameter):
     rule = "it must be a mapping of names to schemes"
 
     def check(self, name: str, value: object) -> tuple[tuple[str, Scheme], ...]:
+        """Return the schemes of a model by the names of its layer types, in order.
+
+        A file that carries a bundle has specs (dicts) instead of schemes.
+        """
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, quoted(value), self.rule)
         items = value.items() if isinstance(value, Mapping) else value

@@ -101,6 +101,10 @@ class GivenPositions(Parameter):
         return self.check(name, axes if len(axes) > 1 else axes[0])
 
     def check(self, name: str, value: object) -> PositionList:
+        """Return positions from a list (L,), or from one list per axis, (axes, L), or an array.
+
+        Numbers are kept exactly: 0.1 in a text is the fraction 1/10, not the nearest float.
+        """
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
@@ -205,6 +209,7 @@ class GridParameter(Parameter):
         return self.check(name, [int(part) for part in parts])
 
     def check(self, name: str, value: object) -> GridSize:
+        """Return the sizes of a grid from a text such as "16x22", or from 2 or 3 whole numbers."""
         if isinstance(value, GridSize):
             return value
         if isinstance(value, str):

@@ -53,6 +53,7 @@ class Parameter(ABC):
         panel: str = "",
         omitted_default: object = MISSING,
     ) -> None:
+        """Describe a parameter; the class documents the arguments."""
         self.help = help
         self.default = default
         self.aliases = aliases
@@ -108,6 +109,7 @@ class Whole(Parameter):
         even: bool = False,
         **common: Unpack[CommonFields],
     ) -> None:
+        """Describe a whole number from `low` to `high`, and word the rule for error messages."""
         super().__init__(help, **common)
         self.low = low
         self.high = high
@@ -122,6 +124,10 @@ class Whole(Parameter):
         return self.check(name, _parse_number(int, name, text, self.rule))
 
     def check(self, name: str, value: object) -> int:
+        """Return a whole number of Python, NumPy or another library as an int.
+
+        A bool is an int in Python, and is refused; so is 8.0. ParameterError if it is out of range.
+        """
         if _is_bool(value):
             raise KindError(name, quoted(value), self.rule)
         try:
@@ -164,6 +170,15 @@ class Real(Parameter):
         up_to: float = math.inf,
         **common: Unpack[CommonFields],
     ) -> None:
+        """Describe a finite number, and word its limits for error messages.
+
+        Args:
+            help: What the parameter means.
+            above: It must be larger than this; None for no such limit.
+            at_least: It must be this or more.
+            up_to: It must be this or less.
+            common: Arguments of every parameter.
+        """
         super().__init__(help, **common)
         self.above = above
         self.at_least = at_least
@@ -182,6 +197,10 @@ class Real(Parameter):
         return self.check(name, _parse_number(float, name, text, self.rule))
 
     def check(self, name: str, value: object) -> float:
+        """Return a number of any library as a float; raise ParameterError if it is out of range.
+
+        Texts and bools are refused, although float() would take them.
+        """
         if isinstance(value, (str, bytes)) or _is_bool(value):
             raise KindError(name, quoted(value), self.rule)
         try:
@@ -237,6 +256,7 @@ class Choice(Parameter):
         self.rule = f"it {self.requirement}"
 
     def check(self, name: str, value: object) -> str:
+        """Return one of the options; synonyms of other projects count: `neox` is `halves`."""
         if not isinstance(value, str):
             raise ParameterError(name, quoted(value), self.rule)
         if value in self.options:
@@ -257,6 +277,7 @@ class DtypeChoice(Choice):
         return super().check(name, self._dtype_name(value))
 
     def _dtype_name(self, value: object) -> str | None:
+        """Return the name of a dtype of NumPy or torch: np.float16 and torch.float16 are «float16»."""
         from numpy import dtype
 
         if value is None:

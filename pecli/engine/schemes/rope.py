@@ -204,6 +204,10 @@ class Rope(RotaryParameters):
         return tuple(tables)
 
     def _cos_sin(self) -> list[Table]:
+        """Return the tables of cosines and sines, whose rows are computed when they are read.
+
+        They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
+        """
         filler = self._row_filler(self._recipe)
         width = self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
         shape = (self.seq_len, width)

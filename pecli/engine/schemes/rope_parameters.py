@@ -144,6 +144,7 @@ class RotaryParameters(Positioned):
         self._complete(preset)
 
     def _check(self) -> None:
+        """Raise ParameterError for parameters that do not fit each other."""
         super()._check()
         rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
         self._refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)

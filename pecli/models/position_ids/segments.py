@@ -86,6 +86,7 @@ def parse_prompt(prompt: str) -> Prompt:
 
 
 def _parse(text: str) -> Segment:
+    """Return the segment of `text:12`, `image:16x22` or `video:8x16x22@1.5` (seconds per frame)."""
     match = SEGMENT.fullmatch(text.strip())
     if match is None:
         raise ParameterError("segments", quoted(text), RULE)

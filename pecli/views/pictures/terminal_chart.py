@@ -228,29 +228,42 @@ def _plot_area(
     curve's letter. A pen is a colour and a letter. The curve that owns a character gives it its pen,
     and the dots of all curves in it are shown.
     """
-    has_letters = any(pen.letter for pen in pens)
-    if has_letters:
+    if any(pen.letter for pen in pens):
         masks = _dots_of_parts(chart, across, up, size)
         parts = [mask.astype(np.intp) for mask in masks]
     else:
-        masks = _dots_of_parts(
-            chart, across, up, _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
-        )
+        raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
+        masks = _dots_of_parts(chart, across, up, raster)
         parts = [_braille_bits(mask, size) for mask in masks]
     owners = _owners(parts, len(chart.curves))
-    bits = np.bitwise_or.reduce(np.array(parts), axis=0)
-    nobody = _Pen("", " ", "", "")
+    patterns = np.bitwise_or.reduce(np.array(parts), axis=0)
     rows = []
-    for line_owners, line_bits in zip(owners.tolist(), bits.tolist(), strict=True):
-        cells = []
-        for owner, dots in zip(line_owners, line_bits, strict=True):
-            pen = nobody if owner == NOBODY else pens[owner]
-            cells.append((pen.ink, pen.letter or chr(BRAILLE + dots)))
-        rows.append(cells)
+    for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
+        rows.append(_characters(line_owners, line_patterns, pens))
     for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
         for line, column in _marked_characters(curve, across, up, size):
             rows[line][column] = (pen.ink, pen.mark)
     return [coloured(cells).rstrip() for cells in rows]
+
+
+def _characters(
+    owners: Sequence[int], patterns: Sequence[int], pens: Sequence[_Pen]
+) -> list[tuple[str, str]]:
+    """Return the characters of a line of a chart, each with the sequence of its colour.
+
+    Args:
+        owners: The curve or level that each character belongs to, or `NOBODY`.
+        patterns: The dots of each character, as the bits of a Braille pattern.
+        pens: The colour of each curve and level, and its letter if there are no dots.
+    """
+    characters = []
+    for owner, pattern in zip(owners, patterns, strict=True):
+        if owner == NOBODY:
+            characters.append(("", " "))
+        else:
+            pen = pens[owner]
+            characters.append((pen.ink, pen.letter or chr(BRAILLE + pattern)))
+    return characters
 
 
 def _marked_characters(

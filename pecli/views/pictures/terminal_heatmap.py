@@ -45,7 +45,7 @@ def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[
     canvas = _canvas(panel, terminal, height)
     down, across = _cell_size(canvas, panel, terminal)
     cells = np.repeat(np.repeat(canvas.values, down, axis=0), across, axis=1)
-    body = _drawn(_levels(cells, panel), panel, terminal)
+    body = _rows_as_text(_levels_of_colour(cells, panel), panel, terminal)
     width = cells.shape[1]
     margin = terminal.columns - canvas.width - 1
     return framed(
@@ -136,7 +136,7 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     return sorted(indices)
 
 
-def _levels(values: Floats, panel: HeatmapPanel) -> AnyArray:
+def _levels_of_colour(values: Floats, panel: HeatmapPanel) -> AnyArray:
     """Return every value as a level of the colour scale, from 0 for the low end to 255.
 
     Values that are not finite are `UNKNOWN` (grey); zeros on a logarithmic scale are `BLANK`.
@@ -154,10 +154,10 @@ def _levels(values: Floats, panel: HeatmapPanel) -> AnyArray:
     return levels.astype(np.int16)
 
 
-def _drawn(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
-    """Return levels as lines; in colour, a line shows two rows of them.
+def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
+    """Return the rows of a heatmap as lines of text; in colour, a line shows two rows.
 
-    The character ▀ has the colour of the upper level as its ink and that of the lower as its paper.
+    A level is a step of the colour scale. The character ▀ has the colour of the upper level as its ink and that of the lower as its paper.
     A level without a colour can only be paper, so a blank above another level is drawn as ▄.
     Terminals without Unicode show spaces in the colour of the upper level.
     """
@@ -229,7 +229,7 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[
 
 def _one_line(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> str:
     """Return a row of levels as a line of full characters."""
-    (line,) = _drawn(np.tile(levels, (_values_per_line(terminal), 1)), panel, terminal)
+    (line,) = _rows_as_text(np.tile(levels, (_values_per_line(terminal), 1)), panel, terminal)
     return line
 
 

@@ -42,6 +42,11 @@ def scheme_contexts(scheme: Scheme, model_context: int | None) -> list[Context]:
 
 @scheme_contexts.register
 def _(scheme: Rope, model_context: int | None) -> list[Context]:
+    """Return the context that a model was trained on, and the one that a scaling extends it to.
+
+    Llama 3.1 has 8,192 and 131,072. If the model does not declare the longer one, it is the factor
+    times the original.
+    """
     trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
     if trained is None:  # A rope without a scaling has neither.
         return [_only_context(scheme, model_context)]
