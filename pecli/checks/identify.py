@@ -11,7 +11,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arguments import within_limits
-from pecli.engine.arrays import Array, as_dtype, round_to, widened
+from pecli.engine.arrays import Array, as_dtype, round_in_blocks, round_to, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Layout, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
@@ -172,7 +172,7 @@ def _readings_of_lines(lines: Array) -> Iterator[Array]:
     """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
     for dtype in NARROW_DTYPES:
         if _prints_as(dtype, lines):
-            yield from _shapes_of_lines(round_to(widened(lines), dtype))
+            yield from _shapes_of_lines(round_in_blocks(lines, dtype))
     yield from _shapes_of_lines(as_dtype(lines, "float64"))
 
 

@@ -160,6 +160,16 @@ def row_blocks(shape: Sequence[int]) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
+def round_in_blocks(values: Array, dtype: str) -> Array:
+    """Return numbers in a dtype, each rounded once, without a float64 copy of all of them."""
+    if values.ndim == 0:
+        return round_to(widened(values), dtype)
+    rounded = np.empty(values.shape, numpy_dtype(dtype))
+    for rows in row_blocks(values.shape):
+        rounded[rows] = round_to(widened(values[rows]), dtype)
+    return rounded
+
+
 def widest(values: Array) -> AnyArray:
     """Return any numbers as float64, or as complex128 if they are complex."""
     wide = np.complex128 if values.dtype.kind == "c" else np.float64

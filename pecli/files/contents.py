@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices, numpy_dtype, round_to, widened
+from pecli.engine.arrays import Array, Indices, numpy_dtype, round_in_blocks
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.named_pipe import open_to_read
@@ -278,7 +278,7 @@ class LoadedFile:
         tensors: dict[str, Array] = {}
         for name, array in self.tensors.items():
             is_decimal = array.dtype == np.float64
-            tensors[name] = round_to(widened(array), dtype) if is_decimal else array
+            tensors[name] = round_in_blocks(array, dtype) if is_decimal else array
         return replace(self, tensors=tensors)
 
     @property
