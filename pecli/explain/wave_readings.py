@@ -131,27 +131,35 @@ def wave_readings(tensors: Mapping[str, Array]) -> Iterator[Readings]:
     that say so. Columns are read only if cos² + sin² is constant, as far as both are there.
     """
     if len(tensors) == 2:
-        yield from _two_tensors(*tensors.values())
+        yield from _readings_of_two_tensors(*tensors.values())
         return
     (tensor,) = tensors.values()
     for array, edits in without_copies(tensor):
         if array.size >= MIN_ELEMENTS:
-            yield from _one_tensor(array, edits)
+            yield from _readings_of_one_tensor(array, edits)
 
 
-def _one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield the ways to read one tensor that holds both functions, or one of them."""
+def _readings_of_one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+    """Yield the ways to take one tensor for cosines and sines, by its shape.
+
+    A matrix may hold both or one of them. Other tensors hold both: complex numbers, 2 × 2 matrices
+    [[c, −s], [s, c]], pairs along the last axis, or one table above the other.
+    """
     if array.dtype.kind == "c":
-        yield from _both(array.real, array.imag, (Layout("compact", "complex"), *edits))
+        yield from _readings_of_cos_and_sin(
+            array.real, array.imag, (Layout("compact", "complex"), *edits)
+        )
     elif array.ndim == 2:
-        yield from _one_matrix(array, edits)
+        yield from _readings_of_matrix(array, edits)
     elif array.ndim == 4 and array.shape[-2:] == (2, 2):
         matrices = (Layout("compact", "matrices"), *edits)
-        yield from _both(array[..., 0, 0], array[..., 1, 0], matrices)
+        yield from _readings_of_cos_and_sin(array[..., 0, 0], array[..., 1, 0], matrices)
     elif array.ndim == 3 and array.shape[-1] == 2:
-        yield from _both(array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits))
+        yield from _readings_of_cos_and_sin(
+            array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits)
+        )
     elif array.ndim == 3 and len(array) == 2:
-        yield from _both(array[0], array[1], edits)
+        yield from _readings_of_cos_and_sin(array[0], array[1], edits)
 
 
 def without_copies(array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
@@ -185,16 +193,16 @@ def _copied_axis(array: Array) -> int | None:
     return None
 
 
-def _two_tensors(first: Array, second: Array) -> Iterator[Readings]:
+def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
     if first.shape != second.shape or first.dtype.kind == "c":
         return
     both = zip(without_copies(first), without_copies(second), strict=False)
     for (cos, edits), (sin, others) in both:
         if cos.ndim == 2 and cos.size >= MIN_ELEMENTS and edits == others:
-            yield from _both(cos, sin, edits)
+            yield from _readings_of_cos_and_sin(cos, sin, edits)
 
 
-def _both(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
     """Yield cosines and sines in two matrices, if their squares add up to a constant."""
     if cos.ndim != 2 or not _is_constant(cos, sin):
         return
@@ -204,11 +212,12 @@ def _both(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]
         yield (WaveReading(tensors, layout, edits),)
 
 
-def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
     """Yield one matrix (rows, columns) with both functions in each row, or else with one function.
 
-    Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant.
-    Otherwise cosines may be above sines, or the matrix holds only cosines or only sines.
+    Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant,
+    as cos² + sin² does. Otherwise cosines may be in the upper half of the rows and sines in the lower one,
+    or the matrix holds only cosines or only sines. Edits state how it was read.
     """
     layout = _doubling(array)
     if layout == "compact" and array.shape[1] > 1:
@@ -220,7 +229,7 @@ def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
     half = len(array) // 2
     if half and len(array) % 2 == 0:
         rows = (*edits, Layout("stacked", "rows"))
-        yield from _both(array[:half], array[half:], rows)
+        yield from _readings_of_cos_and_sin(array[:half], array[half:], rows)
     yield tuple(
         WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
     )

@@ -124,7 +124,7 @@ class MeasuredReading:
 
     @cached_property
     def oriented(self) -> "list[OrientedReading]":
-        return [*_oriented(self.reading, self.measured)]
+        return [*_turning_forwards(self.reading, self.measured)]
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,10 @@ class OrientedReading:
             yield sharp
 
 
-def _oriented(reading: WaveReading, measured: Frequencies | None) -> Iterator[OrientedReading]:
-    """Yield a reading with frequencies of which most slow ones are positive, as those of all schemes are.
+def _turning_forwards(
+    reading: WaveReading, measured: Frequencies | None
+) -> Iterator[OrientedReading]:
+    """Yield a table, read as cosines and sines, with frequencies that are positive as those of all schemes.
 
     Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
     other function comes first in an added table; otherwise sines are negated or rows are reversed,
@@ -204,7 +206,9 @@ def _oriented(reading: WaveReading, measured: Frequencies | None) -> Iterator[Or
     yield OrientedReading(reading, forwards)
 
 
-def _rounded(reading: WaveReading, measured: Frequencies | None) -> Iterator[OrientedReading]:
+def _before_rounded_steps(
+    reading: WaveReading, measured: Frequencies | None
+) -> Iterator[OrientedReading]:
     """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
 
     If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
@@ -215,12 +219,12 @@ def _rounded(reading: WaveReading, measured: Frequencies | None) -> Iterator[Ori
         for dtype in GRIDS:
             off = np.abs(rounded_to(measured.values, dtype) - measured.values)
             if (off <= MAX_SIGMAS * measured.errors).all():
-                yield from _oriented(reading, _before_rounding(measured, dtype))
+                yield from _turning_forwards(reading, _before_rounding(measured, dtype))
     if reading.rows > EXACT_ROWS:
         first = reading.first_rows(EXACT_ROWS).measured_frequencies()
         if first is not None:
-            yield from _oriented(reading, first)
-            yield from _oriented(reading, _before_rounding(first, "bfloat16"))
+            yield from _turning_forwards(reading, first)
+            yield from _turning_forwards(reading, _before_rounding(first, "bfloat16"))
 
 
 def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
@@ -232,9 +236,9 @@ def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
 def _by_laws(
     subject: OrientedReading, priors: Iterable[LawPrior], explain: Explain
 ) -> Explanation | None:
-    """Return the explanation of a table by the first law of frequencies that explains it, the plainest first.
+    """Return the explanation of a table by the first law that explains it; the plainest laws come first.
 
-    A law with fitted numbers, such as base 10123.4, may only come near: another digit may make the
+    A law is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with fitted numbers, such as base 10123.4, may only come near: another digit may make the
     table exactly. So it is the answer only if it is exact, or if no later law explains the table better.
     """
     first_fitted: Explanation | None = None
@@ -254,7 +258,9 @@ def _by_laws(
 
 
 def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Explanation | None:
-    """Return the explanation of a table by one law of frequencies, with the first amplitude that has one.
+    """Return the explanation of a table by one law (a rule for all frequencies), if there is one.
+
+    The law has no amplitude: the usual ones near the measured amplitude are tried, the likeliest first.
 
     Args:
         subject: The table as cosines and sines, and its measured frequencies.
@@ -292,7 +298,7 @@ def _with_one_mistake(subject: MeasuredReading) -> Explanation | None:
 
 def _with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by a law if one step of the computation was rounded to 16 bits."""
-    return _first(_rounded(subject.reading, subject.measured), MAX_LAWS, _narrow)
+    return _first(_before_rounded_steps(subject.reading, subject.measured), MAX_LAWS, _narrow)
 
 
 def _with_damage(subject: MeasuredReading) -> Explanation | None:
