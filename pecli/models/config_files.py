@@ -163,7 +163,15 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
 
 
 def _referenced(value: object, parents: tuple[YamlObject, ...]) -> object:
-    """Return the number or text that a reference leads to; other values as they are."""
+    """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
+
+    References may lead to others, and may begin with dots, which go up to outer objects. A value
+    that is no reference, or leads to none or to an object, is returned as it is.
+
+    Args:
+        value: A value of the file.
+        parents: The objects around it, the outermost first.
+    """
     target = value
     for _ in range(MAX_REFERENCES):
         match = REFERENCE.fullmatch(target) if isinstance(target, str) else None

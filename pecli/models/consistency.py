@@ -40,8 +40,9 @@ def inconsistencies(
 
 
 def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:
-    """Yield a warning if factor times original length is not the context: 4 × 32768 must make
-    131072.
+    """Yield a warning if the factor of a scaling does not lead to the context that a model declares.
+
+    4 × 32768 must make 131072. Files that were edited by hand often change only one of them.
     """
     parameters = encoding.parameters
     factor = parameters.get("factor")

@@ -122,7 +122,11 @@ class Family:
 
 
 def _families(rows: list[JsonObject]) -> dict[str, Family]:
-    """Return families by model_type; a row of families.json has the names of several."""
+    """Return families by model_type, from the rows of families.json.
+
+    A row such as `{"names": "phi3 phi4mm", "renamed": ["yarn", "longrope"]}` describes several types
+    that differ from the usual rules alike.
+    """
     families = {}
     for row in rows:
         fields = dict(row)
@@ -159,7 +163,10 @@ def _without_suffix(name: str) -> str:
 
 
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
-    """Return the family of a model_type; None if the name is not known.
+    """Return what is known of a model_type beyond its config.json; None if the name is not known.
+
+    A family states how models of this type differ from Llama: their layout of pairs, default base,
+    share of rotating channels, and so on. Names may have endings: `qwen2_vl_text` is a `qwen2_vl`.
 
     Args:
         model_type: The name.

@@ -82,7 +82,7 @@ def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
 
 
 def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> float:
-    """Return the number that a list has for all layers of one type.
+    """Return the one number that a list with an item per layer has for all layers of a type.
 
     Step-3.5 names the types of 48 layers and has values for as many, of which 3 only predict
     further tokens; a shorter list is read as far as it goes.

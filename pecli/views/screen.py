@@ -98,7 +98,10 @@ def print_line(text: str = "") -> None:
 
 
 def print_styled(*parts: Styled) -> None:
-    """Print one line of texts, each in its style on a terminal."""
+    """Print one line of texts, each in its style on a terminal.
+
+    A report records the line instead of printing it, and shows it as HTML.
+    """
     if isinstance(sys.stdout, Recorder):
         sys.stdout.recorded.append(parts)
         return

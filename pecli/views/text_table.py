@@ -104,7 +104,10 @@ def _print_lines(
 
 
 def _aligned(line: Sequence[Styled], widths: Sequence[int], *, right: bool) -> list[Styled]:
-    """Pad cells to the widths of their columns, with gaps between them."""
+    """Return the cells of a line padded to the widths of their columns, with gaps between them.
+
+    Numbers are aligned to the right, except in the first column, which labels the rows.
+    """
     parts: list[Styled] = []
     for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
         is_last = column == len(line) - 1

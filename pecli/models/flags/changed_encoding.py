@@ -22,7 +22,10 @@ def unscaled_parameters(encoding: Encoding) -> MutableValues:
 
 
 def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
-    """Return an encoding with other parameters; a new scaling replaces the old one entirely."""
+    """Return an encoding with the parameters that flags set, and the flags as their sources.
+
+    A new scaling replaces the old one entirely: no beta of YaRN is left beside a linear scaling.
+    """
     kept = dict(encoding.parameters)
     if "scaling" in parameters:
         kept = unscaled_parameters(encoding)

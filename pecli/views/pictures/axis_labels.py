@@ -17,9 +17,9 @@ _TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten ap
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
-    """Return about `most` round numbers between the ends of an axis; more if they would be two.
+    """Return the numbers at an axis: about `most` round ones between its ends.
 
-    On a logarithmic axis they are powers of ten, if at least two of them lie on it, and 2 and 5
+    There are more if they would be only two, which is too few to read values from. On a logarithmic axis they are powers of ten, if at least two of them lie on it, and 2 and 5
     times these if it is only two.
 
     >>> ticks(0, 511, 6)

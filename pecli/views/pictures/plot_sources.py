@@ -113,7 +113,7 @@ class PlotRequest(NamedTuple):
 def of_scheme(
     scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None
 ) -> list[PlotSource]:
-    """Return the sources of a scheme: one, or one per type of layer.
+    """Return what a picture draws of a scheme: its tables with a label, or one such per layer type.
 
     Args:
         scheme: The scheme, or a bundle of one scheme per type of layer.
@@ -141,7 +141,7 @@ def _is_sliding(layer_type: str) -> bool:
 def of_model(
     model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512
 ) -> list[PlotSource]:
-    """Return the encodings of a model that can be drawn.
+    """Return what a picture draws of a model: one source (tables with a label) per encoding.
 
     They are the rotary ones, those of a vision tower included, or else those whose tables follow
     from the configuration. If `kind` fits some of them, only these are returned.
@@ -156,7 +156,11 @@ def of_model(
 def _rotary_sources(
     model: ModelEncodings, label: str, kind: str | None, seq_len: int
 ) -> list[PlotSource]:
-    """Return the rotary encodings of a model: of text, and of an image as patches or on one axis.
+    """Return what a picture draws of a model's rotary encodings.
+
+    Those of the language model have its context and its sliding window. Those of a vision tower are
+    drawn as the patches of an image, if that was chosen or nothing else is possible, or else as the
+    table of one axis.
 
     Args:
         model: The model.
@@ -230,7 +234,9 @@ def _scheme_of(encoding: Encoding, seq_len: int) -> Scheme:
 
 
 def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
-    """Return the sources of a file, or of one tensor in it.
+    """Return what a picture draws of a file, or of one tensor in it: tables with a label.
+
+    A file that carries a spec is drawn with its scheme, which names rows and columns.
 
     Args:
         text: The file, or FILE:NAME, as the user named it.
@@ -254,7 +260,11 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
 
 
 def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme) -> PlotSource:
-    """Return the tables of one type of layer; with its scheme if all tables are in the file."""
+    """Return the tables of one type of layer of a file that holds several (`sliding.cos`, …).
+
+    The scheme belongs to them if all of its tables are in the file; otherwise they are drawn as
+    tables without a scheme.
+    """
     prefix = f"{name}." if name else ""
     part_tables = []
     for table in tables:
@@ -267,9 +277,9 @@ def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme
 
 
 def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
-    """Return the tensors of a file as every check reads them.
+    """Return the tensors of a file without a spec, as tables of cosines, sines or other values.
 
-    The label states how they were read, unless it is as they are: cosines and sines may be halves
+    They are read as every check reads them: [cos | sin] in one array are two tables. The label states how they were read, unless it is as they are: cosines and sines may be halves
     of one array, for example.
     """
     from pecli.compare.waves import separate_tables

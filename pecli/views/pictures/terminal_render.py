@@ -28,7 +28,7 @@ def show(picture: Picture) -> None:
 
 
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
-    """Return the lines of a picture.
+    """Return a picture as lines of text that fill a terminal: its title, then rows of panels.
 
     Heatmaps share their colours. The line below them states what the axes and colours mean.
     """
@@ -40,7 +40,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     room = terminal.lines - 1 - len(shown)  # The shell's prompt takes one line.
     if heatmaps:
         room -= 1  # The line that explains the colours.
-    rows = _rows(picture, terminal, room)
+    rows = _rows_of_panels(picture, terminal, room)
     for row in rows:
         shown += row.lines()
     if heatmaps:
@@ -52,9 +52,12 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     return shown
 
 
-def _rows(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:
-    """Return the rows of panels; heatmaps of a short row are as wide as those of a full one."""
-    arranged = _arranged(picture, terminal, room)
+def _rows_of_panels(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:
+    """Return the panels in rows, each with its share of `room` lines.
+
+    Of five heatmaps in rows of three, the last two are as wide as those above them.
+    """
+    arranged = _arranged_in_rows(picture, terminal, room)
     height = _row_height(picture, arranged, room)
     across = max(map(len, arranged), default=1)
     rows = []
@@ -79,7 +82,7 @@ def _least_lines(picture: Picture) -> int:
     return MIN_HEATMAP_LINES if has_only_heatmaps else MIN_CHART_LINES
 
 
-def _arranged(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
+def _arranged_in_rows(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
     """Arrange the panels in rows that fit into `room` lines.
 
     Panels beside each other are narrow, so the picture's own number per row is tried first, and

@@ -144,7 +144,7 @@ class _Settings(NamedTuple):
 
 
 def _options(settings: _Settings) -> list[str]:
-    """Return the settings as options of the command line."""
+    """Return the settings of a report as options, for the command that repeats it."""
     tolerance = settings.tolerance
     words: list[str] = []
     if settings.before is not None:
@@ -178,7 +178,17 @@ def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
 
 
 def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], option: str) -> None:
-    """Add what follows from rotary encodings: wavelengths, a table, drift, and runtimes."""
+    """Add the sections about a model's rotary encodings to the page.
+
+    They are the wavelengths, with the scaling in words if there is one; a table as a heatmap; how
+    far rounding drifts from it; and what each runtime computes.
+
+    Args:
+        draft: The page.
+        model: The model.
+        ropes: Its rotary encodings.
+        option: The option that names the model in commands, such as `--model llama-3.1-8b`.
+    """
     is_scaled = any(rope.parameters.get("scaling", "none") != "none" for rope in ropes)
     draft.subheading("Scaling explained" if is_scaled else "Wavelengths")
     rotary = replace(model.encodings, encodings=tuple(ropes))

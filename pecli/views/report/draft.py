@@ -147,7 +147,13 @@ class Draft:
             self._add_failure(result, shlex.join(command), fix)
 
     def _add_failure(self, result: Verification | Difference, command: str, fix: str) -> None:
-        """Add the reasons, the fix and the picture of a failure, directly below the verdicts."""
+        """Add a failed check to the top of the page, below the table of verdicts.
+
+        Args:
+            result: The check.
+            command: The command that repeats it.
+            fix: The command that generates the expected table; empty if there is none.
+        """
         parts = [element("h3", self.headings[-1])]
         reason, *details = check_results.reasons(result) or ["No known mistake explains it."]
         parts.append(element("p", reason, class_="reason"))
@@ -177,7 +183,12 @@ class Draft:
         self.verdicts.append(row)
 
     def page(self, title: str, command: str) -> Page:
-        """Return the page: the verdicts, the table of contents, and the sections."""
+        """Return the whole page of HTML: verdicts and failures first, then all sections.
+
+        Args:
+            title: The title of the page.
+            command: The command that writes it, which the page states.
+        """
         parts: list[Html] = []
         if self.verdicts:
             heading = element("h2", "Verdicts")

@@ -36,10 +36,18 @@ def _(scheme: Rope) -> Rope | None:
 
 
 def informative_pairs(frequencies: Floats, length: int, most: int, turns: float) -> list[int]:
-    """Return a few pairs that turn between half a turn and `turns` over a table, fastest first.
+    """Return a few rotary pairs whose curves are worth drawing, the fastest first.
 
-    They are the nearest ones to `most` numbers of turns that are equally spaced on a logarithmic
-    scale. If all of them turn faster than that, the two slowest are returned.
+    A pair that turns a hundred times over a table looks like a band, and one that hardly turns is a
+    flat line: curves between half a turn and `turns` show something. They are the nearest ones to
+    `most` numbers of turns that are equally spaced on a logarithmic scale. If all of them turn
+    faster than that, the two slowest are returned.
+
+    Args:
+        frequencies: Radians per position, one per pair.
+        length: The rows of the table.
+        most: The number of pairs, at most.
+        turns: The turns of the fastest pair.
     """
     with np.errstate(divide="ignore"):  # A pair that does not rotate lies at −inf.
         log_turns = np.log(frequencies * max(1, length - 1) / (2 * math.pi))
