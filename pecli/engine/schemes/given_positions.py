@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 import numpy as np
 
 from pecli.engine.arguments import items_of
-from pecli.engine.arrays import as_numpy
+from pecli.engine.arrays import AnyArray, as_numpy
 from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
@@ -108,7 +108,10 @@ class GivenPositions(Parameter):
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
-            value = self._list_of_array(name, value)
+            array = self._array_of_axes(name, value)
+            if _are_plain_positions(array):
+                return _positions_of_array(array)
+            value = array.tolist()
         items = items_of(name, value, self.rule, MAX_POSITIONS)
         if not items:
             raise ParameterError(name, "empty", self.rule)
@@ -126,8 +129,8 @@ class GivenPositions(Parameter):
         named = enumerate(axes)
         return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in named)
 
-    def _list_of_array(self, name: str, value: object) -> object:
-        """Return an array (L,) or (axes, L) as lists, or (axes, batch, L) with equal batches."""
+    def _array_of_axes(self, name: str, value: object) -> AnyArray:
+        """Return an array (L,) or (axes, L); of (axes, batch, L) with equal batches, the first one."""
         array = as_numpy(name, value)
         given = f"of shape {bracketed(array.shape)}"
         if array.dtype.kind in "cbOSU":
@@ -136,7 +139,33 @@ class GivenPositions(Parameter):
             array = array[:, 0]
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, given, self.rule)
-        return array.tolist()
+        return array
+
+
+def _are_plain_positions(array: AnyArray) -> bool:
+    """Return True for integers or floats that are all positions; NaN is not below any limit."""
+    is_long_double = array.dtype.itemsize > 8  # Python has no such number.
+    if array.dtype.kind not in "iuf" or is_long_double:
+        return False
+    lowest = float(array.min())
+    highest = float(array.max())
+    return lowest >= -LAST_POSITION and highest <= LAST_POSITION
+
+
+def _positions_of_array(array: AnyArray) -> PositionList:
+    """Return the positions of an array (L,) or (axes, L) that are plain.
+
+    There may be millions, and making a fraction of each takes a minute. Whole numbers are kept as
+    integers: [0.0, 0.5] becomes (0, 0.5).
+    """
+    if array.ndim == 2:
+        return PositionList(tuple(_positions_of_array(axis)) for axis in array)
+    return PositionList(map(_whole_as_integer, array.tolist()))
+
+
+def _whole_as_integer(number: int | float) -> int | float:
+    whole = int(number)
+    return whole if number == whole else number
 
 
 def _axis(item: object) -> Sequence[object]:
