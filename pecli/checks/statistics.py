@@ -19,6 +19,8 @@ SLICE_ELEMENTS = 1 << 16
 """Elements that are processed at once, so that intermediate arrays stay in the cache."""
 
 
+MIN_THREADED_BYTES = 1 << 18
+"""Size of a tensor whose statistics take longer than starting three threads, half a millisecond."""
 LONG_ROW = 1 << 22
 """Elements of a row, or of a vector, that is not processed at once: in float64, it takes 32 MiB."""
 
@@ -156,7 +158,8 @@ def profile(array: Array) -> JsonObject:
     """Return everything that `pecli inspect --stats` reports of one tensor.
 
     Quantiles, statistics and the hash each read all of the tensor, so they are computed in three
-    threads.
+    threads. Those of a small tensor take less time than starting a thread does, and checkpoints have
+    thousands of them.
     """
     rows = _as_rows(array)
     jobs: list[Callable[[], Any]] = [
@@ -165,7 +168,9 @@ def profile(array: Array) -> JsonObject:
         lambda: [*_statistics_of_slices(rows)],
         lambda: sha256(raw_bytes(rows)),
     ]
-    quantiles_by_share, slices, digest = results_in_order(call, jobs)
+    is_small = array.nbytes < MIN_THREADED_BYTES
+    results = map(call, jobs) if is_small else results_in_order(call, jobs)
+    quantiles_by_share, slices, digest = results
     statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),

@@ -81,6 +81,8 @@ def escaped(text: str) -> str:
     >>> escaped("a\x07b")
     'a\\\\x07b'
     """
+    if text.isprintable():  # Nearly every text is, and looking at it as a whole is fast.
+        return text
     return "".join(map(_visible, text))
 
 
