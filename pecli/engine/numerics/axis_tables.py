@@ -114,7 +114,7 @@ class AxisFiller:
                 # The last cosine of an odd dim is missing.
                 present = waves[waves < columns.shape[1]]
                 rows = self._gathered(function, axis, value_indices[axis], dtype)
-                columns[:, present] = rows[:, : len(present)]
+                columns[:, _as_slice(present)] = rows[:, : len(present)]
 
     def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
@@ -210,6 +210,17 @@ class AxisFiller:
     @cached_property
     def _range_filler(self) -> ExactFiller:
         return ExactFiller(partial(self._make_waves, Fraction(1)), self._coordinates.rows)
+
+
+def _as_slice(indices: Indices) -> slice | Indices:
+    """Return consecutive indices as a slice, whose columns NumPy copies ten times as fast.
+
+    [3, 4, 5] is 3:6. [0, 3, 6], as interleaved M-RoPE has, stays as it is.
+    """
+    count = len(indices)
+    if count and indices[-1] - indices[0] == count - 1:
+        return slice(int(indices[0]), int(indices[0]) + count)
+    return indices
 
 
 def _are_close_integers(positions: Sequence[int | Fraction]) -> bool:

@@ -381,7 +381,11 @@ class Sinusoidal(Positioned):
         # The filler writes neighbouring columns, and those of several axes are apart.
         values = np.empty((len(out), self.rotating_pairs), out.dtype)
         filler.fill(function, start_position, values, self.dtype)
-        out[:, np.r_[tuple(columns)]] = values
+        first_pair = 0
+        for block_columns in columns:
+            end_pair = first_pair + block_columns.stop - block_columns.start
+            out[:, block_columns] = values[:, first_pair:end_pair]
+            first_pair = end_pair
 
     @property
     def _functions(self) -> tuple[str, str]:
