@@ -111,6 +111,7 @@ def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.sample("float8_e4m3fn")
 def test_diff_of_float8_and_float32(dtype: Any) -> None:
     small = {name: table.astype(dtype) for name, table in TABLES.items()}
     assert both_ways(small, TABLES, atol=STEP[dtype] / 4).passed

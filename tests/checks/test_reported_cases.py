@@ -91,33 +91,17 @@ def identified(array: Any) -> Callable[[], Answer]:
 def layers_without_rope() -> Iterator[Case]:
     """EXAONE 4.0 32B has no rope in layers 3, 7, …, 63, and Llama 4 in 3, 7, …, 47."""
     x = queries(2, 12, 128)
-    plain = turned_by(x, angles_of(12, powers(1e6, 128)))
-    pairs = turned_by(x, angles_of(12, powers(500000.0, 128)), "interleaved")
-    no_rope = "no rope in this layer, but it is rotated"
-    yield Case(
-        "the last layer of exaone-4.0-32b as before",
-        rotated("exaone-4.0-32b", "blk.63.q", x, x),
-        True,
-        "without rope",
-    )
-    yield Case(
-        "the last layer of exaone-4.0-32b by another base",
-        rotated("exaone-4.0-32b", "blk.63.q", x, plain),
-        False,
-        no_rope,
-    )
-    yield Case(
-        "keys of llama-4-maverick as before",
-        rotated("llama-4-maverick", "Kcur-7", x, x),
-        True,
-        "without rope",
-    )
-    yield Case(
-        "keys of llama-4-maverick rotated",
-        rotated("llama-4-maverick", "Kcur-7", x, pairs),
-        False,
-        no_rope,
-    )
+    halves_by_1e6 = turned_by(x, angles_of(12, powers(1e6, 128)))
+    pairs_by_5e5 = turned_by(x, angles_of(12, powers(500000.0, 128)), "interleaved")
+    rotations = {
+        ("exaone-4.0-32b", "blk.63.q"): halves_by_1e6,
+        ("llama-4-maverick", "Kcur-7"): pairs_by_5e5,
+    }
+    for (model, name), after in rotations.items():
+        left_alone = rotated(model, name, x, x)
+        yield Case(f"{name} of {model} as before", left_alone, True, "without rope")
+        no_rope = "no rope in this layer, but it is rotated"
+        yield Case(f"{name} of {model} rotated", rotated(model, name, x, after), False, no_rope)
 
 
 def layer_types() -> Iterator[Case]:
@@ -635,6 +619,7 @@ def grids() -> Iterator[Case]:
         verified(on_grid((7, 9), (64, 32), 300.0), two, atol=1e-5),
         False,
         "axes is 64,32 (the spec says 32,64), and base is 300 (the spec says 10000)",
+        is_slow=True,
     )
     three = pecli.Rope(grid=(3, 4, 6), dim=80, axes=(16, 32, 32))
     yield Case(
@@ -649,6 +634,7 @@ def grids() -> Iterator[Case]:
         False,
         "base is 256 (the spec says 10000)",
         "style",
+        is_slow=True,
     )
 
 
@@ -677,6 +663,7 @@ def sections_on_grids() -> Iterator[Case]:
         verified(sectioned((2, 4, 5), (8, 28, 28)), three, atol=1e-5),
         False,
         words,
+        is_slow=True,
     )
 
 
@@ -796,6 +783,7 @@ def relative_indices() -> Iterator[Case]:
         verified({"index": -deberta_index(400)}, deberta),
         False,
         "the table is transposed",
+        is_slow=True,
     )
     yield Case(
         "identify T5's decoder",
@@ -1146,6 +1134,7 @@ def stretched_contexts() -> Iterator[Command]:
         {},
         0,
         '"factor": 2.0, "original_max_position_embeddings": 32768',
+        is_slow=True,
     )
     yield Command(
         "qwen3-32b to 98304",
@@ -1162,6 +1151,7 @@ def stretched_contexts() -> Iterator[Command]:
         0,
         "nothing needs to change",
         "32768",
+        is_slow=True,
     )
     yield Command(
         "a model of 2507 to 1M",

@@ -227,7 +227,7 @@ KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[
     [KERAS, KERAS[None], np.stack([KERAS] * 3)],
     ids=["no batch", "a batch of one", "a batch of three"],
 )
-@pytest.mark.sample("no batch", "a batch of three")
+@pytest.mark.sample("a batch of three")
 class TestKerasBias:
     def test_against_a_model(self, dump: Array) -> None:
         assert pecli.verify(dump, {"model_type": "bloom", "n_head": 8}).passed

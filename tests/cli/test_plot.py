@@ -72,7 +72,7 @@ def test_a_figure_has_at_most_so_many_pixels(pecli_cli, monkeypatch, most: int, 
 
 
 @pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_names_that_no_font_has_break_no_figure(pecli_cli, name: str) -> None:
     table = np.arange(12.0).reshape(3, 4)
     pecli.save("x.safetensors", {name: table, "other": table})
@@ -204,6 +204,7 @@ def carried(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.sample("png", "svg")
 def test_a_figure_carries_its_command_and_its_specs(pecli_cli, suffix: str) -> None:
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]

@@ -199,10 +199,9 @@ def test_a_right_pair_passes(
     assert pecli.diff(path, hugging_face(model))
 
 
-@pytest.mark.parametrize(
-    "shift", [0, *(pytest.param(shift, marks=pytest.mark.thorough) for shift in (1, 2, 3))]
-)
+@pytest.mark.parametrize("shift", range(4))
 @pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+@pytest.mark.sample(14)
 def test_a_mistake_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
 ) -> None:

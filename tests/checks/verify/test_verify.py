@@ -228,6 +228,7 @@ LLAMA = "llama-2-7b"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.sample("float16")
 def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
     scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
