@@ -94,6 +94,13 @@ def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: st
         pecli.load("x.bin", shape=shape, raw_dtype=dtype)
 
 
+def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
+    """26 bytes are 6 numbers of 4 bytes, and 2 bytes more."""
+    Path("x.bin").write_bytes(bytes(26))
+    with pytest.raises(FileError, match="3,3 of float32 takes 36 bytes$"):
+        pecli.load("x.bin", shape=(3, 3), raw_dtype="f32")
+
+
 @pytest.mark.parametrize("shape", ["", "2,x", "0,3", "-2", "-1,-1", "2;3", "1" * 30])
 def test_a_wrong_shape_is_refused(shape: str) -> None:
     with pytest.raises(ParameterError, match="one of which may be -1"):

@@ -158,6 +158,11 @@ def test_a_null_tower_has_the_values_of_the_larger_model() -> None:
     assert table.parameters["dim"] == 1024
 
 
+def test_the_one_table_of_a_model_without_rotation_is_that_of_its_text() -> None:
+    """CLIP has a learned table for 77 tokens, and one for the 50 patches of an image."""
+    assert load_config({"model_type": "clip"}).one().parameters["max_len"] == 77
+
+
 def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
     model = load_config({"model_type": "clip"})
     sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}

@@ -33,6 +33,16 @@ def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
 
 
 @pytest.mark.parametrize(
+    ("block", "layout"), [("deepseek4", "interleaved"), ("deepseek", "halves")]
+)
+def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
+    block: str, layout: str
+) -> None:
+    config = {**MAXTEXT, "decoder_block": block, "rope_type": "default"}
+    assert load_config(config).one().layout == layout
+
+
+@pytest.mark.parametrize(
     ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
 )
 def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:

@@ -247,6 +247,13 @@ def test_one_pattern_is_a_text() -> None:
     assert np.array_equal(moved["b.q_proj.weight"], weights["b.q_proj.weight"])
 
 
+@pytest.mark.parametrize("option", [{"heads": 2}, {"rotary_dim": 4}, {"include": "*.q_proj.*"}])
+def test_a_cast_has_no_options_of_moves(option: dict[str, Any]) -> None:
+    weights = {"a.q_proj.weight": np.ones((8, 8))}
+    with pytest.raises(ParameterError, match="say how pairs move"):
+        convert(weights, dtype="float16", **option)
+
+
 def test_integers_and_booleans_are_not_cast() -> None:
     tensors = {"a": np.arange(3), "b": np.ones(2), "c": np.ones(2, bool)}
     dtypes = {name: str(array.dtype) for name, array in convert(tensors, dtype="float16").items()}
