@@ -97,7 +97,7 @@ def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: st
 def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
     """26 bytes are 6 numbers of 4 bytes, and 2 bytes more."""
     Path("x.bin").write_bytes(bytes(26))
-    with pytest.raises(FileError, match="3,3 of float32 takes 36 bytes$"):
+    with pytest.raises(FileError, match=r"3,3 of float32 takes 36 bytes$"):
         pecli.load("x.bin", shape=(3, 3), raw_dtype="f32")
 
 
