@@ -89,6 +89,7 @@ def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> N
 
 
 def test_a_table_that_lacks_rows_is_told_how_many() -> None:
+    """64 pixels are 4 patches of 16: the model has 4 × 4 rows and one for the class token."""
     config = {"model_type": "vit_mae", "image_size": 64, "hidden_size": 64}
     table = pecli.Sinusoidal(grid=(4, 4), dim=64, style="vit-mae").tables()["pe"]
     result = pecli.verify({"position_embeddings": table}, config, reasons=False)

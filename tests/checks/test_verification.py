@@ -279,6 +279,7 @@ def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: P
 
 
 def test_positions_of_one_axis_do_not_show_sections() -> None:
+    """Text has the same position on all three axes, so that it does not matter which one a pair takes."""
     rope = pecli.Rope(dim=16, positions=[0, 1, 2, 500], mrope_section=[2, 3, 3])
     lines = pecli.verify(rope.tables(), rope).weak
     assert any("cannot tell M-RoPE sections" in line for line in lines)

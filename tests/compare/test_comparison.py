@@ -554,6 +554,7 @@ def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
 
 
 def test_a_role_makes_a_comparison_relative() -> None:
+    """All slopes are below 1: an absolute tolerance of 1 would accept anything."""
     slopes = 2.0 ** -np.arange(1, 9)
     tolerance = Tolerance(atol=1)
     assert not compare_arrays(slopes, slopes * 1.1, tolerance, name="x", role="slopes").passed

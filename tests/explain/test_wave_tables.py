@@ -136,6 +136,7 @@ def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
 def test_a_difference_of_waves_is_a_parameter(
     scheme: Scheme, field: str, expected: float, found: float, edit: tuple[str, float, float]
 ) -> None:
+    """Frequencies are base^(−i / exponent): the exponent is dim / 2 − freq_shift, or exponent_dim / 2."""
     assert wave_edit(scheme, field, expected, found) == edit
 
 

@@ -305,6 +305,7 @@ def test_hostile_npz_files_are_refused(data: bytes, problem: str) -> None:
 
 
 def test_npz_members_that_overlap() -> None:
+    """An entry of the central directory has its sizes at bytes 20 and 24, its member's place at 42."""
     data = archive(("a.npy", member()), ("b.npy", member()))
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     renamed = data.replace(b"b.npy", b"a.npy", 1)

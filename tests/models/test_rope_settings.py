@@ -54,6 +54,7 @@ def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
     [(1, 1), (0.5, None), (2**64 - 1, 2**64 - 1), (2**64, None), ("x", None), (None, None)],
 )
 def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept: object) -> None:
+    """Llama's class ignores alpha; runtimes that take it require a number from 1 to 2^64 − 1."""
     assert dynamic(alpha, model_type="llama").alpha == kept
 
 
@@ -246,6 +247,7 @@ def test_a_base_of_0_is_refused() -> None:
 def test_longrope_has_two_attention_factors_if_both_are_given(
     keys: Config, mscales: tuple[float, float] | None
 ) -> None:
+    """They are Phi-3.5-MoE's, for prompts below and above the original length; a given factor wins."""
     assert small(rope_scaling={**LONGROPE, **keys}).mscales == mscales
 
 
