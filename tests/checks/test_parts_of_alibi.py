@@ -89,3 +89,10 @@ def test_frequencies_are_verified_without_their_tables(name: str) -> None:
     frequencies = rope.tables()["inv_freq"].astype("f4")
     assert pecli.verify({name: frequencies}, rope, rtol=1e-6).passed
     assert not pecli.verify({name: frequencies * 2}, rope, rtol=1e-6, reasons=False).passed
+
+
+@pytest.mark.parametrize("shape", [(12, 2, 4), (0, 1, 5)], ids=["other keys", "empty"])
+def test_a_bias_of_another_shape_is_a_failure(shape: tuple[int, ...]) -> None:
+    key_form = pecli.Alibi(heads=8, seq_len=5, form="key")
+    result = pecli.verify({"bias": np.zeros(shape, np.float32)}, key_form)
+    assert "its shape is" in result.problems[0]

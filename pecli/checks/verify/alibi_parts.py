@@ -6,12 +6,14 @@ form for every query, and x-transformers has zeros for heads without a bias.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from pecli.compare.target import Target, fixed
 from pecli.engine.arrays import AnyArray, widened
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import counted
 
@@ -40,23 +42,25 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
     table = scheme.tensors()[0]
     depth = len(table.shape)
     shape = array.shape[-depth:]
-    is_one_table = array.ndim >= depth and array.size == math.prod(shape)
+    is_one_table = array.ndim >= depth and array.size == math.prod(shape) > 0
     is_whole = shape == table.shape
     if not is_one_table or is_whole or array.dtype.kind not in "fV":
         return
     values = widened(array.reshape(shape))
-    for part in _parts_near(widened(table.array()), values):
+    for part in _parts_near(scheme, values):
         expected = {table.name: part.values.astype(np.float32)}
         words = _in_form(scheme, part.words)
         yield fixed(expected, scheme, words=words, masked=depth > 1)
 
 
-def _parts_near(table: AnyArray, values: AnyArray) -> Iterator[Part]:
-    """Yield the parts of a table whose shape and values an array has."""
-    for heads in _parts_of_heads(table, values):
-        for part in _parts_of_queries(heads, values):
-            if part.values.shape == values.shape and _is_near(part.values, values):
-                yield part
+def _parts_near(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
+    """Yield the parts of a scheme's table whose shape and values an array has."""
+    all_heads = _part_of_queries(scheme, values.shape)
+    if all_heads is None:
+        return
+    for part in _parts_of_heads(all_heads, values):
+        if part.values.shape == values.shape and _is_near(part.values, values):
+            yield part
 
 
 def _in_form(scheme: Scheme, words: str) -> str:
@@ -65,44 +69,51 @@ def _in_form(scheme: Scheme, words: str) -> str:
     return f"in the {form} form, {words}" if form else words
 
 
-def _parts_of_heads(table: AnyArray, array: AnyArray) -> Iterator[Part]:
+def _parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
     """Yield the heads that an array may have: all, those of a shard, or all and zeros for others.
 
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
     """
+    table, words = all_heads
     count = len(table)
     length = len(array)
     if length == count:
-        yield Part(table, "")
+        yield all_heads
     elif length < count and count % length == 0:
         for start in range(0, count, length):
-            words = f"heads {start}–{start + length - 1} of {count}"
-            yield Part(table[start : start + length], words)
+            heads = f"heads {start}–{start + length - 1} of {count}"
+            yield Part(table[start : start + length], _joined(heads, words))
     elif length > count and not array[count:].any():
         zeros = np.zeros((length - count, *table.shape[1:]))
-        words = f"zeros for {counted(length - count, 'more head')}"
-        yield Part(np.concatenate([table, zeros]), words)
+        heads = f"zeros for {counted(length - count, 'more head')}"
+        yield Part(np.concatenate([table, zeros]), _joined(heads, words))
 
 
-def _parts_of_queries(heads: Part, array: AnyArray) -> Iterator[Part]:
-    """Yield the queries that an array may have: all, the last ones, or one row for every query.
+def _joined(*words: str) -> str:
+    return ", ".join(filter(None, words))
 
-    The key form has one row of queries, (heads, 1, keys), which keras-hub repeats.
+
+def _part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None:
+    """Return the table with the queries that an array has: all, the last ones, or one row for each.
+
+    The key form has one row of queries, (heads, 1, keys), which keras-hub repeats. Decoding has the
+    last queries, and only these are made. None if no part of the table has the shape.
     """
-    if array.ndim < 2 or heads.values.shape[1] == array.shape[1]:
-        yield heads
-        return
-    queries = array.shape[1]
-    if queries == 1:
-        return  # The last query of the symmetric form is the form key-last.
-    has_key_form = heads.values.shape[1] == 1
-    if has_key_form:
-        values = np.broadcast_to(heads.values, (len(heads.values), *array.shape[1:]))
-        words = "repeated for every query"
-    else:
-        values = heads.values[:, -queries:]
-        words = f"the last {queries} queries"
-    yield Part(values, ", ".join(filter(None, (heads.words, words))))
+    table = scheme.tensors()[0]
+    if table.shape[1:] == shape[1:]:
+        return Part(widened(table.array()), "")
+    queries, *keys = shape[1:]
+    table_queries, *table_keys = table.shape[1:]
+    if keys != table_keys:
+        return None
+    if table_queries == 1:
+        row = widened(table.array())
+        return Part(np.broadcast_to(row, (len(row), *shape[1:])), "repeated for every query")
+    if not 1 < queries < table_queries:
+        return None  # The last query of the symmetric form is the form key-last.
+    last: NamedValues = {"queries": queries}
+    values = widened(replace(scheme, **last).tensors()[0].array())
+    return Part(values, f"the last {queries} queries")
 
 
 def _is_near(expected: AnyArray, found: AnyArray) -> bool:
