@@ -302,20 +302,38 @@ class Heads:
         """
         rows = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:
+            # Sizes that nobody stated follow from the rows of the projection itself.
             return self.completed([weight]).move(weight, source, target)
-        named = self.named(weight)
-        if named.norm and weight.shape[1:] == (self.head_dim,):  # Cohere's has a row per head.
+        if self._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
-        head_rows = self.head_dim
-        if named.kind == "latent":  # one head, whose rotary key is at its end
-            self._check_latent(weight)
-            head_rows = rows
-        slots = self._checked_slots(weight, head_rows)
+        head_rows = self._rows_of_a_head(weight)
+        slots = self._checked_slots(weight, head_rows)  # a letter for each head, such as "qqkv"
         order = np.arange(rows).reshape(-1, head_rows)  # (heads, rows of a head)
-        moving = np.isin(list(slots), ["q", "k"])[: len(order)]
+        # A norm that all heads share (Qwen3) has the rows of one head, but a letter for each of them:
+        # only the first letter counts.
+        is_rotated = np.isin(list(slots), ["q", "k"])[: len(order)]  # (heads,)
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
-        order[moving] = order[moving][:, channels]
-        return Move(0, order.reshape(-1), channels, moving)
+        order[is_rotated] = order[is_rotated][:, channels]
+        return Move(0, order.reshape(-1), channels, is_rotated)
+
+    def _is_norm_of_each_head(self, weight: Input) -> bool:
+        """Return True for the norm of queries or keys as (heads, head_dim), as Cohere has it.
+
+        The channels of a head are its columns, not rows as in a projection (heads · head_dim, inputs).
+        """
+        return self.named(weight).norm and weight.shape[1:] == (self.head_dim,)
+
+    def _rows_of_a_head(self, weight: Input) -> int:
+        """Return how many rows of a projection belong to one head.
+
+        The latent key of DeepSeek is one head of its own size, whatever the others have: 512 rows of
+        a compressed key and value, and then the 64 rows of the rotary key that all heads share.
+        """
+        if self.named(weight).kind == "latent":
+            self._check_latent(weight)
+            return _rows(weight)
+        assert self.head_dim is not None  # `move` completes the sizes first.
+        return self.head_dim
 
     def _checked_slots(self, weight: Input, head_rows: int) -> str:
         """Return the slots of a projection, unless its rows are not that many heads.

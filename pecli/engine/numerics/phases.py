@@ -71,10 +71,10 @@ class ExactWaves:
         in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
     ) -> ExactWaves:
-        """Return waves, as integers that are precise enough for any position up to 2^40.
+        """Return frequencies and an amplitude as integers, precise enough for any position to 2^40.
 
-        A wave is a frequency in turns per position, as an integer over 2**bits. The amplitude is an
-        integer too; if it is rounded, the error is noted.
+        Frequencies become turns per position, integers over 2**bits: 1 radian per position at a
+        scale of 1/2 is 1/(4π) = 0.0796 turns. If the amplitude has to be rounded, the error is noted.
 
         Args:
             frequencies: Radians per position, or turns if `in_turns` is set.
@@ -83,23 +83,10 @@ class ExactWaves:
             amplitude: A number, or, if it is irrational, a function that returns it as an integer
                 with so many bits after the point.
         """
-        nonzero = (value for value in frequencies.values if value)
-        smallest = min(nonzero, default=1) / (1 << frequencies.bits)
-        # In turns, a frequency is smaller by 2π, which is less than 8.
-        bits = bits_for(smallest * float(scale) / 8)
-        numerator, denominator = scale.as_integer_ratio()
-        turn = 1 << frequencies.bits
-        if not in_turns:
-            turn = 2 * numerics.pi(frequencies.bits)
-        divisor = turn * denominator
-        turns = tuple(((value * numerator) << bits) // divisor for value in frequencies.values)
-
-        amplitude_bits = _AMPLITUDE_BITS + numerics.extra_bits.get()
-        if callable(amplitude):
-            return cls(turns, bits, amplitude(amplitude_bits), amplitude_bits, _FUNCTION_ERROR)
-        height = numerics.fixed(Fraction(amplitude), amplitude_bits)
-        is_exact = Fraction(height, 1 << amplitude_bits) == amplitude
-        return cls(turns, bits, height, amplitude_bits, 0 if is_exact else 1)
+        bits = _bits_for_turns(frequencies, scale)
+        turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
+        height = _fixed_point_amplitude(amplitude)
+        return cls(turns, bits, height.value, height.bits, height.error)
 
     @cached_property
     def limbs(self) -> Ints:
@@ -114,6 +101,65 @@ class ExactWaves:
     def factor(self) -> DoubleDouble:
         """The amplitude as two float64 numbers."""
         return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
+
+
+def _bits_for_turns(frequencies: Frequencies, scale: float | Fraction) -> int:
+    """Return the bits after the point that the smallest frequency needs, in turns per position.
+
+    Small numbers begin with zeros, and need more bits for as many digits. Frequencies of 0 are exact
+    with any number of bits.
+    """
+    nonzero = (value for value in frequencies.values if value)
+    smallest = min(nonzero, default=1) / (1 << frequencies.bits)
+    # A frequency in turns is smaller than in radians by 2π, which is less than 8.
+    return bits_for(smallest * float(scale) / 8)
+
+
+def _turns_per_position(
+    frequencies: Frequencies, scale: Fraction, in_turns: bool, bits: int
+) -> tuple[int, ...]:
+    """Return frequency · scale / turn for each frequency, as an integer over 2**bits, rounded down.
+
+    There is one division for each frequency, so that it is rounded only once. The frequency and the
+    turn are both integers over 2**frequencies.bits, which cancels out: 3 radians at a scale of 1/2
+    are (3 · 1 << bits) // (2π · 2).
+
+    Args:
+        frequencies: Radians per position, or turns if `in_turns` is set.
+        scale: A factor of the positions.
+        in_turns: True if the frequencies are in turns: a turn is then 1, not 2π.
+        bits: The bits after the point of the result.
+    """
+    turn = 1 << frequencies.bits
+    if not in_turns:
+        turn = 2 * numerics.pi(frequencies.bits)
+    divisor = turn * scale.denominator
+    return tuple(((value * scale.numerator) << bits) // divisor for value in frequencies.values)
+
+
+class _FixedPointAmplitude(NamedTuple):
+    """An amplitude value / 2**bits, and the units by which the value may be off."""
+
+    value: int
+    bits: int
+    error: int
+
+
+def _fixed_point_amplitude(
+    amplitude: Fraction | float | Callable[[int], int],
+) -> _FixedPointAmplitude:
+    """Return an amplitude as an integer over a power of two, and how far it may be off.
+
+    1.5 is exact. 1/10 is rounded to the nearest integer, and may be off by one. An irrational number
+    such as 1 + ln(4)/10, which YaRN multiplies cosines by, is given as a function from bits to an
+    integer, which may be off by a few.
+    """
+    bits = _AMPLITUDE_BITS + numerics.extra_bits.get()
+    if callable(amplitude):
+        return _FixedPointAmplitude(amplitude(bits), bits, _FUNCTION_ERROR)
+    value = numerics.fixed(Fraction(amplitude), bits)
+    is_exact = Fraction(value, 1 << bits) == amplitude
+    return _FixedPointAmplitude(value, bits, 0 if is_exact else 1)
 
 
 class Directions(NamedTuple):

@@ -198,23 +198,40 @@ class Tile:
 
         An element is in doubt if the error of its product leaves two roundings possible; the caller
         computes it with more digits. Rows are written leap by leap: a leap is a stretch of some
-        thousand positions, for which the directions at its anchors are computed. Those of the last
-        leap are still in memory, and are used again if the rows continue in it.
+        thousand positions whose anchors (positions with a computed direction, one in 64, for example)
+        are in memory. Rows after an anchor are the product of its direction with a small table.
         """
-        factors = self.factors
-        first_leap = first // factors.leap
-        end_leap = -(-(first + len(out)) // factors.leap)  # rounded up
-        leaps = range(first_leap, end_leap)
-        new_leaps = leaps[1:] if first_leap == self._leap else leaps
-        starts = factors.starts(new_leaps)
+        leaps = self._leaps_of(first, len(out))
+        starts = self._starts_of_new_leaps(leaps)
+        # The buffer only matters for speed (see _BUFFER_ELEMENTS). It is set once for all leaps,
+        # because threads wait for each other while Python runs; so the caller has it, too, while
+        # it takes the elements in doubt, but its results do not depend on it.
         usual_size = np.setbufsize(_BUFFER_ELEMENTS)
         try:
             for leap in leaps:
                 if leap != self._leap:
-                    self._enter_leap(leap, starts[leap - new_leaps.start])
+                    self._enter_leap(leap, starts[leap])
                 yield from self._fill_leap(first, out)
         finally:
             np.setbufsize(usual_size)
+
+    def _leaps_of(self, first: int, count: int) -> range:
+        """Return the numbers of the leaps in which `count` positions from `first` on lie.
+
+        With 8,192 positions per leap, positions 8,000 … 16,999 lie in leaps 0, 1 and 2.
+        """
+        positions_per_leap = self.factors.leap
+        end = -(-(first + count) // positions_per_leap)  # rounded up
+        return range(first // positions_per_leap, end)
+
+    def _starts_of_new_leaps(self, leaps: range) -> dict[int, Complex]:
+        """Return E = cos + i·sin at the first position of each leap, except for the one in memory.
+
+        Blocks of rows follow each other, so that a block often begins in the leap in which the last
+        one ended. The anchors of that leap are still in memory and are used again.
+        """
+        new_leaps = leaps[1:] if leaps.start == self._leap else leaps
+        return dict(zip(new_leaps, self.factors.starts(new_leaps), strict=True))
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write the rows of `out` that lie in the current leap (a stretch of positions with anchors).
