@@ -226,7 +226,7 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     turns = heads.turns(rotated, rows)  # (positions, pairs), by least squares over all heads
     if turns is None:
         return None
-    residual = np.linalg.norm(rotated - heads.lay(turns, rows))
+    residual = np.linalg.norm(rotated - heads.matrix_of(turns, rows))
     is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(rotated)
     if not is_rotation:
         return None

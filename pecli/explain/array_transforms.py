@@ -168,7 +168,7 @@ class ArrayPair:
         for candidate in self._changed_arrays():
             check_time()
             if candidate.edits:
-                explanations = explain_cases([self.case(candidate)], self.atol, most=0)
+                explanations = explain_cases([self.case(candidate)], self.atol, most_mistakes=0)
                 if explanations:
                     return explanations[0]
         return None
@@ -185,7 +185,7 @@ class ArrayPair:
             return None
         making = ArrayMaking((expected,))
         case = array_case(making, ArrayObservations({self.name: found}), ())
-        stored = explain_cases([case], self.atol, most=0)
+        stored = explain_cases([case], self.atol, most_mistakes=0)
         explanations = [explanation for explanation in stored if explanation.edits]
         for tolerance in dict.fromkeys((0.0, self.atol)):
             for stored_case in storages(case.within(tolerance)):
@@ -247,7 +247,7 @@ def explain_swapped(
         if not _can_be_compared((*expected, *found.values())):
             continue
         case = array_case(ArrayMaking(expected), ArrayObservations(found), (Swapped(),))
-        explanations = explain_cases([case], atol, most=0)
+        explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
             return [explanations[0]]
     return []

@@ -227,7 +227,7 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
         return
     observations = Observations({name: matrix}, observed_dtype({name: matrix}))
     case = Case.of(scheme, making, observations, bias.arranged)
-    yield from explain_cases([case], 0.0, most=0)
+    yield from explain_cases([case], 0.0, most_mistakes=0)
     if name == "slopes":
         return
     for mistakes in _mistakes(bias.values[0], making):

@@ -37,7 +37,7 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     turns = _exact_turns(making)
     if turns is None:
         return _of_scheme(tensors, mistake)
-    values = making.form.lay(turns, rows)
+    values = making.form.matrix_of(turns, rows)
     if making.empty_rows is not None:
         values[making.empty_rows] = 0.0
     return _finished(tensors, making, values)

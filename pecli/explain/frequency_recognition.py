@@ -78,7 +78,7 @@ def _explanations_by_law(law: Law, values: Floats) -> Iterator[Explanation]:
     case = None if making is None else case_of(scheme, making, {"inv_freq": values[None]})
     if case is None:
         return
-    yield from explain_cases([case], 0.0, most=0)
+    yield from explain_cases([case], 0.0, most_mistakes=0)
     names = scheme.recipe_names()
     steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
     yield from accepted(map(case.given, steps))

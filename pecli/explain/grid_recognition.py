@@ -135,7 +135,7 @@ def _case(reading: WaveReading, scheme: Scheme) -> Iterator[Case]:
 
 
 def _as_it_is(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
-    yield from explain_cases([*_case(reading, scheme)], 0.0, most=0)
+    yield from explain_cases([*_case(reading, scheme)], 0.0, most_mistakes=0)
 
 
 def _with_other_numbers(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:

@@ -45,28 +45,32 @@ SEVERAL = 2
 
 
 def explain_cases(
-    cases: Sequence[Case], tolerance: float, most: int = MAX_MISTAKES
+    cases: Sequence[Case], tolerance: float, most_mistakes: int = MAX_MISTAKES
 ) -> list[Explanation]:
-    """Search for the mistakes that make the data; return explanations, the shortest first.
+    """Search for the mistakes that make a file's numbers; return explanations, the shortest first.
 
-    Hypotheses without a mistake are tested first, then those with one, two and three, until an
-    explanation is short or the time is up. The list is empty if nothing in the catalogue fits.
+    An explanation is a set of mistakes with which the numbers are made again, such as «the base is
+    30000 instead of 10000». No mistake is tried first, then every single one, then two and three at
+    once, until an explanation is so short that more mistakes are unlikely to be a better one.
 
     Args:
-        cases: The data with the scheme that should have made them, one case per way to read their
-            shape.
+        cases: The numbers with the scheme that should have made them, one case per way to read
+            their shape: (64, 64) may be a table as it is, or transposed.
         tolerance: Granted only if no explanation with as many mistakes holds to the last place.
-        most: The number of mistakes that are supposed at once.
+        most_mistakes: The number of mistakes that are tried at once.
+
+    Returns:
+        The explanations; empty if no known mistakes make the numbers. If the time was up, they are
+        marked as cut short unless they are short.
     """
     search = Search(cases, tolerance)
     try:
-        for count in range(most + 1):
-            if search.is_over(count):
+        for mistake_count in range(most_mistakes + 1):
+            is_over = search.find_explanations_with(mistake_count)
+            if is_over:
                 break
     except OutOfTimeError:
-        explanations = ranked(search.explanations)
-        if not search.are_settled(explanations, 1):
-            return [explanation.cut_short() for explanation in explanations]
+        return search.explanations_when_time_is_up()
     return ranked(search.explanations)
 
 
@@ -80,59 +84,79 @@ class Search:
             rounded for case in cases for rounded in other_roundings(case.within(tolerance))
         ]
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
-        self.close: list[Explanation] = []  # those that hold to the last place that the data show
-        self.rough: list[Explanation] = []  # those that need the tolerance
+        self.exact: list[Explanation] = []  # those that hold to the last place that the data show
+        self.within_tolerance: list[Explanation] = []  # those that hold only within it
 
     @property
     def explanations(self) -> list[Explanation]:
-        return [*self.close, *self.rough]
+        return [*self.exact, *self.within_tolerance]
 
-    def is_over(self, count: int) -> bool:
-        """Look for explanations with so many mistakes; return True if more are unlikely to make a
-        shorter one.
+    def explanations_when_time_is_up(self) -> list[Explanation]:
+        """Return what was found so far, the shortest first, marked as cut short if it is doubtful.
+
+        The base 30000 is a short reason, and stays without a mark. The base 31082.2 has many
+        digits: two mistakes that were not tried might explain it better. With 64 channels, it is
+        the base 10000 after NTK scaling by 3.
+        """
+        explanations = ranked(self.explanations)
+        if self.are_settled(explanations, 1):
+            return explanations
+        return [explanation.cut_short() for explanation in explanations]
+
+    def find_explanations_with(self, count: int) -> bool:
+        """Keep the explanations with so many mistakes; return True if the search is over then.
+
+        It is over if more mistakes are unlikely to make a shorter explanation.
         """
         match count:
             case 0:
-                return self._is_right()
+                return self._find_tables_without_mistake()
             case 1:
-                return self._has_one_mistake()
+                return self._find_single_mistakes()
         if count == SEVERAL:
             self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
-        return self._suppose(count) or self._is_settled(count)
+        return self._test_hypotheses(count) or self._conclude_after(count)
 
-    def _is_right(self) -> bool:
+    def _find_tables_without_mistake(self) -> bool:
         """Return True if the table is right in some shape and storage, computed in float32 or by a
         runtime.
         """
-        self._suppose(0)
-        self.close = [*by_runtime(self.cases, self.explanations), *self.close]
-        return self._is_settled(0)
+        self._test_hypotheses(0)
+        self.exact = [*by_runtime(self.cases, self.explanations), *self.exact]
+        return self._conclude_after(0)
 
-    def _has_one_mistake(self) -> bool:
-        """Return True if a small part of the table is wrong, or one mistake explains all of it.
+    def _find_single_mistakes(self) -> bool:
+        """Keep the explanations with one mistake; return True if two need not be tried.
 
-        Damage («rows 5 and 6 are wrong») is looked for before other mistakes if the rest is exactly
-        right, but after them if the rest is right only within the tolerance: then «base is 10001»
-        may hold without one.
+        Damage («rows 5 and 6 are wrong, all others are right») is tried before the mistakes that
+        change a whole table, but at first only with no tolerance for the other rows. With one, a
+        slightly wrong table looks damaged: with base 10001 for 10000, only rows 26 and 29 to 31 of
+        32 differ by more than 1e-4 (64 channels). The base is the better answer, so damage within
+        the tolerance is tried after it.
         """
-        if self._locate([case.within(0.0) for case in self.cases]):
+        without_tolerance = [case.within(0.0) for case in self.cases]
+        if self._find_small_damage(without_tolerance):
             return True
-        self._suppose(1)
-        if self.are_settled(self.close, 1):
-            self.rough = []
+        self._test_hypotheses(1)
+        if self._prefer_exact_ones(1):
             return True
-        if self.tolerance and self._locate(self.cases):
+        if self.tolerance and self._find_small_damage(self.cases):
             return True
-        return self._is_settled(1)
+        return self._conclude_after(1)
 
-    def _is_settled(self, count: int) -> bool:
-        """Return True if more mistakes are unlikely to make a shorter explanation; those within the
-        tolerance come last.
+    def _conclude_after(self, count: int) -> bool:
+        """Return True if more than so many mistakes are unlikely to make a shorter explanation.
+
+        On the way, those that need the tolerance are dropped if a short one holds exactly.
         """
-        if self.are_settled(self.close, count):
-            self.rough = []
-            return True
-        return self.are_settled(self.explanations, count)
+        return self._prefer_exact_ones(count) or self.are_settled(self.explanations, count)
+
+    def _prefer_exact_ones(self, count: int) -> bool:
+        """Drop those that need the tolerance if a short one holds exactly; return True if so."""
+        is_settled = self.are_settled(self.exact, count)
+        if is_settled:
+            self.within_tolerance = []
+        return is_settled
 
     def are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.
@@ -146,17 +170,15 @@ class Search:
         is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
         return is_small_damage or best.cost - self.least_cost <= count * CHEAP
 
-    def _locate(self, cases: Sequence[Case]) -> bool:
-        """Return True if a small part is wrong and the rest is right: then that is the only
-        explanation.
-        """
+    def _find_small_damage(self, cases: Sequence[Case]) -> bool:
+        """Keep only the damage of a small part if the rest is right, and return True if so."""
         small = located(cases)
         if small:
-            self.close = small
-            self.rough = []
+            self.exact = small
+            self.within_tolerance = []
         return bool(small)
 
-    def _suppose(self, count: int) -> bool:
+    def _test_hypotheses(self, count: int) -> bool:
         """Test all hypotheses of so many mistakes; return True at once if a plain one holds.
 
         A single mistake is always compared with all other single ones. Values that were cut off
@@ -182,16 +204,16 @@ class Search:
         arithmetic may be exactly right in float32.
         """
         is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
-        is_longer = any(case.cost > explanation.cost for explanation in self.close)
+        is_longer = any(case.cost > explanation.cost for explanation in self.exact)
         if (is_longer and not is_only_stored) or case.is_far_off or case.fails_in_few_rows:
             return None
-        closer = accept(case.within(0.0))
-        if closer is not None:
-            self.close.append(closer)
-            return closer
+        exact = accept(case.within(0.0))
+        if exact is not None:
+            self.exact.append(exact)
+            return exact
         explanation = accept(case) if self.tolerance else None
         if explanation is not None:
-            self.rough.append(explanation)
+            self.within_tolerance.append(explanation)
         return explanation
 
 

@@ -121,7 +121,7 @@ class Form(ABC):
     """An arrangement of turns in a matrix (rows, columns), and back."""
 
     @abstractmethod
-    def lay(self, turns: Complex, rows: Indices) -> Floats:
+    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
         """Return the matrix that holds the turns (rows, pairs) of some rows."""
 
     @abstractmethod
@@ -223,7 +223,7 @@ class Columns(Form):
         columns = ColumnMap(pair, is_sine, sign=np.ones(len(pair)))
         return columns.in_width(self.dim)
 
-    def lay(self, turns: Complex, rows: Indices) -> Floats:
+    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns
         pairs = turns[:, pair]
         return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
@@ -401,7 +401,7 @@ class WaveMaking(Making):
     def rendered(self, rows: Indices) -> Floats:
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
         turns = self.amplitude * turned(angles)
-        matrix = self.form.lay(turns, rows)
+        matrix = self.form.matrix_of(turns, rows)
         if self.empty_rows is not None:
             matrix[self.empty_rows[rows]] = 0.0
         return matrix
@@ -497,7 +497,7 @@ class WaveMaking(Making):
         """Return the rows of positions that the table may not have."""
         angles = np.multiply.outer(positions, self.frequencies)
         turns = self.amplitude * turned(angles)
-        return self.form.lay(turns, np.arange(len(positions)))
+        return self.form.matrix_of(turns, np.arange(len(positions)))
 
 
 def _positions_on_axis(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
@@ -549,7 +549,7 @@ class FrequencyMaking(WaveMaking):
             # Pairs that do not turn (partial rotation) have an infinite wavelength.
             with np.errstate(divide="ignore"):
                 frequencies = INVERSES[self.holds] / frequencies
-        return self.form.lay(frequencies[None].astype(np.complex128), rows)
+        return self.form.matrix_of(frequencies[None].astype(np.complex128), rows)
 
     def bound(self, rows: Indices) -> Floats:
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
@@ -585,7 +585,7 @@ class Vector(Form):
 
     reversed: bool = False
 
-    def lay(self, turns: Complex, rows: Indices) -> Floats:
+    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
         return turns.real[:, ::-1] if self.reversed else turns.real
 
     def turns(self, matrix: Floats, rows: Indices) -> Complex:

@@ -197,7 +197,7 @@ class Formula:
 
 
 RIGHT = Formula()
-KEPT = Formula(first=None, second=None)
+NOT_ROTATED = Formula(first=None, second=None)
 
 
 @dataclass(frozen=True)
@@ -206,17 +206,17 @@ class RotaryChannels:
 
     first: int
     pairs: int
-    takes: str  # halves or interleaved: pairs before the rotation
-    gives: str  # pairs after it; DeepSeek takes interleaved pairs and gives halves
+    layout_before: str  # halves or interleaved: where pairs lie before the rotation
+    layout_after: str  # where they lie after it; DeepSeek has interleaved pairs before, then halves
     doubled: str = ""  # the layout of cos and sin, if it is not that of the pairs
 
     @property
-    def span(self) -> slice:
+    def rotary(self) -> slice:
         return slice(self.first, self.first + 2 * self.pairs)
 
     def pair(self, values: Floats, layout: str) -> Pair:
         """Return the pairs among the channels of heads (rows, heads, channels)."""
-        return Pair(*halved(values[..., self.span], layout))
+        return Pair(*halved(values[..., self.rotary], layout))
 
     @cached_property
     def turns_of_channels(self) -> tuple[Indices, Indices]:
@@ -229,7 +229,7 @@ class RotaryChannels:
         if not self.doubled:
             return every, every
         columns = joined((every, every), self.doubled)
-        first, second = halved(columns, self.takes)
+        first, second = halved(columns, self.layout_before)
         return np.asarray(first, np.intp), np.asarray(second, np.intp)
 
 
@@ -242,38 +242,62 @@ class RotatedHeads(Form):
     formula: Formula = RIGHT
     scale: float = 1.0  # of all channels, after the rotation
 
-    def lay(self, turns: Complex, rows: Indices) -> Floats:
-        """Return heads side by side (rows, heads · channels), rotated by cos + i·sin (rows, pairs).
+    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
+        """Return some rows of queries or keys after their rotation, with all heads side by side.
 
-        Only some channels of a head may rotate. DeepSeek takes them as interleaved pairs, and gives them
-        back in halves.
+        They are what an implementation computes, right or with a supposed mistake: in the formula,
+        or a factor of all channels. By the right formula, a quarter turn (0 + 1i) makes the pair of
+        channels (3, 4) into (−4, 3).
+
+        Args:
+            turns: cos + i·sin of the angle by which each pair of channels rotates, (rows, pairs).
+            rows: The indices of these rows among all rows before the rotation.
+
+        Returns:
+            The matrix (rows, heads · channels).
         """
         heads = self.before.at(rows)  # (rows, heads, channels)
-        if self.formula != KEPT:
-            first, second = self.channels.turns_of_channels
-            pair = self.channels.pair(heads, self.channels.takes)
-            rotated = self.formula.applied(pair, turns[:, first], turns[:, second])
-            heads = heads.copy()
-            heads[..., self.channels.span] = joined(rotated, self.channels.gives)
+        if self.formula != NOT_ROTATED:
+            heads = self._with_rotated_channels(heads, turns)
         matrix = heads.reshape(len(heads), -1)
         return matrix if self.scale == 1 else self.scale * matrix
 
+    def _with_rotated_channels(self, heads: Floats, turns: Complex) -> Floats:
+        """Return heads (rows, heads, channels) whose rotary channels are rotated; others stay.
+
+        A pair may lie elsewhere after the rotation. DeepSeek reads the channels a0 b0 a1 b1
+        (interleaved) and writes a0 a1 b0 b1 (halves).
+
+        Args:
+            heads: Queries or keys before the rotation.
+            turns: cos + i·sin of the angle by which each pair rotates, (rows, pairs).
+        """
+        channels = self.channels
+        # The first channels of all pairs, and the second ones: (rows, heads, pairs) each.
+        pair = channels.pair(heads, channels.layout_before)
+        # Both channels of pair i have turn i, unless columns of cos and sin are wrongly doubled.
+        turn_of_first, turn_of_second = channels.turns_of_channels
+        rotated = self.formula.applied(pair, turns[:, turn_of_first], turns[:, turn_of_second])
+        result = heads.copy()
+        result[..., channels.rotary] = joined(rotated, channels.layout_after)
+        return result
+
     def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
-        if self.channels.doubled or self.formula == KEPT:
+        if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
         is_of_few = matrix.shape[1] < self.before.columns
         source = self.before.few if is_of_few else self.before
         heads = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
-        before = self.channels.pair(source.at(rows), self.channels.takes)
-        after = self.channels.pair(heads, self.channels.gives)
+        before = self.channels.pair(source.at(rows), self.channels.layout_before)
+        after = self.channels.pair(heads, self.channels.layout_after)
         return self.formula.turns(before, after)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         heads = self.before.at(rows)
         errors = np.zeros(heads.shape)  # Channels that are not turned are exact.
-        if self.formula != KEPT:
-            errors[..., self.channels.span] = self._errors_of_pairs(heads, bound)
+        if self.formula != NOT_ROTATED:
+            errors[..., self.channels.rotary] = self._errors_of_pairs(heads, bound)
         return abs(self.scale) * errors.reshape(len(errors), -1)
 
     def _errors_of_pairs(self, heads: Floats, bound: Floats) -> Floats:
@@ -281,11 +305,11 @@ class RotatedHeads(Form):
 
         The pair (3, 4) moves on a circle of radius 5: a turn that is off by 1e-6 moves its channels by 5e-6 at most.
         """
-        pair = self.channels.pair(heads, self.channels.takes)
+        pair = self.channels.pair(heads, self.channels.layout_before)
         radius = np.hypot(pair.first, pair.second)
         if self.formula.in_place:
             radius = 2 * radius  # The error of the first channel enters the second.
         first, second = self.channels.turns_of_channels
         bound_of_heads = bound[:, None]
         errors = (radius * bound_of_heads[..., first], radius * bound_of_heads[..., second])
-        return np.asarray(joined(errors, self.channels.gives))
+        return np.asarray(joined(errors, self.channels.layout_after))

@@ -95,7 +95,7 @@ class RotatedMaking(WaveMaking):
             angles = angles + FLOAT32_FUNCTION
         off = abs(self.amplitude) * np.minimum(angles, 2.0)  # of a cosine or sine: 2 at most
         turns = self.turns_at(rows)  # cos + i·sin, (rows, pairs)
-        corners = [self.form.lay(turns + corner * off, rows) for corner in CORNERS]
+        corners = [self.form.matrix_of(turns + corner * off, rows) for corner in CORNERS]
         spread = np.max(corners, axis=0) - np.min(corners, axis=0)
         products = np.full(turns.shape, FLOAT32_FUNCTION * abs(self.amplitude))
         return np.asarray(spread + self.form.errors(products, rows))
@@ -200,8 +200,8 @@ def turn_fit(making: RotatedMaking, matrix: Floats, rows: Indices) -> TurnFit | 
     if turns is None:
         return None
     heads = replace(making.heads, before=making.heads.before.few)
-    fitted = np.linalg.norm(matrix - heads.lay(turns, rows))
-    made = np.linalg.norm(matrix - heads.lay(making.turns_at(rows), rows))
+    fitted = np.linalg.norm(matrix - heads.matrix_of(turns, rows))
+    made = np.linalg.norm(matrix - heads.matrix_of(making.turns_at(rows), rows))
     return TurnFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
 
 

@@ -143,18 +143,43 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
 def _scheme_of_table(
     specification: Scheme, law: Law, making: WaveMaking, columns: Columns
 ) -> Scheme | None:
-    """Return the scheme with the law, amplitude, columns and first position of a table."""
+    """Return the scheme that makes a table of cosines and sines as it was found, mistakes included.
+
+    A table that should be `pecli rope --base 10000` and has the base 500000 and rows from position 1
+    on is made by `pecli rope --base 500000 --offset 1`.
+
+    Args:
+        specification: The scheme that should have made the table.
+        law: The formula of the table's frequencies, base^(−i/half) with some scaling.
+        making: The steps that made the table, with its positions and the factor of its values.
+        columns: What each column of the table holds.
+
+    Returns:
+        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
+    """
+    # Consecutive positions are the same on every axis of a scheme, so the first axis tells all.
     positions = making.positions[0]
-    first = int(positions[0]) if len(positions) else 0
     is_rotary = specification.applied_as == "rotation"
     waves = waves_of_law(law, columns.dim, rows=len(positions))._replace(
         amplitude=making.amplitude,
-        offset=max(0, first),
+        offset=_offset_of(positions),
         layout=columns.layout,
-        cos_first=columns.cos_first or is_rotary,
+        # Rotary cosines and sines are two tensors, which have no order: True stands for that.
+        cos_first=True if is_rotary else columns.cos_first,
         separate=is_rotary,
     )
     return scheme_of_waves(waves, dtype=specification.dtype)
+
+
+def _offset_of(positions: Floats) -> int:
+    """Return the offset of a scheme whose rows have such positions: 5 for 5 6 7.
+
+    It is 0 if they start below 0, since no scheme has a negative offset. The explanation beside the
+    command says which positions were used.
+    """
+    if not len(positions):
+        return 0
+    return max(0, int(positions[0]))
 
 
 def _scheme_of_rotation(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | None:
@@ -166,7 +191,7 @@ def _scheme_of_rotation(specification: Scheme, law: Law, making: WaveMaking) -> 
     waves = consecutive(specification)
     if waves is None:
         return None
-    offset = max(0, int(making.positions[0, 0]))
+    offset = _offset_of(making.positions[0])
     if law == law_of(waves) and making.amplitude == waves.amplitude:
         return with_parameter(specification, "offset", offset)
     changed = with_law(waves, law)._replace(

@@ -160,36 +160,45 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
     if name == "slopes":
         slopes = array.reshape(-1, 1)
         for resized in _with_heads(scheme, len(slopes), None):
-            yield _bias_case(resized, scheme, name, slopes, ())
+            yield _case_of_alibi(scheme, resized, name, slopes, ())
         return
-    for values, arranged in _as_heads(scheme, array):
+    for values, transposed in _as_heads(scheme, array):
         heads, queries, keys = values.shape
         for resized in _with_heads(scheme, heads, keys):
             if BiasMaking.of(resized, name).queries == queries:
                 matrix = values.reshape(-1, keys)
-                yield _bias_case(resized, scheme, name, matrix, arranged)
+                yield _case_of_alibi(scheme, resized, name, matrix, transposed)
 
 
-def _bias_case(
-    resized: Alibi, expected: Alibi, name: str, matrix: Array, arranged: tuple[Edit, ...]
+def _case_of_alibi(
+    expected: Alibi, resized: Alibi, name: str, matrix: Array, transposed: tuple[Edit, ...]
 ) -> Case:
-    """Return the case of a bias, or of slopes, with the heads and keys that an array has.
+    """Return what is to be explained: an array, and the bias or slopes that ALiBi should have made.
+
+    A bias of 16 heads where 8 are expected is compared with ALiBi for 16 heads. That heads is 16
+    instead of 8 is then part of every explanation.
 
     Args:
-        resized: The expected scheme with the sizes of the array; sizes that differ become edits.
         expected: The scheme as it was specified.
+        resized: The scheme with as many heads and keys as the array has.
         name: «bias» or «slopes».
-        matrix: The array, with the queries of all heads one below the other.
-        arranged: Edits that say how the array was transposed to get there.
+        matrix: The bias (heads · queries, keys), or the slopes (heads, 1).
+        transposed: Edits that say how the array was transposed to get there.
     """
-    for parameter in ("heads", "seq_len"):
-        before = getattr(expected, parameter)
-        after = getattr(resized, parameter)
-        if before != after:
-            arranged = (*arranged, Parameter(parameter, before, after))
-    tensors = {name: without_masks(widened(matrix))}
-    observations = Observations(tensors, observed_dtype({name: matrix}))
-    return Case.of(expected, BiasMaking.of(resized, name), observations, arranged)
+    edits = (*transposed, *_edits_of_sizes(expected, resized))
+    # Some implementations mask with −65504 or the least float32 instead of −inf: no mistake.
+    values = without_masks(widened(matrix))
+    # The values are float64 now, but only as precise as the dtype of the file.
+    observations = Observations({name: values}, observed_dtype({name: matrix}))
+    return Case.of(expected, BiasMaking.of(resized, name), observations, edits)
+
+
+def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
+    """Yield the number of heads and of keys if it is another one than expected."""
+    if resized.heads != expected.heads:
+        yield Parameter("heads", expected.heads, resized.heads)
+    if resized.seq_len != expected.seq_len:
+        yield Parameter("seq_len", expected.seq_len, resized.seq_len)
 
 
 def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:

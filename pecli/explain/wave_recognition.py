@@ -322,7 +322,7 @@ def _moved(reading: WaveReading, case: Case) -> Iterator[Explanation]:
         for scheme in _padded(reading, case.scheme, start):
             moved = _case(reading, scheme)
             if moved is not None:
-                explanations = explain_cases([moved], 0.0, most=0)
+                explanations = explain_cases([moved], 0.0, most_mistakes=0)
                 by_scheme = [_keeping_scheme(found, scheme) for found in explanations]
                 yield from _by_recipe(by_scheme)
 

@@ -93,17 +93,22 @@ def _(scheme: Sinusoidal) -> WaveTable | None:
     )
 
 
-def scheme_of_waves(waves: WaveTable, **more: Any) -> Scheme | None:
-    """Return the scheme that makes a table, with more parameters; None if no scheme does."""
+def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Scheme | None:
+    """Return the scheme that makes a table of cosines and sines; None if no scheme does.
+
+    Args:
+        waves: The numbers from which the table was computed: base, positions, layout and so on.
+        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
+    """
     try:
         if waves.separate:
-            return _rope_of_waves(waves, more)
-        return _sinusoidal_of_waves(waves, more)
+            return _rope_of_waves(waves, other_parameters)
+        return _sinusoidal_of_waves(waves, other_parameters)
     except ParameterError:
         return None
 
 
-def _rope_of_waves(waves: WaveTable, more: dict[str, Any]) -> Rope | None:
+def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope | None:
     """Return the rotary scheme that makes a table; None if it has no parameter for the exponents or the scale.
 
     A partial rotation is a share of the dim, and the product of both is rounded down. For 15 of 22 pairs,
@@ -112,7 +117,8 @@ def _rope_of_waves(waves: WaveTable, more: dict[str, Any]) -> Rope | None:
     pairs = waves.dim // 2
     if waves.exponent != pairs or waves.scale != 1:
         return None
-    parameters = {**_scaling_parameters(waves.scaling, waves.amplitude, pairs), **more}
+    parameters = _scaling_parameters(waves.scaling, waves.amplitude, pairs)
+    parameters.update(other_parameters)
     if waves.rotating < pairs:
         share = waves.rotating / pairs
         is_exact = waves.scaling.rotary(waves.dim, share)[1] == waves.rotating
@@ -144,26 +150,35 @@ def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[
     }
 
 
-def _sinusoidal_of_waves(waves: WaveTable, more: dict[str, Any]) -> Sinusoidal | None:
-    """Return the sinusoidal scheme that makes a table; None if frequencies are scaled, as only rotary ones are.
+def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Sinusoidal | None:
+    """Return the sinusoidal scheme that makes a table of sines and cosines.
 
-    Exponents are i / (half − freq_shift): with 512 channels and exponents over 255, as in fairseq, the
-    shift is 1.
+    A table has the frequencies base^(−i/exponent), a scheme has base^(−i/(dim/2 − freq_shift)).
+    In fairseq, 512 channels have the exponent 255, so that freq_shift is 256 − 255 = 1.
+
+    Args:
+        waves: The numbers from which the table was computed.
+        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
+
+    Returns:
+        The scheme; None if the frequencies are scaled (YaRN, NTK), as only rotary schemes do it.
     """
     if waves.scaling != Scaling():
         return None
-    half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
+    half_dim = waves.dim / 2  # Sines and cosines in turn: 2.5 for 5 channels, s0 c0 s1 c1 s2.
+    if waves.layout == "halves":
+        half_dim = waves.dim // 2  # An odd channel is zeros: 2 for 5 channels, s0 s1 c0 c1 0.
     return Sinusoidal(
-        waves.length,
-        waves.dim,
-        waves.base,
-        waves.layout,
-        waves.cos_first,
-        freq_shift=half - waves.exponent,
+        seq_len=waves.length,
+        dim=waves.dim,
+        base=waves.base,
+        layout=waves.layout,
+        cos_first=waves.cos_first,
+        freq_shift=half_dim - waves.exponent,
         offset=waves.offset,
         scale=waves.scale,
         amplitude=waves.amplitude,
-        **more,
+        **other_parameters,
     )
 
 

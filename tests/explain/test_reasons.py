@@ -474,7 +474,7 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
     monkeypatch: pytest.MonkeyPatch, base: float, is_cut_short: bool
 ) -> None:
     """A base of many digits may be two plain numbers: NTK scaling by 3 has such a base, too."""
-    search = Search.is_over
+    search = Search.find_explanations_with
 
     def ended_before_two_mistakes(self: Search, count: int) -> bool:
         if count == 2:
@@ -482,7 +482,7 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
         search(self, count)
         return False
 
-    monkeypatch.setattr(Search, "is_over", ended_before_two_mistakes)
+    monkeypatch.setattr(Search, "find_explanations_with", ended_before_two_mistakes)
     found = pecli.Rope(SHORT, DIM, base).tables()
     (explanation,) = explain(pecli.Rope(SHORT, DIM), {"cos": found["cos"], "sin": found["sin"]})
     assert explanation.is_cut_short == is_cut_short

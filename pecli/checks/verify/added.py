@@ -255,7 +255,8 @@ def _explained_sequence(
         sums = np.where(is_token, sequence.before + addition.rows, sequence.after)
         making = ArrayMaking((sums,), is_computed=True)
         case = array_case(making, observed, addition.edits)
-        explanations = explain_cases([case], atol, most=0)  # No further mistake is supposed.
+        # No further mistake is supposed.
+        explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
             return explanations[0].renamed(addition.tensors)
     return None

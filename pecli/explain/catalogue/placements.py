@@ -162,24 +162,27 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the channels per axis with which each pair of columns depends on one axis only.
+        """Measure how many channels follow each axis of a grid; yield these unless they are expected.
 
-        A pair that follows the height has equal values in all rows of equal height. So each pair is
-        given to the axis along which its values at equal places differ least. If axes share 64
-        channels as 16, 24, 24 and the pairs show 24, 24, 16, the axes were given in another order.
+        The 64 channels of a video model may be 16 for time, 24 for height and 24 for width. If the
+        table shows 24, 24 and 16, an implementation gave the axes in another order.
+
+        Args:
+            case: The data, and the mistakes that are already supposed in them.
+            waves: The steps that should have made the data, with the axis of each pair.
         """
         expected = _channels_of_axes(case.scheme)
-        if expected is None or case.turns is None or case.waves_were_replaced:
-            return
-        axes_in_order = list(dict.fromkeys(waves.axes.tolist()))
-        # A mistake of positions that is already supposed may have put all pairs on one axis. Then
-        # the order of the axes is lost, and there is nothing to split.
+        if expected is None:
+            return  # Only the channels of a grid are shared by axes.
+        if case.turns is None:
+            return  # The data lack the cosines or the sines.
+        if case.waves_were_replaced:
+            return  # A supposed mistake has other parameters, which these would overwrite.
+        axes_in_order = list(dict.fromkeys(waves.axes.tolist()))  # [0, 0, 1, 1, 1] → [0, 1]
         if len(axes_in_order) != len(expected):
-            return
-        positions = waves.positions[:, case.observations.sampled_rows]
-        spreads = [_spread_at_places(case.turns, positions[axis]) for axis in axes_in_order]
-        pairs_per_axis = best_split(np.array(spreads))
-        channels = tuple(2 * pairs for pairs in pairs_per_axis)  # A pair is two channels.
+            return  # A supposed mistake of positions put all pairs on one axis: none can be told.
+        positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
+        channels = _channels_following_each_axis(case.turns, positions[axes_in_order])
         if channels != expected:
             yield cls._with_channels(case.scheme, expected, channels)
 
@@ -227,17 +230,39 @@ def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
     return tuple(block.channels for block in blocks)
 
 
-def _spread_at_places(turns: Complex, positions: Floats) -> Floats:
-    """Return how far the turns of each pair are from their means at the same place of an axis.
+def _channels_following_each_axis(turns: Complex, positions: Floats) -> tuple[int, ...]:
+    """Return how many neighbouring channels depend on each axis of a grid, as a table shows it.
 
-    A pair that follows the axis has the same turn wherever the place is the same.
+    A pair of channels that follows the height has equal values in all rows of equal height, whereas
+    one that follows the width differs among them. So the axes share the pairs in such a way that
+    values at equal positions along a pair's axis differ least.
+
+    Args:
+        turns: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
+        positions: The position of each row along each axis, (axes, rows).
     """
-    _, place = np.unique(positions, return_inverse=True)
-    count = np.bincount(place)
-    means = np.zeros((len(count), turns.shape[1]), np.complex128)
-    np.add.at(means, place, turns)
-    means /= count[:, None]
-    return np.asarray((np.abs(turns - means[place]) ** 2).sum(axis=0))
+    spread = [_spread_at_equal_positions(turns, along_axis) for along_axis in positions]
+    pairs_per_axis = best_split(np.array(spread))  # of (axes, pairs)
+    return tuple(2 * pairs for pairs in pairs_per_axis)  # A pair is two channels.
+
+
+def _spread_at_equal_positions(turns: Complex, positions: Floats) -> Floats:
+    """Return how much each pair differs among rows with the same position along an axis, (pairs,).
+
+    It is a sum of squares, and 0 for a pair that follows the axis. In rows with the positions
+    0 0 1 1, a pair with the turns 1, 1, i, i has the spread 0. One with 1, i, 1, i has the mean
+    (1 + i)/2 at either position, and the spread 4 · 0.5 = 2.
+
+    Args:
+        turns: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
+        positions: The position of each row along the axis, (rows,).
+    """
+    distinct, index = np.unique(positions, return_inverse=True)
+    sums = np.zeros((len(distinct), turns.shape[1]), np.complex128)  # (positions, pairs)
+    np.add.at(sums, index, turns)
+    means = sums / np.bincount(index)[:, None]
+    differences = turns - means[index]  # (rows, pairs)
+    return np.asarray((np.abs(differences) ** 2).sum(axis=0))
 
 
 class OtherGridSpan(OtherPlacement):

@@ -31,7 +31,7 @@ from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.making import WaveMaking
 from pecli.explain.numbers import plain_numbers
-from pecli.explain.rotated_heads import KEPT, RIGHT, Formula, RotaryChannels, Terms
+from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, RotaryChannels, Terms
 from pecli.explain.rotated_making import RotatedMaking
 
 LAYOUTS = ("halves", "interleaved")
@@ -120,7 +120,7 @@ class NotRotated(RotationMistake):
     weight = 0.9
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        return with_formula(rotated, KEPT)
+        return with_formula(rotated, NOT_ROTATED)
 
     @classmethod
     def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
@@ -180,18 +180,21 @@ class OtherPairs(RotationMistake):
     seen_in = ("llama.cpp's conversion of Hugging Face weights", "DeepSeek-V3 ports")
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        return with_channels(rotated, takes=self.layouts.takes, gives=self.layouts.gives)
+        return with_channels(
+            rotated, layout_before=self.layouts.takes, layout_after=self.layouts.gives
+        )
 
     @classmethod
     def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
         channels = rotated.heads.channels
         for layouts in product(LAYOUTS, LAYOUTS):
-            if layouts != (channels.takes, channels.gives) and not channels.doubled:
+            if layouts != (channels.layout_before, channels.layout_after) and not channels.doubled:
                 yield cls(PairLayouts(*layouts))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = expected_channels(case)
-        return (Layout(layout_name(expected.takes, expected.gives), layout_name(*self.layouts)),)
+        expected_name = layout_name(expected.layout_before, expected.layout_after)
+        return (Layout(expected_name, layout_name(*self.layouts)),)
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,9 @@ class OtherDoubling(RotationMistake):
     seen_in = ("rotate_half of halves with tables of repeat_interleave",)
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        return with_channels(rotated, takes=self.pairs, gives=self.pairs, doubled=self.doubled)
+        return with_channels(
+            rotated, layout_before=self.pairs, layout_after=self.pairs, doubled=self.doubled
+        )
 
     @classmethod
     def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
@@ -215,7 +220,7 @@ class OtherDoubling(RotationMistake):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = expected_channels(case)
         found = f"{self.pairs}, with cos and sin doubled as {self.doubled}"
-        return (Layout(layout_name(expected.takes, expected.gives), found),)
+        return (Layout(layout_name(expected.layout_before, expected.layout_after), found),)
 
 
 @dataclass(frozen=True)
@@ -278,7 +283,7 @@ class PairsAcrossHead(RotationMistake):
         if law is None or law.rotating is not None or not has_one_axis:
             return
         channels = rotated.heads.channels
-        are_halves = channels.takes == channels.gives == "halves"
+        are_halves = channels.layout_before == channels.layout_after == "halves"
         has_even_size = rotated.heads.before.channels % 2 == 0
         if are_halves and has_even_size and channels.first == 0 and _channels_left(rotated) > 0:
             yield cls()
