@@ -95,7 +95,7 @@ def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
     ["llama-3.1-8b", "gpt-oss-20b", "gpt-j-6b"],
 )
 @pytest.mark.thorough
-def test_rotated_queries_explain_themselves(name: str) -> None:
+def test_mistakes_in_rotated_queries_are_named(name: str) -> None:
     model = pecli.load_model(name)
     encoding = model.encodings[0]
     rope = encoding.rope(LENGTH, dtype="float64")

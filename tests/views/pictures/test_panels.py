@@ -72,8 +72,10 @@ def test_panels_share_their_rows_if_these_have_the_same_numbers(
     [(14, "pair", "pair"), (15, "pair", "pair (one in 2)"), (20, "", "")],
 )
 def test_an_axis_states_how_many_rows_a_cell_stands_for(rows: int, name: str, shown: str) -> None:
+    """14 rows in 10 cells are 1.4 to a cell, about one; 15 are 1.5, which is rounded to 2."""
     panel = HeatmapPanel("", np.zeros((rows, 1)), name, reduction=Reduction.SAMPLE)
-    assert panel.axis_names(10, 1)[0] == shown
+    name_of_rows, _ = panel.axis_names(rows=10, columns=1)
+    assert name_of_rows == shown
 
 
 WIDE = HeatmapPanel("", np.zeros((2, 3)))

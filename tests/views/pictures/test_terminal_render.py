@@ -244,9 +244,10 @@ def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) ->
     ("columns", "words"),
     [(80, "position (one in 2) ↓  position (one in 2) →   "), (38, "one in 4   ")],
 )
-def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(
+def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
     columns: int, words: str
 ) -> None:
+    """Of 100 rows and columns, 80 characters show half, and 38 less the numbers a quarter."""
     shown = heat(
         np.eye(100),
         TRUE._replace(columns=columns, lines=60),
