@@ -118,8 +118,10 @@ class Search:
         return self._test_hypotheses(count) or self._conclude_after(count)
 
     def _find_tables_without_mistake(self) -> bool:
-        """Return True if the table is right in some shape and storage, computed in float32 or by a
-        runtime.
+        """Keep the explanations without a mistake; return True if there are any.
+
+        The table is then right, but may be transposed, stored in float16, or computed in float32. A
+        runtime that computes such numbers says more than «float32», so it comes first.
         """
         self._test_hypotheses(0)
         self.exact = [*by_runtime(self.cases, self.explanations), *self.exact]
@@ -171,7 +173,10 @@ class Search:
         return is_small_damage or best.cost - self.least_cost <= count * CHEAP
 
     def _find_small_damage(self, cases: Sequence[Case]) -> bool:
-        """Keep only the damage of a small part if the rest is right, and return True if so."""
+        """Keep only the damage of a small part if the rest is right, and return True if so.
+
+        «Rows 5 and 6 are wrong» replaces all other explanations: nothing is left for them.
+        """
         small = located(cases)
         if small:
             self.exact = small

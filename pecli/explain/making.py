@@ -122,7 +122,7 @@ class Form(ABC):
 
     @abstractmethod
     def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
-        """Return the matrix that holds the turns (rows, pairs) of some rows."""
+        """Return the matrix that holds the turns, cos + i·sin (rows, pairs), of some rows."""
 
     @abstractmethod
     def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
