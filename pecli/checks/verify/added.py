@@ -223,6 +223,14 @@ class _Sequence(NamedTuple):
         """The differences that the addition made, 0 in padding."""
         return np.where(self.is_token[:, None], self.after - self.before, 0.0)
 
+    def with_rows_added(self, rows: Floats) -> Floats:
+        """Return the inputs that an addition of these rows (L, D) would have made.
+
+        What is added to padding does not matter. It is as it was observed, so that it agrees
+        whatever the rows are.
+        """
+        return np.where(self.is_token[:, None], self.before + rows, self.after)
+
 
 def _sequences(sums: _Sums) -> Iterator[_Sequence]:
     """Yield the sequences of a batch; inputs (L, D) are one sequence, whose name is «after»."""
@@ -248,14 +256,24 @@ def _explained_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Exp
 def _explained_sequence(
     sequence: _Sequence, weight: Floats, dtype: str, atol: float
 ) -> Explanation | None:
-    """Return the first of the usual wrong additions that makes exactly these inputs, or None."""
+    """Return the first of the usual wrong additions that makes exactly these inputs, or None.
+
+    A port that counts positions from 1 adds rows 1, 2, 3 of the table instead of 0, 1, 2: if
+    `before + table[[1, 2, 3]]` is what was observed, this explains it.
+
+    Args:
+        sequence: The inputs before and after, (L, D), and the rows that should have been added.
+        weight: The table, (rows, D).
+        dtype: The dtype of the file: sums are as coarse as its numbers.
+        atol: The tolerance of the check.
+    """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
-    is_token = sequence.is_token[:, None]
     for addition in _wrong_additions(sequence, weight):
-        sums = np.where(is_token, sequence.before + addition.rows, sequence.after)
+        sums = sequence.with_rows_added(addition.rows)
+        # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
         making = ArrayMaking((sums,), is_computed=True)
         case = array_case(making, observed, addition.edits)
-        # No further mistake is supposed.
+        # The addition is itself the mistake: no further one is supposed.
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
             return explanations[0].renamed(addition.tensors)
@@ -296,19 +314,22 @@ def _wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddi
 
 
 def _other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | None:
-    """Return the rows of the table that are nearest to what was added; None if they are the right ones.
+    """Return the addition of the table's rows that are nearest to after − before.
 
-    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example.
+    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example. None if the
+    nearest rows are the right ones: the mistake is then not in the positions.
     """
     with np.errstate(invalid="ignore"):  # Values may be infinite.
-        nearest = _nearest_rows(sequence.added, weight)
-    used = np.where(sequence.is_token, nearest, sequence.row_numbers)
-    if np.array_equal(used, sequence.row_numbers):
+        nearest_rows = _nearest_rows(sequence.added, weight)  # (L,)
+    right_rows = sequence.row_numbers
+    # What is added to padding does not matter: it counts as right.
+    used_rows = np.where(sequence.is_token, nearest_rows, right_rows)
+    if np.array_equal(used_rows, right_rows):
         return None
-    padding = int(sequence.is_token.argmax())  # rows before the first token
-    mistake = find_position_mistake(sequence.row_numbers, used, padding, rotated=False)
-    edit = positions_edit(sequence.row_numbers, used, mistake)
-    return _WrongAddition((edit,), weight[used], (sequence.name,))
+    left_padding = int(sequence.is_token.argmax())  # rows before the first token
+    mistake = find_position_mistake(right_rows, used_rows, left_padding, rotated=False)
+    edit = positions_edit(right_rows, used_rows, mistake)
+    return _WrongAddition((edit,), weight[used_rows], (sequence.name,))
 
 
 def _nearest_rows(added: Floats, weight: Floats) -> Indices:
@@ -326,20 +347,39 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
 def _explained_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
     """Explain what was added to each sequence as a table that was made by mistake, such as another base.
 
-    after − before is that table, if its rows are consecutive. It is as coarse as the sums: a sum of
-    8 in bfloat16 is rounded by up to 1/32, which hides the digits of a sine.
+    after − before is that table, if its rows are consecutive. Only tables of cosines and sines have
+    known mistakes.
     """
     are_consecutive = sums.is_token.all() and (np.diff(sums.row_numbers) == 1).all()
     if wave_table(scheme) is None or not are_consecutive:
         return
-    largest = np.abs(widened(sums.pair.after)).max(keepdims=True).reshape(1)
-    rounding = ROUNDINGS * float(half_ulp(largest, sums.pair.dtype)[0])
-    limit = max(atol, rounding)
+    limit = max(atol, _rounding_of_sums(sums.pair))
     for sequence in _sequences(sums):
-        table = sequence.after - sequence.before
-        offset = scheme.value_of("offset", 0) + int(sequence.row_numbers[0])
-        rows: NamedValues = {"seq_len": len(table), "offset": offset}
-        expected = replace(scheme, **rows)
-        for reason in search.explain(expected, {expected.single_array().name: table}, limit):
+        table = sequence.after - sequence.before  # (L, D)
+        expected = _scheme_of_rows(scheme, int(sequence.row_numbers[0]), len(table))
+        table_name = expected.single_array().name
+        for reason in search.explain(expected, {table_name: table}, limit):
             if reason.mistakes:
+                # No command is printed: it would make a table, and the file holds sums.
                 yield reason.made_by(None).renamed([sequence.name])
+
+
+def _rounding_of_sums(pair: TensorPair) -> float:
+    """Return how far after − before may be from the rows that were added, by rounding alone.
+
+    Sums are as coarse as the largest of them: 10 in bfloat16 is rounded by up to 1/32, four times
+    which is 1/8. This hides the digits of a sine.
+    """
+    largest = np.abs(widened(pair.after)).max()
+    return ROUNDINGS * float(half_ulp(np.array([largest]), pair.dtype)[0])
+
+
+def _scheme_of_rows(scheme: Scheme, first_row: int, count: int) -> Scheme:
+    """Return the scheme of a table that has only some rows of the table of another scheme.
+
+    Rows 5, 6, 7 of a table whose first row is position 2 are positions 7, 8, 9: its offset is 7, and
+    its length 3.
+    """
+    offset = scheme.value_of("offset", 0) + first_row
+    rows: NamedValues = {"seq_len": count, "offset": offset}
+    return replace(scheme, **rows)

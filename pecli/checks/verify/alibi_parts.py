@@ -33,24 +33,37 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
     """Yield the parts of a scheme's table that an array holds, judging by shape and values.
 
     Of a bias (8 heads, 16, 16), an array (4, 16, 16) may hold heads 0–3 or 4–7, and (8, 2, 16) the
-    last 2 queries.
+    last 2 queries. Each is a target: a table that the array is compared with, and the words for it.
 
     Args:
         scheme: The scheme of all heads, ALiBi or another one with a bias.
         array: Slopes (heads,), or a bias (…, heads, queries, keys).
     """
     table = scheme.tensors()[0]
-    depth = len(table.shape)
-    shape = array.shape[-depth:]
-    is_one_table = array.ndim >= depth and array.size == math.prod(shape) > 0
-    is_whole = shape == table.shape
-    if not is_one_table or is_whole or array.dtype.kind not in "fV":
+    if not _may_be_part(array, table.shape):
         return
-    values = widened(array.reshape(shape))
-    for part in _parts_near(scheme, values):
+    axes = len(table.shape)
+    is_bias = axes > 1
+    observed = widened(array.reshape(array.shape[-axes:]))
+    for part in _parts_near(scheme, observed):
         expected = {table.name: part.values.astype(np.float32)}
-        words = _in_form(scheme, part.words)
-        yield fixed(expected, scheme, words=words, masked=depth > 1)
+        words = _words_with_form(scheme, part.words)
+        # Ports store the −∞ of a causal bias as the most negative number of a dtype (`masked`).
+        yield fixed(expected, scheme, words=words, masked=is_bias)
+
+
+def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:
+    """Return True if an array may be a part of a table: floats of the same axes, of other lengths.
+
+    Axes of length 1 may come before: (1, 4, 16, 16) may be 4 of 8 heads, but (2, 8, 16, 16) is two
+    tables. An array of the table's own shape is the whole table, which the caller compares itself.
+    """
+    axes = len(table_shape)
+    shape = array.shape[-axes:]
+    is_one_table = array.ndim >= axes and array.size == math.prod(shape) > 0
+    is_whole_table = shape == table_shape
+    is_float = array.dtype.kind in "fV"  # NumPy does not know bfloat16, whose kind is "V" (void).
+    return is_one_table and not is_whole_table and is_float
 
 
 def _parts_near(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
@@ -63,8 +76,11 @@ def _parts_near(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
             yield part
 
 
-def _in_form(scheme: Scheme, words: str) -> str:
-    """Return the words for a part of a bias, with the form of the bias if it has one."""
+def _words_with_form(scheme: Scheme, words: str) -> str:
+    """Return the words for a part of a bias, after the form of the bias if it has one.
+
+    «heads 0–3 of 8» becomes «in the key form, heads 0–3 of 8». Slopes have no form.
+    """
     form = scheme.value_of("form", "")
     return f"in the {form} form, {words}" if form else words
 
