@@ -167,6 +167,37 @@ def solved_positions(
     """
     from pecli.checks.verify.rotated import verify_rotated
 
+    queries = _queries_like_tables(tables, encoding)
+    if queries is None:
+        return None
+    options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
+    is_token = rows.seen  # False for padding, (batch, L); None if the user gave no attention mask
+    if is_token is None:
+        options["positions"] = rows.ids
+    else:
+        options["attention_mask"] = is_token
+    try:
+        result = verify_rotated(
+            queries.after, queries.before, model, tolerance, reasons=True, options=options
+        )
+    except ParameterError:  # Tables may have another width than the queries of the model.
+        return None
+    return result if _names_positions(result) else None
+
+
+class _Queries(NamedTuple):
+    """Queries (batch, L, D) before and after a rotation."""
+
+    before: Array
+    after: Array
+
+
+def _queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
+    """Return queries whose rotation by the model makes the cosines and sines of tables.
+
+    All pairs are (1, 0) before. In halves, 2 pairs are 1 1 0 0 before and c₀ c₁ s₀ s₁ after;
+    interleaved, they are 1 0 1 0 and c₀ s₀ c₁ s₁. None if there are no cosines with their sines.
+    """
     waves = cos_and_sin(tables)
     if waves is None:
         return None
@@ -174,19 +205,11 @@ def solved_positions(
     pairs = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
     cos = waves.cos[..., :pairs]
     sin = waves.sin[..., :pairs]
-    takes, gives = LAYOUTS[encoding.layout or "halves"]
-    before = joined((np.ones_like(cos), np.zeros_like(sin)), takes)
-    after = joined((cos, sin), gives)
-    options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
-    if rows.seen is None:
-        options["positions"] = rows.ids
-    else:
-        options["attention_mask"] = rows.seen
-    try:
-        result = verify_rotated(after, before, model, tolerance, True, options)
-    except ParameterError:  # Tables may have another width.
-        return None
-    return result if _names_positions(result) else None
+    # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
+    layouts = LAYOUTS[encoding.layout or "halves"]
+    before = joined((np.ones_like(cos), np.zeros_like(sin)), layouts.takes)
+    after = joined((cos, sin), layouts.gives)
+    return _Queries(before, after)
 
 
 def _names_positions(result: Verification) -> bool:
