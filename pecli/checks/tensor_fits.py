@@ -12,7 +12,7 @@ from pecli.compare.factors import Shape, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, columns, halved
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
-from pecli.compare.target import PLURALS, Target, Waves, cos_and_sin, fixed
+from pecli.compare.target import PLURALS, Target, Waves, cos_and_sin, target_of
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -223,7 +223,7 @@ def _targets_of_both(waves: Waves) -> Iterator[Target]:
     for doubled in cos:
         if doubled in sin:
             both = {"cos": cos[doubled], "sin": sin[doubled]}
-            yield fixed(both, waves=True, layout=doubled, quantised=True)
+            yield target_of(both, waves=True, layout=doubled, quantised=True)
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
@@ -348,10 +348,10 @@ def _forms_of_table(
     for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
         if not has_waves or table.ndim < 2:
-            yield fixed({name: table}, **options)
+            yield target_of({name: table}, **options)
             continue
         for doubled, single in _single_columns(table).items():
-            yield fixed({name: single}, waves=True, layout=doubled, **options)
+            yield target_of({name: single}, waves=True, layout=doubled, **options)
 
 
 def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:

@@ -18,7 +18,7 @@ from pecli.compare.factors import FunctionView, Shape
 from pecli.compare.forms import ARRANGEMENTS, STEPS, Form, columns, joined, stands_for_one
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.problems import DoubledDifferently
-from pecli.compare.target import PLURALS, Expected, Making, Origin, Target, fixed
+from pecli.compare.target import PLURALS, Expected, Making, Origin, Target, target_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import (
     COMPLEX,
@@ -71,7 +71,7 @@ class Reading:
     def straight(cls, name: str, expected: Expected, array: AnyArray, *, masked: bool) -> "Reading":
         """Return the reading of an array as it stands."""
         part = Part.of_arrays(expected, array, masked=masked, name=name)
-        target = fixed({name: expected})
+        target = target_of({name: expected})
         return cls(array, target, straight(array.shape), (part,), None)
 
     @property

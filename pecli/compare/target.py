@@ -111,10 +111,16 @@ def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
     return waves if is_table else None
 
 
-def fixed(
+def target_of(
     expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **options: Any
 ) -> Target:
-    """Return the target of one table, or of cosines and sines, whose shape is known."""
+    """Return what a tensor is compared with: one table, or cosines and sines, of known shape.
+
+    Args:
+        expected: The table by its name, or both functions.
+        scheme: The scheme that makes them, if any.
+        options: Other attributes of the target, such as `words` for notes.
+    """
     first = next(iter(expected.values()))
     making = Making(scheme, expected)
     return Target((*expected,), first.shape, lambda rows: making, **options)

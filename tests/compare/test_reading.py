@@ -6,14 +6,14 @@ import pytest
 from pecli.compare.arrangement import arrangements
 from pecli.compare.forms import Form
 from pecli.compare.reading import best_reading
-from pecli.compare.target import Making, Target, fixed
+from pecli.compare.target import Making, Target, target_of
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
-COSINES = fixed({"cos": COS}, waves=True, transposable=True)
+COSINES = target_of({"cos": COS}, waves=True, transposable=True)
 
 
 def empty(rows: int) -> Making:
@@ -83,7 +83,7 @@ def test_foldings_of_a_table_of_waves(
 def test_biases_are_read_with_their_batch_or_flattened(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    assert notes(shape, fixed({"bias": BIAS}), is_text) == expected
+    assert notes(shape, target_of({"bias": BIAS}), is_text) == expected
 
 
 def copies(shape: tuple[int, ...], target: Target) -> list[tuple[int, ...]]:
@@ -112,7 +112,7 @@ def test_a_number_of_rows_tells_copies_from_rows() -> None:
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
-    keys = fixed({"bias": np.zeros((4, 1, 6))})
+    keys = target_of({"bias": np.zeros((4, 1, 6))})
     assert copies((4, 6), keys) == [()]
     assert copies((3, 6), keys) == []
 
@@ -122,7 +122,7 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
-    reading = best_reading(bias, [fixed({"bias": KEY_BIAS})])
+    reading = best_reading(bias, [target_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0
 
@@ -160,7 +160,7 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
     ],
 )
 def test_notes_on_readings(table: np.ndarray, note: str) -> None:
-    target = fixed({"cos": COS}, waves=True, quantised=True)
+    target = target_of({"cos": COS}, waves=True, quantised=True)
     reading = best_reading(table, [target])
     assert reading is not None
     assert reading.note == note

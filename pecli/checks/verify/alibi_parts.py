@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.target import Target, fixed
+from pecli.compare.target import Target, target_of
 from pecli.engine.arrays import AnyArray, widened
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
@@ -49,7 +49,7 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
         expected = {table.name: part.values.astype(np.float32)}
         words = _words_with_form(scheme, part.words)
         # Ports store the −∞ of a causal bias as the most negative number of a dtype (`masked`).
-        yield fixed(expected, scheme, words=words, masked=is_bias)
+        yield target_of(expected, scheme, words=words, masked=is_bias)
 
 
 def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
 from pecli.compare.forms import DOUBLED_LAYOUTS
-from pecli.compare.target import PLURALS, Making, Origin, Target, fixed
+from pecli.compare.target import PLURALS, Making, Origin, Target, target_of
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -68,12 +68,12 @@ def _part_targets(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
     }
     for name, table in tables.items():
         if name not in PLURALS:
-            yield fixed({prefix + name: table}, scheme, **options)
+            yield target_of({prefix + name: table}, scheme, **options)
     if holds_several(scheme):
         return
     single = scheme.single_array()
     if single.name not in (*tables, "cos_sin"):
-        yield fixed({single.name: single}, scheme)
+        yield target_of({single.name: single}, scheme)
 
 
 def _grid_of(scheme: Scheme) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
     waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
     required_layout = layout if layout in DOUBLED_LAYOUTS else ""
     maker = scheme if prefix else compact
-    yield from _wave_targets(fixed(waves, maker, layout=required_layout, grid=_grid_of(part)))
+    yield from _wave_targets(target_of(waves, maker, layout=required_layout, grid=_grid_of(part)))
 
 
 def _wave_targets(both: Target) -> Iterator[Target]:
@@ -257,7 +257,7 @@ def _tables_per_axis(
     for table in rope.tensors():
         if table.name in PLURALS:
             by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
-            yield fixed({table.name: by_axis}, rope, waves=True, layout=layout, words=words)
+            yield target_of({table.name: by_axis}, rope, waves=True, layout=layout, words=words)
 
 
 def _inverse_frequencies(
@@ -284,7 +284,7 @@ def _frequencies_at(
     frequencies = as_dtype(tables["inv_freq"].array(), dtype)
     for order_words, expected in _orders_of_axes(encoding, frequencies).items():
         words = ", ".join(filter(None, (order_words, length_words)))
-        yield fixed({"inv_freq": expected}, rope, words=words)
+        yield target_of({"inv_freq": expected}, rope, words=words)
 
 
 def _orders_of_axes(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
@@ -329,24 +329,24 @@ def _slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
 def _slope_targets(encoding: Encoding, array: AnyArray) -> Iterator[Target]:
     """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
     scheme = _slope_scheme(encoding, _wide_dtype(array))
-    yield fixed({"slopes": scheme.tensors()[0]}, scheme)
+    yield target_of({"slopes": scheme.tensors()[0]}, scheme)
     yield from alibi_parts(scheme, array)
     if encoding.slope_dtype:
         rounded = _slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
         words = f"rounded to {encoding.slope_dtype}"
-        yield fixed({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
+        yield target_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
 
 
 def _bias_targets(encoding: Encoding, scheme: Alibi, array: AnyArray) -> Iterator[Target]:
     """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
     words = f"in the {scheme.form} form"
-    yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+    yield target_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
     yield from alibi_parts(scheme, array)
     if scheme.form != "key":
         return
     for computed in _computed_biases(encoding, scheme):
         expected = {"bias": round_to(computed.values, scheme.dtype)}
-        yield fixed(expected, scheme, words=f"{words}, {computed.words}", masked=True)
+        yield target_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
 
 
 class _ComputedBias(NamedTuple):
@@ -455,7 +455,7 @@ def _target_on_grid(parameters: NamedValues, settings: TableSettings, words: str
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **settings.stated_rows})
     table = scheme.tensors()[0]
-    return fixed({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
+    return target_of({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
 
 
 def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> Making:
@@ -478,7 +478,7 @@ def _relative_targets(
     if role == "bias_rows":
         yield _learned_table(role, array, (scheme.numbers, array.shape[-1]))
     else:
-        yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
+        yield target_of({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
 def _learned_targets(
@@ -492,7 +492,7 @@ def _learned_targets(
 def _learned_table(name: str, array: AnyArray, shape: tuple[int, int]) -> Target:
     """Return a target with zeros in place of the values, which are never compared."""
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
-    return fixed({name: nothing}, words="values are learned; the shape is right")
+    return target_of({name: nothing}, words="values are learned; the shape is right")
 
 
 _TARGETS_BY_SCHEME: Mapping[
