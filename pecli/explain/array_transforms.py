@@ -487,7 +487,7 @@ def _with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
 
 
 class Slices(Enum):
-    """What the slices of an array along one of its axes (…, rows, channels) are."""
+    """The kinds of slices of an array along one of its axes (…, rows, channels)."""
 
     HEADS = "heads"
     ROWS = "rows"
