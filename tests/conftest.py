@@ -96,7 +96,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 class Outcome:
     """The exit code and the output of a command line."""
 
-    code: int
+    exit_code: int
     out: str
     err: str
 
@@ -106,7 +106,7 @@ class Outcome:
 
 
 @pytest.fixture
-def pecli_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def run_pecli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     def call(*words: object) -> Outcome:
         code = run([str(word) for word in words])
         captured = capsys.readouterr()

@@ -10,6 +10,7 @@ import pytest
 
 import pecli
 from pecli.engine import table as table_module
+from tests.exit_codes import USAGE_ERROR
 
 SCHEMES = [
     pecli.Sinusoidal(3000, 64),
@@ -68,7 +69,7 @@ def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Pat
         [sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True
     )
     assert "pip install dask" in done.stdout
-    assert done.returncode == 2
+    assert done.returncode == USAGE_ERROR
     assert os.listdir(tmp_path) == ["there.zarr"]
     lines = [line for line in done.stderr.splitlines() if line.startswith("pecli: error: ")]
     assert [line.endswith("pip install zarr") for line in lines] == [True, True]

@@ -18,6 +18,7 @@ from flint import arb
 
 from pecli.golden import write
 from tests import oracle
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.oracle import frequencies, rational
 from tests.readme import environment
 
@@ -362,8 +363,8 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
             assert hashlib.sha256((suite / file).read_bytes()).hexdigest() == digest
 
 
-def test_the_command_writes_suites_and_refuses_unknown_models(pecli_cli, tmp_path: Path) -> None:
-    outcome = pecli_cli(
+def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_path: Path) -> None:
+    outcome = run_pecli(
         "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
     )
     assert outcome.json["cases"] + outcome.json["others"] == [
@@ -375,7 +376,7 @@ def test_the_command_writes_suites_and_refuses_unknown_models(pecli_cli, tmp_pat
         ".safetensors",
         ".h",
     }
-    again = pecli_cli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
+    again = run_pecli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
     assert (
         "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
         in again
@@ -384,13 +385,15 @@ def test_the_command_writes_suites_and_refuses_unknown_models(pecli_cli, tmp_pat
         "static const float model_llama_3_1_8b_cos[3][64] ="
         in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
     )
-    assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code == 2
+    assert run_pecli("golden", "no-such-model", "-o", tmp_path / "y").exit_code == USAGE_ERROR
     assert not (tmp_path / "y").exists()
     assert (
-        pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code
-        == 0
+        run_pecli(
+            "golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors"
+        ).exit_code
+        == SUCCESS
     )
-    assert pecli_cli("verify", tmp_path / "z").code == 0
+    assert run_pecli("verify", tmp_path / "z").exit_code == SUCCESS
 
 
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
@@ -512,17 +515,17 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     ("cases", "least"), [("mistake-r", 5), pytest.param("", 40, marks=pytest.mark.thorough)]
 )
 def test_golden_suite_verifies_and_every_mistake_is_named(
-    pecli_cli, suite: Path, tmp_path: Path, cases: str, least: int
+    run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
 ) -> None:
-    outcome = pecli_cli("verify", chosen(suite, tmp_path, cases), "--json")
+    outcome = run_pecli("verify", chosen(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
-    assert outcome.code == 0, {
+    assert outcome.exit_code == SUCCESS, {
         name: result["diagnosis"] for name, result in results.items() if not result["passed"]
     }
     assert len([name for name in results if name.startswith("mistake-")]) >= least
 
 
-def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: Path) -> None:
+def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(suite, tmp_path / "suite")
     index = json.loads((copy / "index.json").read_text())
     (copy / "table-default.json").write_text(
@@ -549,19 +552,19 @@ def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: P
     ]  # of a table that is right
     by_name["table-yarn"]["parameters"]["factor"] = 8.0
     (copy / "index.json").write_text(json.dumps(index))
-    outcome = pecli_cli("verify", copy, "--json")
+    outcome = run_pecli("verify", copy, "--json")
     failed = {
         row["file"]: row["diagnosis"]
         for row in map(json.loads, outcome.out.splitlines())
         if not row["passed"]
     }
-    assert outcome.code == 1
+    assert outcome.exit_code == CHECK_FAILED
     assert failed.keys() == {*changed}
     assert failed["table-linear"] == ["a known mistake passes"]
 
 
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(
-    pecli_cli, suite: Path, tmp_path: Path
+    run_pecli, suite: Path, tmp_path: Path
 ) -> None:
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
@@ -579,7 +582,7 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
         "frequencies-default": 10000.0 ** (-np.arange(16) / 16),
     }
     np.savez(tmp_path / "answers.npz", **answers)
-    outcome = pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
+    outcome = run_pecli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
     (unanswered,) = results.pop(str(suite))["weak"]  # but for mistakes, which are no questions
     asked = [
@@ -600,21 +603,23 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
     np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
     for words, code in (([], 0), (["--strict"], 1)):
-        assert pecli_cli("verify", "--golden", suite, tmp_path / "one.npz", *words).code == code
+        assert (
+            run_pecli("verify", "--golden", suite, tmp_path / "one.npz", *words).exit_code == code
+        )
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
-    outcome = pecli_cli("verify", "--golden", suite, tmp_path / "other.npz")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
+    assert outcome.exit_code == FILE_ERROR
     assert "name answers CASE.TENSOR; cases are " in outcome.err
     (tmp_path / "index.json").write_text("{}")
     assert (
         "is not the index of a golden"
-        in pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
+        in run_pecli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
     )
     assert (
-        pecli_cli(
+        run_pecli(
             "verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b"
-        ).code
-        == 2
+        ).exit_code
+        == USAGE_ERROR
     )
 
 

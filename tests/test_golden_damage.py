@@ -13,6 +13,7 @@ import pytest
 
 from pecli.golden import write
 from pecli.golden.suite_index import INDEX
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.tools.campaigns.golden import CASES, Suite, attempt, suite_of_process
 
 
@@ -80,24 +81,24 @@ WRONG_FIELDS = [
     ids=[f"{field}-{value}" for field, value, _ in WRONG_FIELDS],
 )
 def test_an_entry_of_the_index_that_is_wrong(
-    pecli_cli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
+    run_pecli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
 ) -> None:
     write_index(folder, {**case_of(suite, ENTRY), field: value})
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
     assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("missing", ["scheme", "parameters", "tolerances", "tensors", "files"])
 def test_an_entry_of_the_index_that_lacks_something(
-    pecli_cli: Callable, suite: Suite, folder: Path, missing: str
+    run_pecli: Callable, suite: Suite, folder: Path, missing: str
 ) -> None:
     entry = case_of(suite, ENTRY)
     del entry[missing]
     write_index(folder, entry)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert f"case '{ENTRY}' has" in outcome.err
 
 
@@ -114,37 +115,37 @@ def test_an_entry_of_the_index_that_lacks_something(
     ],
 )
 def test_an_index_that_is_none(
-    pecli_cli: Callable, folder: Path, text: bytes, problem: str
+    run_pecli: Callable, folder: Path, text: bytes, problem: str
 ) -> None:
     (folder / INDEX).write_bytes(text)
-    outcome = pecli_cli("verify", "--golden", folder, "answers.npz")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "--golden", folder, "answers.npz")
+    assert outcome.exit_code == FILE_ERROR
     assert any(words in outcome.err for words in problem.split("|"))
     assert outcome.err.count("\n") == 1
 
 
-def test_a_case_that_is_listed_twice(pecli_cli: Callable, suite: Suite, folder: Path) -> None:
+def test_a_case_that_is_listed_twice(run_pecli: Callable, suite: Suite, folder: Path) -> None:
     entry = case_of(suite, ENTRY)
     write_index(folder, entry, entry)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert "lists 'table-dim-2' twice" in outcome.err
 
 
-def test_an_index_that_is_a_pipe_is_not_waited_for(pecli_cli: Callable, folder: Path) -> None:
+def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: Path) -> None:
     os.mkfifo(folder / INDEX)
-    outcome = pecli_cli("verify", "--golden", folder, "answers.npz")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "--golden", folder, "answers.npz")
+    assert outcome.exit_code == FILE_ERROR
     assert "index.json: is not a regular file" in outcome.err
 
 
 def test_a_case_that_is_a_pipe_is_not_waited_for(
-    pecli_cli: Callable, suite: Suite, folder: Path
+    run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     write_index(folder, case_of(suite, ENTRY))
     os.mkfifo(folder / f"{ENTRY}.json")
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 1
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == CHECK_FAILED
     assert "its sha256 is not that of the index" in outcome.out
 
 
@@ -169,15 +170,15 @@ WRONG_TENSORS = [
     ("tensors", "problem"), WRONG_TENSORS, ids=[str(tensors) for tensors, _ in WRONG_TENSORS]
 )
 def test_a_case_whose_numbers_are_wrong(
-    pecli_cli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
+    run_pecli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
 ) -> None:
     data = json.dumps({"name": ENTRY, "tensors": tensors}).encode()
     entry = case_of(suite, ENTRY)
     entry["files"] = {f"{ENTRY}.json": hashlib.sha256(data).hexdigest()}
     write_index(folder, entry)
     (folder / f"{ENTRY}.json").write_bytes(data)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
 
 
@@ -195,7 +196,7 @@ WRONG_LISTS = [
 
 @pytest.mark.parametrize(("case", "tensor", "numbers", "value", "problem"), WRONG_LISTS)
 def test_every_list_of_numbers_is_checked(
-    pecli_cli: Callable,
+    run_pecli: Callable,
     suite: Suite,
     folder: Path,
     case: str,
@@ -208,20 +209,20 @@ def test_every_list_of_numbers_is_checked(
     damaged = only_case(suite, case)
     damaged.cases[f"{case}.json"]["tensors"][tensor][numbers][0] = value
     damaged.save(folder, digests=True)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
 
 
-def test_a_suite_is_not_written_to_standard_output(pecli_cli: Callable) -> None:
-    outcome = pecli_cli("golden", "phi-2", "-o", "-")
-    assert outcome.code == 2
+def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:
+    outcome = run_pecli("golden", "phi-2", "-o", "-")
+    assert outcome.exit_code == USAGE_ERROR
     assert "--output is -; the suite is a folder of files" in outcome.err
     assert outcome.err.count("\n") == 1
 
 
 def test_settings_that_do_not_fit_are_an_error_of_the_file(
-    pecli_cli: Callable, suite: Suite, folder: Path
+    run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     suite.save(folder, digests=True)
     entry = case_of(suite, "rotate-interleaved")
@@ -229,13 +230,13 @@ def test_settings_that_do_not_fit_are_an_error_of_the_file(
     entry["files"] = {"rotate-interleaved.json": hashlib.sha256(data).hexdigest()}
     entry["settings"]["layout"] = "sideways"
     write_index(folder, entry)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert "has wrong settings: layout is 'sideways'" in outcome.err
 
 
 def test_answers_to_a_damaged_case_get_no_verdict(
-    pecli_cli: Callable, suite: Suite, folder: Path, tmp_path: Path
+    run_pecli: Callable, suite: Suite, folder: Path, tmp_path: Path
 ) -> None:
     """A right answer must not fail, nor a wrong one pass, because the case is damaged."""
     suite.save(folder, digests=True)
@@ -245,11 +246,11 @@ def test_answers_to_a_damaged_case_get_no_verdict(
     answer = answer.reshape(spelled["tensors"]["after"]["shape"])
     np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": answer})
     words = ("verify", "--golden", folder, tmp_path / "answers.npz")
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     spelled["tensors"]["after"]["float32"][0] += 0.5
     file.write_text(json.dumps(spelled))
-    outcome = pecli_cli(*words)
-    assert outcome.code == 3
+    outcome = run_pecli(*words)
+    assert outcome.exit_code == FILE_ERROR
     assert "rotate-interleaved.json: its sha256 is not that of the index" in outcome.err
 
 
@@ -264,10 +265,10 @@ def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
     assert {entry["name"] for entry in suite.index["cases"]} == {*CASES}
 
 
-def test_a_pipe_of_a_case_name_is_not_written_to(pecli_cli: Callable, folder: Path) -> None:
+def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Path) -> None:
     os.mkfifo(folder / "model-phi-2.json")
-    outcome = pecli_cli("golden", "phi-2", "-o", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("golden", "phi-2", "-o", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert "model-phi-2.json: is a pipe or a device" in outcome.err
     assert [path.name for path in folder.iterdir()] == ["model-phi-2.json"]
 
@@ -280,8 +281,8 @@ def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Pat
     assert (folder / "model-phi-2.json").read_text() != "old"
 
 
-def test_a_folder_that_cannot_be_made(pecli_cli: Callable, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made(run_pecli: Callable, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    outcome = pecli_cli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
-    assert outcome.code == 3
+    outcome = run_pecli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
+    assert outcome.exit_code == FILE_ERROR
     assert "part of the path is a file" in outcome.err

@@ -18,6 +18,7 @@ import pytest
 from pecli.checks.file_patterns import matching_files
 from pecli.errors import FileError
 from pecli.files import load
+from tests.exit_codes import SUCCESS
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = json.loads(Path(__file__).with_name("posix_names.json").read_text(encoding="utf-8"))
@@ -129,7 +130,7 @@ main()
 )
 def test_commands_need_nothing_of_posix(code: str, tmp_path: Path) -> None:
     done = hidden(code + WAY_OUT, tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == SUCCESS, done.stderr[-3000:]
     assert done.stdout == "0.0625\n0.00390625\n", done.stderr[-3000:]
 
 

@@ -22,6 +22,7 @@ import yaml
 from pecli.cli.app import COMMANDS
 from pecli.views.pictures.theme import FONT_POINTS
 from tests.command_reference import all_commands, option_names
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.pixels import assert_alike
 from tests.readme import README, REFERENCE, environment, written
 
@@ -50,7 +51,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
         ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
     )
     _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
-    assert result.returncode == 0
+    assert result.returncode == SUCCESS
     assert result.stdout == f"+ {block}"
 
 
@@ -126,7 +127,7 @@ def test_every_sample_runs(
     result = subprocess.run(
         words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60
     )
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == SUCCESS, result.stderr
     assert result.stdout
 
 
@@ -161,23 +162,23 @@ def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
 @pytest.mark.parametrize("command", DRAWN, ids=picture_of)
 @pytest.mark.sample(1)
 def test_its_commands_draw_the_pictures(
-    command: str, pecli_cli, tmp_path: Path, monkeypatch
+    command: str, run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
 
 
 @pytest.mark.thorough
 def test_the_failure_of_the_readme_draws_its_picture(
-    pecli_cli, tmp_path: Path, monkeypatch
+    run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(DUMP)
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     _, *words = shlex.split(FAILURE.removesuffix(" || test $? = 1"))
-    assert pecli_cli(*words).code == 1
+    assert run_pecli(*words).exit_code == CHECK_FAILED
     drawn = (tmp_path / "failure.png").read_bytes()
     assert_alike(drawn, (GALLERY / "failure.png").read_bytes())
 
@@ -222,13 +223,13 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_pre_commit_hooks_run_on_a_project(
-    checked: Path, pecli_cli: Callable[..., Any], name: str
+    checked: Path, run_pecli: Callable[..., Any], name: str
 ) -> None:
     hook = HOOKS[name]
     files = [] if hook.get("pass_filenames") is False else ["config.json"]
     command, *words = shlex.split(hook["entry"])
     assert command == "pecli"
-    assert pecli_cli(*words, *hook["args"], *files).code == 0
+    assert run_pecli(*words, *hook["args"], *files).exit_code == SUCCESS
     assert re.search(hook["files"], "sub/pecli.toml" if "verify" in name else "sub/config.json")
 
 
@@ -310,21 +311,21 @@ INSTALL, CHECK = (step["run"] for step in WORKFLOW["jobs"]["pecli"]["steps"] if 
 
 
 def test_the_check_of_the_workflow_passes_and_writes_its_report(
-    checked: Path, pecli_cli: Callable[..., Any]
+    checked: Path, run_pecli: Callable[..., Any]
 ) -> None:
     _, *words = shlex.split(CHECK)
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     assert (checked / "pecli.xml").exists()
 
 
 def test_the_check_of_the_workflow_annotates_a_wrong_file(
-    checked: Path, pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    checked: Path, run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     np.save("cos.npy", np.ones((4, 4)))
     _, *words = shlex.split(CHECK)
-    outcome = pecli_cli(*words)
-    assert outcome.code == 1
+    outcome = run_pecli(*words)
+    assert outcome.exit_code == CHECK_FAILED
     assert "::error file=cos.npy" in outcome.out
 
 
@@ -333,15 +334,15 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
 def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
     assert "PECLI" in WORKFLOW["env"]
     installed = shell(INSTALL, tmp_path, **machine)
-    assert installed.returncode == 0, installed.stderr
+    assert installed.returncode == SUCCESS, installed.stderr
     angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     np.save(tmp_path / "cos.npy", np.cos(angles))
     manifest = '[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n'
     (tmp_path / "pecli.toml").write_text(manifest, encoding="utf-8")
     passed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
-    assert passed.returncode == 0, passed.stderr
+    assert passed.returncode == SUCCESS, passed.stderr
     assert (tmp_path / "pecli.xml").exists()
     np.save(tmp_path / "cos.npy", np.ones((4, 4)))
     failed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
-    assert failed.returncode == 1
+    assert failed.returncode == CHECK_FAILED
     assert "::error file=cos.npy" in failed.stdout

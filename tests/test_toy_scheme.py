@@ -13,6 +13,7 @@ from pecli.engine.schemes import SCHEMES
 from pecli.engine.schemes.parameters import Real, Whole
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 
 
 @dataclass(frozen=True)
@@ -48,72 +49,75 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
-def test_generate_shows_it_and_diff_compares_two(pecli_cli) -> None:
-    assert "triangle seq_len=64 dim=8 period=12" in pecli_cli(*WORDS).out
-    assert pecli_cli(*WORDS, "--json").json["tensors"]["pe"]["max"] == TABLE.max()
-    assert "--period" in pecli_cli("triangle", "--help").out
+def test_generate_shows_it_and_diff_compares_two(run_pecli) -> None:
+    assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*WORDS).out
+    assert run_pecli(*WORDS, "--json").json["tensors"]["pe"]["max"] == TABLE.max()
+    assert "--period" in run_pecli("triangle", "--help").out
     for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
-        assert pecli_cli(*WORDS[:-1], period, "-o", f"{name}.npz").code == 0
-    assert pecli_cli("diff", "a.npz", "b.npz").code == 0
-    assert pecli_cli("diff", "a.npz", "c.npz").code == 1
+        assert run_pecli(*WORDS[:-1], period, "-o", f"{name}.npz").exit_code == SUCCESS
+    assert run_pecli("diff", "a.npz", "b.npz").exit_code == SUCCESS
+    assert run_pecli("diff", "a.npz", "c.npz").exit_code == CHECK_FAILED
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
-def test_every_format_is_written_read_and_verified(pecli_cli, suffix: str) -> None:
+def test_every_format_is_written_read_and_verified(run_pecli, suffix: str) -> None:
     path = f"t.{suffix}"
-    assert pecli_cli(*WORDS, "--dtype", "float64", "-o", path).code == 0
+    assert run_pecli(*WORDS, "--dtype", "float64", "-o", path).exit_code == SUCCESS
     (found,) = pecli.load(path).values()
     assert np.array_equal(found, TABLE)
-    assert pecli_cli("inspect", path).code == 0
-    assert pecli_cli(*WORDS, "--verify", path).code == 0
-    assert pecli_cli(*WORDS[:-1], "13", "--verify", path).code == 1
+    assert run_pecli("inspect", path).exit_code == SUCCESS
+    assert run_pecli(*WORDS, "--verify", path).exit_code == SUCCESS
+    assert run_pecli(*WORDS[:-1], "13", "--verify", path).exit_code == CHECK_FAILED
     if suffix in ("npz", "safetensors"):
-        assert pecli_cli("verify", path).code == 0  # by the spec that it carries
+        assert run_pecli("verify", path).exit_code == SUCCESS  # by the spec that it carries
 
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_the_wrong_parameter_is_named(pecli_cli, period: str, dtype: str) -> None:
-    assert pecli_cli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").code == 0
-    out = pecli_cli(*WORDS, "--verify", "t.npy", "--atol", "1e-5").out
+def test_the_wrong_parameter_is_named(run_pecli, period: str, dtype: str) -> None:
+    assert run_pecli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code == SUCCESS
+    out = run_pecli(*WORDS, "--verify", "t.npy", "--atol", "1e-5").out
     assert f"period is {period} (the spec says 12)" in out
 
 
-def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(pecli_cli) -> None:
+def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(run_pecli) -> None:
     narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
-    assert pecli_cli(*narrow, "-o", "t.npy").code == 0
-    assert "dim is 6 (the spec says 8)" in pecli_cli(*WORDS, "--verify", "t.npy").out
-    assert "triangle Triangle waves." in " ".join(pecli_cli("--help").out.split())
+    assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
+    assert "dim is 6 (the spec says 8)" in run_pecli(*WORDS, "--verify", "t.npy").out
+    assert "triangle Triangle waves." in " ".join(run_pecli("--help").out.split())
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
-    outcome = pecli_cli(*WORDS, "--verify", "t.npy")
-    assert outcome.code == 1
+    outcome = run_pecli(*WORDS, "--verify", "t.npy")
+    assert outcome.exit_code == CHECK_FAILED
     assert "the spec says" not in outcome.out
 
 
-def test_audit_says_how_far_storage_drifts(pecli_cli) -> None:
+def test_audit_says_how_far_storage_drifts(run_pecli) -> None:
     found = {
         row["recipe"]: row["max_abs_error"]
-        for row in pecli_cli("audit", *WORDS, "--json").json["recipes"]
+        for row in run_pecli("audit", *WORDS, "--json").json["recipes"]
     }
     exact = TABLE.astype(np.float32).astype(np.float64)
     drift = float(np.abs(TABLE.astype(np.float16).astype(np.float64) - exact).max())
     assert set(found) == {"float16-table", "bfloat16-table"}
     assert found["float16-table"] == pytest.approx(drift, rel=1e-6)
-    assert "largest error, by column" in pecli_cli("audit", *WORDS, "--details").out
+    assert "largest error, by column" in run_pecli("audit", *WORDS, "--details").out
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
-def test_a_new_scheme_has_the_pictures_of_tables(pecli_cli, kind: str) -> None:
-    assert pecli_cli("plot", *WORDS, "--kind", kind).code == 0
-    assert pecli_cli("plot", *WORDS, "--kind", kind, "-o", "t.svg").code == 0
-    outcome = pecli_cli("plot", *WORDS, "--kind", "wavelengths")
-    assert outcome.code == 2
+def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
+    assert run_pecli("plot", *WORDS, "--kind", kind).exit_code == SUCCESS
+    assert run_pecli("plot", *WORDS, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
+    outcome = run_pecli("plot", *WORDS, "--kind", "wavelengths")
+    assert outcome.exit_code == USAGE_ERROR
     assert "take one of heatmap, curves, similarity" in outcome.err
 
 
-def test_it_is_applied_to_an_input(pecli_cli) -> None:
+def test_it_is_applied_to_an_input(run_pecli) -> None:
     x = np.ones((2, 5, 8), np.float32)
     assert np.array_equal(Triangle(64, 8, 12.0).applied_to(x), (x + TABLE[:5]).astype(np.float32))
     np.save("x.npy", x)
-    assert pecli_cli("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy").code == 0
+    assert (
+        run_pecli("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy").exit_code
+        == SUCCESS
+    )
     assert np.array_equal(np.load("y.npy"), (x + TABLE[:5]).astype(np.float32))

@@ -296,9 +296,9 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
     assert not results["transformers"].departs
 
 
-def test_the_command_prints_json_and_draws(pecli_cli: Any, tmp_path: Path) -> None:
+def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> None:
     picture = tmp_path / "waves.png"
-    outcome = pecli_cli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
+    outcome = run_pecli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
     assert outcome.json["method"] == "yarn"
     assert outcome.json["rope_scaling"]["factor"] == 2.0
     names = {result["runtime"] for result in outcome.json["runtimes"]}
@@ -307,8 +307,8 @@ def test_the_command_prints_json_and_draws(pecli_cli: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_the_command_prints_settings_to_paste(pecli_cli: Any) -> None:
-    text = pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out
+def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
+    text = run_pecli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in text
     assert "--yarn-orig-ctx 32768" in text
 

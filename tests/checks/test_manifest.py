@@ -14,6 +14,7 @@ from pecli.checks.manifest import read_manifest
 from pecli.checks.run import run_all
 from pecli.errors import FileError, ParameterError
 from tests.checks.waves import powers, waves
+from tests.exit_codes import FILE_ERROR, USAGE_ERROR
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
 TABLES = waves(6, powers(10000.0, 16))
@@ -210,10 +211,10 @@ MALFORMED = json.loads(
 
 
 @pytest.mark.parametrize("text", MALFORMED, ids=lambda text: text[:60])
-def test_a_malformed_manifest_is_one_line(manifest: Write, pecli_cli: Any, text: str) -> None:
+def test_a_malformed_manifest_is_one_line(manifest: Write, run_pecli: Any, text: str) -> None:
     path = manifest(text)
-    outcome = pecli_cli("verify", path)
-    assert outcome.code == (3 if "is not TOML" in outcome.err else 2)
+    outcome = run_pecli("verify", path)
+    assert outcome.exit_code == (FILE_ERROR if "is not TOML" in outcome.err else USAGE_ERROR)
     assert outcome.out == ""
     assert outcome.err.startswith(f"pecli: error: {path}")
     assert MALFORMED[text] in outcome.err
@@ -247,11 +248,11 @@ def test_a_manifest_has_at_most_512_kilobytes(manifest: Write) -> None:
 @pytest.mark.parametrize(
     "key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"]
 )
-def test_a_pipe_is_not_a_file_of_a_manifest(manifest: Write, pecli_cli: Any, key: str) -> None:
+def test_a_pipe_is_not_a_file_of_a_manifest(manifest: Write, run_pecli: Any, key: str) -> None:
     path = manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
-    outcome = pecli_cli("verify", path)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", path)
+    assert outcome.exit_code == FILE_ERROR
     assert "is a pipe or a device" in outcome.err
 
 

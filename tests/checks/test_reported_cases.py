@@ -21,6 +21,7 @@ import pytest
 import pecli
 from pecli.checks import Answer
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
+from tests.exit_codes import SUCCESS
 from tests.models.facts import gguf
 
 RNG = np.random.default_rng(20)
@@ -1296,14 +1297,14 @@ COMMANDS = [
     [pytest.param(row, id=row.name, marks=SLOW[row.is_slow]) for row in COMMANDS],
 )
 def test_the_command_answers(
-    command: Command, pecli_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, content in command.files.items():
         write(Path(name), content)
-    outcome = pecli_cli(*command.line.split())
+    outcome = run_pecli(*command.line.split())
     printed = outcome.out + outcome.err
-    assert outcome.code == command.code, printed
+    assert outcome.exit_code == command.code, printed
     assert command.words in printed
     if command.without:
         assert command.without not in printed
@@ -1402,12 +1403,12 @@ HEADERS = {
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 @pytest.mark.parametrize("lines", HEADERS.values(), ids=HEADERS)
 def test_two_headers_compile_together(
-    lines: tuple[str, str], pecli_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: tuple[str, str], run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("y").mkdir()
     for line in lines:
-        assert pecli_cli(*line.split()).code == 0
+        assert run_pecli(*line.split()).exit_code == SUCCESS
     headers = sorted(str(path) for path in Path().rglob("*.h"))
     source = "".join(f'#include "{header}"\n' for header in headers)
     names = re.findall(
@@ -1425,4 +1426,4 @@ def test_two_headers_compile_together(
     compiled = subprocess.run(
         ["cc", *options, "both.c"], check=False, capture_output=True, text=True
     )
-    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.returncode == SUCCESS, compiled.stderr

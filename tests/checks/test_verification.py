@@ -12,6 +12,7 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, powers, waves
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
@@ -83,21 +84,21 @@ DOUBTS = [
 ]
 
 
-def test_two_rows_pass_and_prove_little(pecli_cli, tmp_path: Path) -> None:
+def test_two_rows_pass_and_prove_little(run_pecli, tmp_path: Path) -> None:
     """The slowest pair that llama3 scaling touches turns by less than 0.001 from one row to the next."""
     words = llama_dump(tmp_path, 2)
-    outcome = pecli_cli(*words)
+    outcome = run_pecli(*words)
     lines = [line.removeprefix("  weak: ") for line in outcome.out.splitlines() if "weak" in line]
     doubts = [line.partition(": compare ")[0].removeprefix("2 rows cannot tell ") for line in lines]
     assert doubts[:-1] == DOUBTS
     assert doubts[-1] == "2 more known mistakes from a right table"
-    assert outcome.code == 0
+    assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[0][:6] == "passed"
-    assert pecli_cli(*words, "--strict").code == 1
-    assert pecli_cli(*words, "--json", "--strict").json["weak"] == lines
+    assert run_pecli(*words, "--strict").exit_code == CHECK_FAILED
+    assert run_pecli(*words, "--json", "--strict").json["weak"] == lines
     enough = max(int(line.split()[-3].replace(",", "")) for line in lines[:-1])
-    strong = pecli_cli(*llama_dump(tmp_path, enough), "--strict", "--json")
-    assert strong.code == 0
+    strong = run_pecli(*llama_dump(tmp_path, enough), "--strict", "--json")
+    assert strong.exit_code == SUCCESS
     assert strong.json["weak"] == []
 
 
@@ -139,7 +140,7 @@ def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.Mon
     assert len(calls) < 500
 
 
-def test_identical_layers_are_one_line(pecli_cli, tmp_path: Path) -> None:
+def test_identical_layers_are_one_line(run_pecli, tmp_path: Path) -> None:
     """Every layer of an old checkpoint has its own frequencies; they are computed in float32, as PyTorch would."""
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -148,13 +149,13 @@ def test_identical_layers_are_one_line(pecli_cli, tmp_path: Path) -> None:
     words = "verify", tmp_path / "model.safetensors", "--config", tmp_path / "config.json"
     wrong = {name.format(k): exact * np.float32(1 + 4e-6 * (k == 7)) for k in range(80)}
     save_file(wrong, tmp_path / "model.safetensors")
-    lines = pecli_cli(*words).out.splitlines()
+    lines = run_pecli(*words).out.splitlines()
     assert "  79 layers: inv_freq, exact" in lines
     (other,) = [line for line in lines if name.format(7) in line]
     assert "max error" in other
     save_file({**wrong, name.format(3): exact * 2}, tmp_path / "model.safetensors")
-    failed = pecli_cli(*words)
-    assert failed.code == 1
+    failed = run_pecli(*words)
+    assert failed.exit_code == CHECK_FAILED
     assert "  78 layers: inv_freq, exact" in failed.out.splitlines()
 
 
@@ -183,7 +184,7 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     assert pecli.verify(patches, "qwen2.5-vl-7b", atol=1e-6, positions=grid, layer_type="vision")
 
 
-def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
+def test_tensors_that_belong_to_no_table_are_named(run_pecli, tmp_path) -> None:
     np.savez(tmp_path / "t.npz", **waves(300, powers(10000.0, 16)), junk=np.zeros(3))
     config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
     for spec in (config, pecli.Rope(seq_len=300, dim=16)):
@@ -191,7 +192,7 @@ def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
         assert found.passed
         assert found.unchecked == ("junk",)
     words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
-    assert pecli_cli(*words).out.splitlines()[-1] == "  not checked: junk"
+    assert run_pecli(*words).out.splitlines()[-1] == "  not checked: junk"
     tables, weights = (
         waves(300, powers(10000.0, 16)),
         np.random.default_rng(0).normal(0, 0.02, (300, 16)),
@@ -212,8 +213,8 @@ def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
         ("foo", tables["sin"][None] / 2, 1),
     ):  # a sine whose name says nothing
         np.savez(tmp_path / "t.npz", **tables, **{name: junk})
-        assert pecli_cli(*strict).code == code, name
-    assert pecli_cli(*words, "--json").json["weak"] == [
+        assert run_pecli(*strict).exit_code == code, name
+    assert run_pecli(*words, "--json").json["weak"] == [
         "foo looks like a table, and no name says of what"
     ]
 
@@ -260,18 +261,18 @@ def test_raise_if_failed_and_repr_say_why() -> None:
     assert repr(pecli.diff(ROPE.tables(), ROPE.tables())) == "<Difference passed>"
 
 
-def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: Path) -> None:
+def test_a_printed_result_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
     pecli.save(ours, ROPE)
     pecli.save(theirs, OTHER)
-    assert str(pecli.verify(ours)) == pecli_cli("verify", ours).out.rstrip("\n")
-    assert str(pecli.diff(ours, theirs)) == pecli_cli("diff", ours, theirs, "--no-plot").out.rstrip(
+    assert str(pecli.verify(ours)) == run_pecli("verify", ours).out.rstrip("\n")
+    assert str(pecli.diff(ours, theirs)) == run_pecli("diff", ours, theirs, "--no-plot").out.rstrip(
         "\n"
     )
-    assert str(pecli.identify(ours)) == pecli_cli("identify", ours).out.rstrip("\n")
+    assert str(pecli.identify(ours)) == run_pecli("identify", ours).out.rstrip("\n")
     assert (
         str(pecli.runtimes("llama-2-7b", 4096))
-        == pecli_cli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
+        == run_pecli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
     )
     audit = pecli.audit(ROPE, recipes=("float32",))
     assert "float32" in str(audit)

@@ -9,6 +9,7 @@ import pytest
 
 import pecli
 from pecli.checks.verify_positions import OTHER_CONVENTION, verify_positions
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 MODEL = "qwen2.5-vl-7b"
 PROMPT = "text:5,image:1x8x12,text:4"
@@ -138,30 +139,30 @@ def test_fractions_are_refused() -> None:
         verify_positions([[0.5]], MODEL, "text:1")
 
 
-def test_the_command_writes_and_checks(pecli_cli: Any, tmp_path: Path) -> None:
+def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
     options = ("positions", "--model", MODEL, "--segments", PROMPT)
-    written = pecli_cli(*options, "-o", path)
-    checked = pecli_cli(*options, "--verify", path)
-    assert written.code == 0
+    written = run_pecli(*options, "-o", path)
+    checked = run_pecli(*options, "--verify", path)
+    assert written.exit_code == SUCCESS
     assert np.load(path).shape == (3, 33)
-    assert checked.code == 0
+    assert checked.exit_code == SUCCESS
     assert checked.out.startswith("passed")
 
 
-def test_the_command_names_a_mistake(pecli_cli: Any, tmp_path: Path) -> None:
+def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
     np.save(path, with_text_at(29))
-    outcome = pecli_cli("positions", MODEL, "--segments", PROMPT, "--verify", path)
-    assert outcome.code == 1
+    outcome = run_pecli("positions", MODEL, "--segments", PROMPT, "--verify", path)
+    assert outcome.exit_code == CHECK_FAILED
     assert "after as many numbers as it has tokens" in outcome.out
 
 
-def test_the_command_prints_runs(pecli_cli: Any) -> None:
-    outcome = pecli_cli("positions", MODEL, "--segments", "text:3,image:1x4x4,text:2")
+def test_the_command_prints_runs(run_pecli: Any) -> None:
+    outcome = run_pecli("positions", MODEL, "--segments", "text:3,image:1x4x4,text:2")
     assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
 
 
-def test_the_command_prints_json(pecli_cli: Any) -> None:
-    outcome = pecli_cli("positions", "flux.1-dev", "--segments", "text:1,image:1x2", "--json")
+def test_the_command_prints_json(run_pecli: Any) -> None:
+    outcome = run_pecli("positions", "flux.1-dev", "--segments", "text:1,image:1x2", "--json")
     assert outcome.json["position_ids"] == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]

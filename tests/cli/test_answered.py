@@ -4,13 +4,14 @@ import pytest
 
 from tests.cli.sample_files import write_sample_files
 from tests.cli.tables import Row, rows
+from tests.exit_codes import SUCCESS
 
 
 @pytest.mark.parametrize("row", rows("answered.txt", usual_code=0))
-def test_the_command_line_has_this_output(pecli_cli, row: Row) -> None:
+def test_the_command_line_has_this_output(run_pecli, row: Row) -> None:
     write_sample_files()
     for words in row.preparation:
-        assert pecli_cli(*words).code == 0
-    outcome = pecli_cli(*row.words)
+        assert run_pecli(*words).exit_code == SUCCESS
+    outcome = run_pecli(*row.words)
     assert row.output in outcome.out + outcome.err
-    assert outcome.code == row.code
+    assert outcome.exit_code == row.code

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import SUCCESS
 from tests.oracle import turned
 
 
@@ -16,14 +17,14 @@ def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 
 
 @pytest.fixture
-def apply(pecli_cli):
+def apply(run_pecli):
     """Run `pecli apply` on arrays, which become files x.npy, k.npy, …; the arrays that it writes."""
 
     def call(scheme: str, *words: object, output: str = "out.npz", **arrays: np.ndarray):
         for name, array in arrays.items():
             np.save(f"{name}.npy", array)
-        outcome = pecli_cli("apply", scheme, *words, "-o", output)
-        assert outcome.code == 0, outcome.err
+        outcome = run_pecli("apply", scheme, *words, "-o", output)
+        assert outcome.exit_code == SUCCESS, outcome.err
         return pecli.load(output)
 
     return call
@@ -81,13 +82,13 @@ def test_numbers_published_with_onnxruntime(apply, layout):
     np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
 
 
-def test_a_model_says_how(apply, pecli_cli):
+def test_a_model_says_how(apply, run_pecli):
     q = random(1, 2, 6, 256)
     found = apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
     expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
-    outcome = pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
+    outcome = run_pecli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
     assert (
         "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
         in outcome.out
@@ -96,7 +97,7 @@ def test_a_model_says_how(apply, pecli_cli):
     np.testing.assert_array_equal(rotary, found[..., :64])
 
 
-def test_latent_attention_turns_the_last_channels(apply, pecli_cli):
+def test_latent_attention_turns_the_last_channels(apply, run_pecli):
     """DeepSeek-V3: of a query, 128 channels stay and 64 turn: taken apart by view and transpose, then rotate_half."""
     q = random(2, 5, 192, dtype=np.float64)
     words = ("rope", "q.npy", "--model", "deepseek-v3")
@@ -104,7 +105,7 @@ def test_latent_attention_turns_the_last_channels(apply, pecli_cli):
     np.testing.assert_array_equal(found[..., :128], q[..., :128])
     alone = apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
     np.testing.assert_array_equal(found[..., 128:], alone)
-    assert "the last 64 of 192 channels" in pecli_cli("apply", *words, "-o", "y.npy").out
+    assert "the last 64 of 192 channels" in run_pecli("apply", *words, "-o", "y.npy").out
     plain = apply("rope", "part.npy", "--layout", "deepseek")["part"]
     apart = q[..., 128:].reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
     np.testing.assert_allclose(plain, hugging_face(apart, range(5)), rtol=0, atol=1e-14)
@@ -158,12 +159,12 @@ def test_float8_is_rounded_once(apply, dtype):
 @pytest.mark.parametrize(
     "scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")]
 )
-def test_the_axis_of_positions_is_told_and_empty_tensors_stay_so(apply, pecli_cli, scheme):
+def test_the_axis_of_positions_is_told_and_empty_tensors_stay_so(apply, run_pecli, scheme):
     np.save("table.npy", random(9, 4))
     words = (scheme[0], "x.npy", *scheme[1:])
     for shape in ((0, 5, 4), (2, 0, 4), (3, 5, 4)):
         assert apply(*words, x=np.ones(shape, np.float32))["x"].shape == shape
-    assert "along axis 1 of (3, 5, 4)" in pecli_cli("apply", *words, "-o", "y.npy").out
+    assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
 
 
 def test_the_options_are_those_of_the_python_function(apply):
@@ -211,7 +212,7 @@ def test_the_options_are_those_of_the_python_function(apply):
         np.testing.assert_array_equal(made, expected, line)
 
 
-def test_a_mask_and_a_given_axis_are_told(here, pecli_cli):
+def test_a_mask_and_a_given_axis_are_told(here, run_pecli):
     np.save("q.npy", random(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
     words = [
@@ -225,21 +226,21 @@ def test_a_mask_and_a_given_axis_are_told(here, pecli_cli):
         "-o",
         "o.npy",
     ]
-    assert "32 is a number of heads" in pecli_cli(*words).err
-    assert "positions 0 … 31 of mask.npy along axis 2" in pecli_cli(*words, "--seq-axis", "-2").out
+    assert "32 is a number of heads" in run_pecli(*words).err
+    assert "positions 0 … 31 of mask.npy along axis 2" in run_pecli(*words, "--seq-axis", "-2").out
     for length, last in (
         (4, "paper slopes of 2 heads\n"),
         (5, "queries are the last 4 of 5 positions\n"),
     ):
         np.save("s.npy", random(2, 4, length))
-        assert pecli_cli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
+        assert run_pecli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
 
 
 def test_through_a_pipe_and_over_itself(apply, process):
     stream = io.BytesIO()
     np.save(stream, x := random(3, 4, 8))
     result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
-    assert result.returncode == 0
+    assert result.returncode == SUCCESS
     assert result.stderr == b""
     np.testing.assert_allclose(
         np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9
@@ -248,20 +249,20 @@ def test_through_a_pipe_and_over_itself(apply, process):
     np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
-def test_the_result_as_json_or_nothing_or_one_line(pecli_cli):
+def test_the_result_as_json_or_nothing_or_one_line(run_pecli):
     np.save("q.npy", random(2, 4, 8))
     words = ("apply", "rope", "q.npy", "-o", "y.npz")
-    data = pecli_cli(*words, "--theta", "500000", "--json").json
+    data = run_pecli(*words, "--theta", "500000", "--json").json
     assert data["scheme"] == "rope"
     assert data["output"] == "y.npz"
     assert data["tensors"]["q"]["shape"] == [2, 4, 8]
     assert data["parameters"]["base"] == 500000
     assert data["parameters"]["layout"] == "halves"
-    assert pecli_cli(*words, "-q").out == ""
-    assert "halves (the default)" in pecli_cli(*words).out
-    undone = pecli_cli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
+    assert run_pecli(*words, "-q").out == ""
+    assert "halves (the default)" in run_pecli(*words).out
+    undone = run_pecli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
     assert "interleaved (given), undone at positions 7 … 10" in undone
-    assert "moved by -3 positions" in pecli_cli(*words, "--shift", "-3").out
+    assert "moved by -3 positions" in run_pecli(*words, "--shift", "-3").out
 
 
 @pytest.mark.thorough
@@ -280,7 +281,7 @@ def test_the_input_is_not_copied(process, here):
         resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
 
     result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == SUCCESS, result.stderr
     assert (here / "y.npy").stat().st_size == (here / "x.npy").stat().st_size
 
 

@@ -9,13 +9,14 @@ import pytest
 import pecli
 from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.rope import Rope
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.explain.test_recipe_search import config, dump
 
 ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
 
-def test_the_audit_as_json_has_every_recipe_and_decade(pecli_cli) -> None:
-    found = pecli_cli(*ROPE, "--json").json
+def test_the_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
+    found = run_pecli(*ROPE, "--json").json
     assert found["scheme"] == "rope"
     assert found["parameters"] == Rope(300, 32).spec()["parameters"]
     assert found["tolerance"] == 0.001
@@ -43,17 +44,17 @@ def test_the_audit_as_json_has_every_recipe_and_decade(pecli_cli) -> None:
     )
 
 
-def test_text_in_a_pipe(pecli_cli) -> None:
+def test_text_in_a_pipe(run_pecli) -> None:
     words = (*ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
-    outcome = pecli_cli(*words)
+    outcome = run_pecli(*words)
     lines = outcome.out.splitlines()
-    assert outcome.code == 0
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert lines[0] == "rope seq_len=300 dim=32 base=10000 dtype=float32"
     assert lines[1].startswith("  within 0.5 at all 300 positions: float32 (")
     assert lines[2].startswith("  within 0.5 to position 256: bfloat16-positions (")
     assert len(lines) == 4
-    outcome = pecli_cli(*words, "--details")
+    outcome = run_pecli(*words, "--details")
     lines = [outcome.out.splitlines()[0], *outcome.out.splitlines()[3:]]
     assert lines[2] == "kept: positions before the error exceeds 0.5; equal: first repeated row"
     assert [lines[4].split()[k] for k in (0, 3, 4)] == ["bfloat16-positions", "257", "257"]
@@ -61,19 +62,19 @@ def test_text_in_a_pipe(pecli_cli) -> None:
     assert "float32-recurrence" not in outcome.out
 
 
-def test_a_model_with_two_kinds_of_layers(pecli_cli) -> None:
+def test_a_model_with_two_kinds_of_layers(run_pecli) -> None:
     words = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")
-    found = pecli_cli(*words, "--json").json
+    found = run_pecli(*words, "--json").json
     assert list(found["layers"]) == ["full_attention", "sliding_attention"]
     assert found["layers"]["full_attention"]["parameters"]["base"] == 1e6
-    shown = pecli_cli(*words, "-o", "two.svg").out
+    shown = run_pecli(*words, "-o", "two.svg").out
     assert "full_attention rope" in shown
     assert "sliding_attention rope" in shown
     assert shown.splitlines()[-1].startswith("two.svg: ")
     assert Path("two.svg").read_text().startswith("<?xml")
-    single = pecli_cli(*words, "--layer-type", "sliding_attention", "--json").json
+    single = run_pecli(*words, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == found["layers"]["sliding_attention"]["recipes"]
-    assert pecli_cli(*words, "-q").out == ""
+    assert run_pecli(*words, "-q").out == ""
 
 
 def written(case: str) -> str:
@@ -81,38 +82,44 @@ def written(case: str) -> str:
     return "config.json"
 
 
-def test_a_table_that_carries_its_runtime(pecli_cli) -> None:
+def test_a_table_that_carries_its_runtime(run_pecli) -> None:
     """The numbers are the runtime's own; the file verifies by itself, against the model, and against the options."""
     path, model = "rope.safetensors", ("--config", written("gpt-oss-20b"))
     assert (
-        pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).code == 0
+        run_pecli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).exit_code
+        == SUCCESS
     )
     np.testing.assert_allclose(
         pecli.load(path)["cos"], dump("gpt-oss-20b", "llama.cpp")["cos"], rtol=0, atol=1.3e-7
     )
-    assert pecli_cli("verify", path).code == 0
-    assert pecli_cli("verify", path, *model, "--runtime", "llama.cpp").code == 0
-    assert pecli_cli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").code == 1
+    assert run_pecli("verify", path).exit_code == SUCCESS
+    assert run_pecli("verify", path, *model, "--runtime", "llama.cpp").exit_code == SUCCESS
     assert (
-        pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path).code
-        == 0
+        run_pecli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").exit_code
+        == CHECK_FAILED
+    )
+    assert (
+        run_pecli(
+            "rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path
+        ).exit_code
+        == SUCCESS
     )
     Path("pecli.toml").write_text(
         f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
     )
-    assert pecli_cli("verify", "pecli.toml").code == 0
+    assert run_pecli("verify", "pecli.toml").exit_code == SUCCESS
 
 
-def test_apply_rotates_by_the_runtime_s_table(pecli_cli) -> None:
+def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:
     """A unit vector comes out as a row of cosines and sines."""
     x = np.zeros((32, 64), np.float32)
     x[:, :32] = 1
     np.save("x.npy", x)
     words = ("--config", written("gpt-oss-20b"), "--runtime", "mlx-lm")
-    assert pecli_cli("apply", "rope", "x.npy", *words, "-o", "y.npy").code == 0
+    assert run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy").exit_code == SUCCESS
     expected = dump("gpt-oss-20b", "mlx-lm")
     rotated = np.load("y.npy")
     np.testing.assert_allclose(rotated[:, :32], expected["cos"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)
-    pecli_cli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
+    run_pecli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
     np.testing.assert_allclose(np.load("z.npy"), x, rtol=0, atol=3e-7)

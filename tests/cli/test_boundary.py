@@ -15,6 +15,7 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables
+from tests.exit_codes import DEFECT, FILE_ERROR, SUCCESS
 
 SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
@@ -26,13 +27,13 @@ def broken(*words: object, **values: object) -> None:
 
 @pytest.mark.parametrize("debug", ["", "1"])
 def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
-    pecli_cli, monkeypatch, debug
+    run_pecli, monkeypatch, debug
 ) -> None:
     monkeypatch.setattr("pecli.views.preview.show", broken)
     monkeypatch.setenv("PECLI_DEBUG", debug)
-    outcome = pecli_cli(*SMALL)
+    outcome = run_pecli(*SMALL)
     *traceback, line = outcome.err.splitlines()
-    assert outcome.code == 70
+    assert outcome.exit_code == DEFECT
     assert outcome.out == ""
     assert line.startswith(
         "pecli: error: unexpected OverflowError: cannot convert float infinity to integer; "
@@ -40,21 +41,21 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
     assert "defect of pecli" in line
     assert "PECLI_DEBUG=1" in line
     assert bool(traceback) == bool(debug)
-    assert pecli_cli("rope").err.count("\n") == 1  # which is no defect
+    assert run_pecli("rope").err.count("\n") == 1  # which is no defect
     if debug:
         assert traceback[0] == "Traceback (most recent call last):"
         assert any("in broken" in each for each in traceback)
 
 
-def test_a_library_that_leaves_found_no_reader_but_for_completion(pecli_cli, monkeypatch) -> None:
+def test_a_library_that_leaves_found_no_reader_but_for_completion(run_pecli, monkeypatch) -> None:
     for left, code in ((0, 0), (1, 141), (None, 0), (3, 3)):
         monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left)))
-        assert pecli_cli(*SMALL).code == code
+        assert run_pecli(*SMALL).exit_code == code
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
 def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
-    pecli_cli, monkeypatch, path
+    run_pecli, monkeypatch, path
 ) -> None:
     import pecli.views
 
@@ -66,8 +67,8 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     monkeypatch.delattr(pecli.views, "preview", raising=False)
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Unreadable(), *sys.meta_path])
-    outcome = pecli_cli(*SMALL)
-    assert outcome.code == 70
+    outcome = run_pecli(*SMALL)
+    assert outcome.exit_code == DEFECT
     assert outcome.out == ""
     assert "standard output" not in outcome.err
     assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
@@ -101,7 +102,7 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     result = process(
         *SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
     )
-    assert result.returncode == 3
+    assert result.returncode == FILE_ERROR
     assert result.stdout == b""
     assert result.stderr.count(b"\n") == 1
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
@@ -135,11 +136,11 @@ FOREIGN = [
 
 @pytest.mark.parametrize(("raised", "message"), FOREIGN, ids=[message for _, message in FOREIGN])
 def test_what_libraries_raise_is_3_where_the_system_is_the_cause(
-    pecli_cli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
+    run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
     monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
-    result = pecli_cli("models")
-    assert result.code == (70 if "unexpected" in message else 3)
+    result = run_pecli("models")
+    assert result.exit_code == (DEFECT if "unexpected" in message else FILE_ERROR)
     assert result.out == ""
     assert result.err.startswith(f"pecli: error: {message}")
 
@@ -153,18 +154,18 @@ SPECS = {
 }
 
 
-def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli) -> None:
+def test_a_carried_spec_that_cannot_be_is_no_defect(run_pecli) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
     for problem, text in SPECS.items():
         save_tables("t.safetensors", [table], None, metadata={"pecli": text})
         for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
-            outcome = pecli_cli(*words)
-            assert outcome.code == 3, words
+            outcome = run_pecli(*words)
+            assert outcome.exit_code == FILE_ERROR, words
             assert outcome.out == "", words
             assert outcome.err.count("\n") == 1, words
             assert problem in outcome.err
         for words in ([], ["--json"]):
-            assert pecli_cli("inspect", "t.safetensors", *words).code == 0
+            assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
 
 
 NAMES = [
@@ -176,7 +177,7 @@ NAMES = [
 ]
 
 
-def test_names_are_no_commands_to_a_ci_system(pecli_cli, monkeypatch) -> None:
+def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     for file, value in (("a", 1.0), ("b", 2.0)):
         pecli.save(f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES})
@@ -188,14 +189,14 @@ def test_names_are_no_commands_to_a_ci_system(pecli_cli, monkeypatch) -> None:
     commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
     commands += [["inspect", "a.safetensors:##[error]"]]
     for words in commands:
-        outcome = pecli_cli(*words)
+        outcome = run_pecli(*words)
         shown = outcome.out + outcome.err
         assert not re.search(r"^\s*::|##(vso)?\[", shown, re.M), words
-    found = pecli_cli("inspect", "a.safetensors", "--json").json
+    found = run_pecli("inspect", "a.safetensors", "--json").json
     assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES)
 
 
-def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
+def test_infinite_slopes_are_drawn_without_a_warning(run_pecli) -> None:
     tables = {name: array.copy() for name, array in pecli.Alibi(4, 16).tables().items()}
     tables["slopes"][1:3] = np.inf, np.nan
     tables["bias"][1:3] = -np.inf
@@ -205,8 +206,8 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
         pecli.Alibi(4, 16).spec(),
     )
     for kind in ("decay", "curves", "slopes", "heatmap"):
-        outcome = pecli_cli("plot", "t.safetensors", "--kind", kind)
-        assert outcome.code == 0
+        outcome = run_pecli("plot", "t.safetensors", "--kind", kind)
+        assert outcome.exit_code == SUCCESS
         assert outcome.err == ""
 
 
@@ -232,11 +233,11 @@ def damaged(here: Path) -> None:
     Path("damaged.npz").write_bytes(data)
 
 
-def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> None:
+def test_data_that_is_not_what_was_written_is_never_used(run_pecli, damaged) -> None:
     for command, member in COMMANDS.items():
-        outcome = pecli_cli(*command.split())
+        outcome = run_pecli(*command.split())
         problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
-        assert outcome.code == 3, command
+        assert outcome.exit_code == FILE_ERROR, command
         assert outcome.out == "", command
         assert outcome.err == problem, command
     assert not list(Path().glob("out.*"))
@@ -248,7 +249,7 @@ def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> 
         "apply rope damaged.npz:b -o out.npy",
         "plot damaged.npz:b",
     ):
-        assert pecli_cli(*command.split()).code in (
+        assert run_pecli(*command.split()).exit_code in (
             0,
             1,
         )  # damage elsewhere in the file does not matter
@@ -263,14 +264,14 @@ def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
     found = subprocess.run(command, stdin=reader, capture_output=True, text=True)
     os.close(writer)
     os.close(reader)
-    assert found.returncode == 3
+    assert found.returncode == FILE_ERROR
     assert "temporarily unavailable" in found.stderr
 
 
-def test_a_tolerance_that_no_axis_has_is_not_drawn(pecli_cli) -> None:
+def test_a_tolerance_that_no_axis_has_is_not_drawn(run_pecli) -> None:
     """A logarithmic axis is drawn up to 1e150."""
-    outcome = pecli_cli(
+    outcome = run_pecli(
         "audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png"
     )
-    assert outcome.code == 0
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""

@@ -12,6 +12,7 @@ import pytest
 from pecli.cli.app import COMMANDS, PANELS
 from pecli.cli.usage import synonyms
 from tests.cli.test_golden_text import EXPECTED
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 
 HELPS = {name: EXPECTED[f"{name} --help"] for name in COMMANDS}
 """The help of every command at 80 columns, which another test compares."""
@@ -20,8 +21,8 @@ VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8
 """Lines of an option, its value and other words for it; and of another name of a model and its note."""
 
 
-def test_every_command_is_listed_in_its_panel(pecli_cli) -> None:
-    out = pecli_cli("--help").out
+def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
+    out = run_pecli("--help").out
     places = [out.index(f"─ {panel} ") for panel in PANELS]
     assert places == sorted(places)
     ends = [*places[1:], len(out)]
@@ -43,28 +44,28 @@ def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "rope", "apply rope"])
-def test_help_is_also_a_command(pecli_cli, words: str) -> None:
-    outcome = pecli_cli("help", *words.split())
-    assert outcome.code == 0
-    assert outcome.out == pecli_cli(*words.split(), "--help").out
+def test_help_is_also_a_command(run_pecli, words: str) -> None:
+    outcome = run_pecli("help", *words.split())
+    assert outcome.exit_code == SUCCESS
+    assert outcome.out == run_pecli(*words.split(), "--help").out
 
 
-def test_help_of_an_unknown_command_is_an_error(pecli_cli) -> None:
-    outcome = pecli_cli("help", "ropee")
-    assert outcome.code == 2
+def test_help_of_an_unknown_command_is_an_error(run_pecli) -> None:
+    outcome = run_pecli("help", "ropee")
+    assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.startswith("pecli: error: did you mean 'rope'? there is no command 'ropee'")
 
 
-def test_examples_are_on_one_line_also_in_a_narrow_terminal(pecli_cli, monkeypatch) -> None:
+def test_examples_are_on_one_line_also_in_a_narrow_terminal(run_pecli, monkeypatch) -> None:
     monkeypatch.setenv("TERMINAL_WIDTH", "60")
     example = (
         "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors"
     )
-    assert f"   {example}" in pecli_cli("apply", "rope", "--help").out.splitlines()
+    assert f"   {example}" in run_pecli("apply", "rope", "--help").out.splitlines()
 
 
-def test_commands_in_capitals_are_a_hint(pecli_cli) -> None:
-    assert pecli_cli("ROPE").err.startswith("pecli: error: did you mean 'rope'? ")
+def test_commands_in_capitals_are_a_hint(run_pecli) -> None:
+    assert run_pecli("ROPE").err.startswith("pecli: error: did you mean 'rope'? ")
 
 
 SUBCOMMANDS = ["apply sinusoidal", "apply learned", "apply alibi", "apply rope"]
@@ -73,9 +74,9 @@ SUBCOMMANDS += ["audit sinusoidal", "audit rope", "audit alibi"]
 
 @pytest.mark.parametrize("words", SUBCOMMANDS)
 def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
-    pecli_cli, words: str
+    run_pecli, words: str
 ) -> None:
-    shown = pecli_cli(*words.split(), "--help").out
+    shown = run_pecli(*words.split(), "--help").out
     assert "[default:" not in shown
     assert f"pecli {words}" in shown.partition("Examples:")[2]
 
@@ -84,11 +85,11 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 @pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
 @pytest.mark.sample(4)
 def test_widths_that_make_no_sense_are_ignored(
-    pecli_cli, monkeypatch, name: str, text: str
+    run_pecli, monkeypatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)
-    outcome = pecli_cli("rope", "--help")
-    assert outcome.code == 0
+    outcome = run_pecli("rope", "--help")
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert os.environ.get(name) != text
 
@@ -108,11 +109,11 @@ COMMAND_WORDS = [
 
 
 @pytest.mark.parametrize(("word", "command"), COMMAND_WORDS, ids=lambda word: word)
-def test_another_word_for_a_command_is_a_hint(pecli_cli, word: str, command: str) -> None:
+def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str) -> None:
     assert word not in COMMANDS
     assert command in COMMANDS
-    outcome = pecli_cli(word)
-    assert outcome.code == 2
+    outcome = run_pecli(word)
+    assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.startswith(f"pecli: error: did you mean '{command}'? there is no command ")
 
 
@@ -134,20 +135,20 @@ def test_another_word_for_a_command_is_a_hint(pecli_cli, word: str, command: str
         ("--thetta", "--theta"),
     ],
 )
-def test_another_word_for_an_option_is_a_hint(pecli_cli, word: str, hint: str) -> None:
-    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, word, 2)
-    assert outcome.code == 2
+def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -> None:
+    outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, word, 2)
+    assert outcome.exit_code == USAGE_ERROR
     expected = f"pecli: error: did you mean {hint}? no such option: {word}; see pecli rope --help\n"
     assert outcome.err == expected
 
 
-def test_a_model_without_its_option_is_a_hint(pecli_cli) -> None:
-    outcome = pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4)
+def test_a_model_without_its_option_is_a_hint(run_pecli) -> None:
+    outcome = run_pecli("rope", "llama-3.1-8b", "--seq-len", 4)
     assert outcome.err.endswith("; did you mean --model llama-3.1-8b?\n")
 
 
-def test_a_word_that_is_not_a_model_has_no_hint(pecli_cli) -> None:
-    outcome = pecli_cli("rope", "llama", "--seq-len", 4)
+def test_a_word_that_is_not_a_model_has_no_hint(run_pecli) -> None:
+    outcome = run_pecli("rope", "llama", "--seq-len", 4)
     assert outcome.err.endswith("; see pecli rope --help\n")
 
 
@@ -161,11 +162,11 @@ def values() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("option", "value", "word"), values())
-def test_another_word_for_a_value(pecli_cli, option: str, value: str, word: str) -> None:
+def test_another_word_for_a_value(run_pecli, option: str, value: str, word: str) -> None:
     needed = ["--factor", 2] if value in ("ntk", "longrope") else []
     if value == "longrope":
         needed += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2", "--original-len", 8]
-    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, *needed, "--json")
+    outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, *needed, "--json")
     assert outcome.json["parameters"][option] == value
 
 
@@ -173,8 +174,8 @@ def test_another_word_for_a_value(pecli_cli, option: str, value: str, word: str)
     ("name", "note"),
     [tuple(cell.strip() for cell in line.split("|")) for line in MODELS.strip().splitlines()],
 )
-def test_another_word_for_a_model(pecli_cli, name: str, note: str) -> None:
-    outcome = pecli_cli("rope", "--seq-len", 4, "--model", name)
-    assert outcome.code == (2 if "could be" in note else 0)
+def test_another_word_for_a_model(run_pecli, name: str, note: str) -> None:
+    outcome = run_pecli("rope", "--seq-len", 4, "--model", name)
+    assert outcome.exit_code == (USAGE_ERROR if "could be" in note else SUCCESS)
     assert note in outcome.err
     assert note or not outcome.err

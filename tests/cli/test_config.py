@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.exit_codes import FILE_ERROR, SUCCESS
+
 FIELDS = {
     "layer_type",
     "scheme",
@@ -32,10 +34,10 @@ def config(name: str = "config.json", **changes: Any) -> str:
     return name
 
 
-def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
-    outcome = pecli_cli("config", config(), "--json")
+def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
+    outcome = run_pecli("config", config(), "--json")
     found = outcome.json
-    assert outcome.code == 0
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert found["warnings"] == []
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
@@ -49,7 +51,7 @@ def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     assert encoding["rotary_dim"] == 64
     assert encoding["head_dim"] == 64
     assert encoding["layout"] == "halves"
-    (encoding,) = pecli_cli(
+    (encoding,) = run_pecli(
         "config", config(model_type="bloom", n_head=8, rope_theta=None), "--json"
     ).json["encodings"]
     assert encoding["scheme"] == "alibi"
@@ -57,32 +59,32 @@ def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     assert encoding["attention_factor"] is None
 
 
-def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
+def test_seq_len_reads_dynamic_scaling_there(run_pecli) -> None:
     path = config(max_position_embeddings=128, rope_scaling={"type": "dynamic", "factor": 4.0})
     before, at, beyond = (
-        pecli_cli("config", path, "--json", *words).json["encodings"][0]["inv_freq"]
+        run_pecli("config", path, "--json", *words).json["encodings"][0]["inv_freq"]
         for words in ([], ["--seq-len", 128], ["--seq-len", 256])
     )
     assert before == at
     assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
 
 
-def test_several_models_are_shown_and_what_differs(pecli_cli) -> None:
-    outcome = pecli_cli(
+def test_several_models_are_shown_and_what_differs(run_pecli) -> None:
+    outcome = run_pecli(
         "config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json"
     )
-    assert outcome.code == 3
+    assert outcome.exit_code == FILE_ERROR
     assert len(outcome.err.splitlines()) == 2
     assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == [
         "config.json",
         "c.json",
     ]
-    _, differences = pecli_cli(
+    _, differences = run_pecli(
         "config", config("a.json"), config("b.json", rope_theta=1e4)
     ).out.split("differences\n")
     assert ["base", "500000", "10000"] in [line.split() for line in differences.splitlines()]
     assert "head_dim" not in differences
-    assert "no differences" in pecli_cli("config", config("a.json"), config("c.json")).out
+    assert "no differences" in run_pecli("config", config("a.json"), config("c.json")).out
 
 
 FOURTHS = {
@@ -108,57 +110,57 @@ FOURTHS = {
         (None, {"type": "dynamic", "factor": 4.0}, False),  # the same up to the context of 256
     ],
 )
-def test_the_same_frequencies_are_said(pecli_cli, one: Any, other: Any, same: bool) -> None:
+def test_the_same_frequencies_are_said(run_pecli, one: Any, other: Any, same: bool) -> None:
     files = [
         config(f"{k}.json", max_position_embeddings=256, rope_scaling=each)
         for k, each in enumerate((one, other))
     ]
     said = "differences; frequencies and attention factors are the same\n"
-    assert (outcome := pecli_cli("config", *files)).code == 0
+    assert (outcome := run_pecli("config", *files)).exit_code == SUCCESS
     assert (said in outcome.out) == same
 
 
-def test_presets_files_and_folders_are_taken_in_each_other_s_place(pecli_cli) -> None:
+def test_presets_files_and_folders_are_taken_in_each_other_s_place(run_pecli) -> None:
     path = config()
-    assert pecli_cli("config", ".", "--json").json["model_type"] == "llama"
-    assert pecli_cli("config", "--model", ".", "--json").json["model_type"] == "llama"
-    assert pecli_cli("config", "--config", path).out == pecli_cli("config", path).out
-    found = pecli_cli("config", "--model", "llama-3.1-8b", "--json").json
+    assert run_pecli("config", ".", "--json").json["model_type"] == "llama"
+    assert run_pecli("config", "--model", ".", "--json").json["model_type"] == "llama"
+    assert run_pecli("config", "--config", path).out == run_pecli("config", path).out
+    found = run_pecli("config", "--model", "llama-3.1-8b", "--json").json
     assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
     assert (
-        pecli_cli("config", "Llama-3.1-8B").out
-        == pecli_cli("config", "--model", "Llama-3.1-8B").out
+        run_pecli("config", "Llama-3.1-8B").out
+        == run_pecli("config", "--model", "Llama-3.1-8B").out
     )
 
 
-def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cli) -> None:
+def test_the_command_that_is_printed_reads_the_model_at_the_same_length(run_pecli) -> None:
     words = ("config", "--model", "phi-3-mini-128k-2024-04")
-    line = pecli_cli(*words, "--seq-len", 8192).out.splitlines()[-1]
+    line = run_pecli(*words, "--seq-len", 8192).out.splitlines()[-1]
     assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
-    expected = pecli_cli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
-    assert pecli_cli(*words, "--length", 8192).out.splitlines()[-1] == line
-    assert pecli_cli(*line.split()[1:-1], "rope.safetensors", "-q").code == 0
+    expected = run_pecli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
+    assert run_pecli(*words, "--length", 8192).out.splitlines()[-1] == line
+    assert run_pecli(*line.split()[1:-1], "rope.safetensors", "-q").exit_code == SUCCESS
     assert load_file("rope.safetensors")["inv_freq"].tolist() == expected
-    assert "--seq-len 4096 " in pecli_cli(*words).out.splitlines()[-1]
+    assert "--seq-len 4096 " in run_pecli(*words).out.splitlines()[-1]
 
 
-def test_a_flag_has_no_value_in_a_command(pecli_cli) -> None:
+def test_a_flag_has_no_value_in_a_command(run_pecli) -> None:
     path = config(
         model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None
     )
-    line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", "pe.npy")
+    line = run_pecli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", "pe.npy")
     assert "--cos-first --freq-shift 1 -o" in line
-    assert pecli_cli(*line.split()[1:], "-q").code == 0
+    assert run_pecli(*line.split()[1:], "-q").exit_code == SUCCESS
     assert np.load("pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
 
 
 @pytest.mark.parametrize(("theta", "warned"), [(5e5, False), (1e4, True)])
 def test_frequencies_in_the_weights_of_a_folder_are_compared(
-    pecli_cli, theta: float, warned: bool
+    run_pecli, theta: float, warned: bool
 ) -> None:
     config()
     stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
     save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
-    outcome = pecli_cli("config", ".", "--json")
-    assert outcome.code == 0
+    outcome = run_pecli("config", ".", "--json")
+    assert outcome.exit_code == SUCCESS
     assert any("inv_freq in the weights" in line for line in outcome.json["warnings"]) == warned

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 
 @pytest.fixture(autouse=True)
@@ -15,15 +16,15 @@ def files(here):
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 
 
-def test_equal_files_exit_0_and_a_difference_1_with_its_reason(pecli_cli) -> None:
-    outcome = pecli_cli("diff", "a.npy", "a.npy", "-o", "same.png")
-    assert outcome.code == 0
+def test_equal_files_exit_0_and_a_difference_1_with_its_reason(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "a.npy", "-o", "same.png")
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert Path("same.png").read_bytes()[:4] == b"\x89PNG"
     assert outcome.out.startswith("equal  ")
     assert "every element is equal" in outcome.out
-    outcome = pecli_cli("diff", "a.npy", "b.npy")
-    assert outcome.code == 1
+    outcome = run_pecli("diff", "a.npy", "b.npy")
+    assert outcome.exit_code == CHECK_FAILED
     verdict, why, tensor, count, worst = outcome.out.splitlines()
     assert verdict.startswith("DIFFERENT  ")
     assert why == "  array: in B, sin and cos are swapped; exact"
@@ -32,11 +33,11 @@ def test_equal_files_exit_0_and_a_difference_1_with_its_reason(pecli_cli) -> Non
     assert worst.startswith("      max error ")
 
 
-def test_a_difference_as_json(pecli_cli) -> None:
-    outcome = pecli_cli("diff", "a.npy", "b.npy", "--json", "-q")
+def test_a_difference_as_json(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "b.npy", "--json", "-q")
     found = outcome.json
     assert " ".join(found) == "passed a b tensors diagnosis readings weak explanations where output"
-    assert outcome.code == 1
+    assert outcome.exit_code == CHECK_FAILED
     assert not found["passed"]
     assert found["a"] == "a.npy"
     assert found["b"] == "b.npy"
@@ -50,25 +51,25 @@ def test_a_difference_as_json(pecli_cli) -> None:
     assert tensor["first_index"] == [0, 0]
 
 
-def test_a_tolerance_passes_and_quiet_prints_nothing(pecli_cli) -> None:
-    outcome = pecli_cli("diff", "a.npy", "b.npy", "--atol", "2")
-    assert outcome.code == 0
+def test_a_tolerance_passes_and_quiet_prints_nothing(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
+    assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("within tolerance  ")
-    quiet = pecli_cli("diff", "a.npy", "b.npy", "-q")
-    assert quiet.code == 1
+    quiet = run_pecli("diff", "a.npy", "b.npy", "-q")
+    assert quiet.exit_code == CHECK_FAILED
     assert quiet.out == ""
 
 
-def test_the_errors_are_drawn_when_asked_for(pecli_cli) -> None:
-    drawn = pecli_cli("diff", "a.npy", "b.npy", "--plot").out
+def test_the_errors_are_drawn_when_asked_for(run_pecli) -> None:
+    drawn = run_pecli("diff", "a.npy", "b.npy", "--plot").out
     assert "|A − B| of array" in drawn
     assert "position (maximum of 2 rows) ↓  channel →" in drawn
-    assert "|A − B|" not in pecli_cli("diff", "a.npy", "b.npy").out
-    assert "|A − B|" not in pecli_cli("diff", "a.npy", "a.npy", "--plot").out
+    assert "|A − B|" not in run_pecli("diff", "a.npy", "b.npy").out
+    assert "|A − B|" not in run_pecli("diff", "a.npy", "a.npy", "--plot").out
     pecli.save("a.csv", pecli.Rope(6, 8))
     pecli.save("b.npz", pecli.Rope(6, 8, base=500.0))
-    outcome = pecli_cli("diff", "a.csv", "b.npz", "--plot", "-o", "x.svg")
-    assert outcome.code == 1
+    outcome = run_pecli("diff", "a.csv", "b.npz", "--plot", "-o", "x.svg")
+    assert outcome.exit_code == CHECK_FAILED
     assert outcome.err == ""
     assert "|A − B| of cos_sin" in outcome.out
     assert Path("x.svg").read_bytes().startswith(b"<?xml")

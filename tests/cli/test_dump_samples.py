@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_input_forms import CONFIG, queries, rotated
+from tests.exit_codes import SUCCESS
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
 MODEL = ("--config", "config.json", "--atol", "1e-4")
@@ -23,7 +24,7 @@ def dumped(here: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_the_line_of_c_in_the_readme_prints_what_verify_reads(pecli_cli: Callable) -> None:
+def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callable) -> None:
     readme = SAMPLES.parent.parent / "README.md"
     (line,) = re.findall(r"^```c\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.M)
     loops = "\n".join(
@@ -42,12 +43,12 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(pecli_cli: Callabl
     subprocess.run(["cc", "main.c", "-o", "main"], check=True)
     with open("log.txt", "wb") as log:
         subprocess.run(["./main"], check=True, stdout=log)
-    done = pecli_cli("verify", "log.txt", *MODEL)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("verify", "log.txt", *MODEL)
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_dumps_of_the_c_sample_are_verified(pecli_cli: Callable) -> None:
+def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
     main = f"""
     #include "{SAMPLES / "dump.c"}"
     int main(void) {{
@@ -64,12 +65,12 @@ def test_dumps_of_the_c_sample_are_verified(pecli_cli: Callable) -> None:
     subprocess.run(["cc", "main.c", "-o", "main"], check=True)
     subprocess.run(["./main"], check=True)
     raw = ("--shape", "4,12,64", "--raw-dtype", "f32")
-    done = pecli_cli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-def test_dumps_of_the_javascript_sample_are_verified(pecli_cli: Callable) -> None:
+def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> None:
     script = (
         f"const {{dump}} = require({json.dumps(str(SAMPLES / 'dump.js'))});"
         "const read = f => { const b = require('fs').readFileSync(f);"
@@ -77,20 +78,20 @@ def test_dumps_of_the_javascript_sample_are_verified(pecli_cli: Callable) -> Non
         "dump(read('before.f32'), read('after.f32'), [4, 12, 64]);"
     )
     subprocess.run(["node", "-e", script], check=True)
-    done = pecli_cli("verify", "dump.json", *MODEL)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("verify", "dump.json", *MODEL)
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 def test_dumps_of_the_torch_sample_are_verified(
-    pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch
+    run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(SAMPLES))
     from torch_dump import dump
 
     dump(torch.tensor(queries()), torch.tensor(rotated(queries(), 10000)))
-    done = pecli_cli("verify", "dump.npz", *MODEL)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("verify", "dump.npz", *MODEL)
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 def test_the_list_names_every_snippet() -> None:

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 SMALL = {
     "sinusoidal": ["--seq-len", "6", "--dim", "4"],
@@ -27,19 +28,19 @@ ROPE, SINUSOIDAL = ("rope", *SMALL["rope"]), ("sinusoidal", *SMALL["sinusoidal"]
 
 
 @pytest.mark.parametrize("scheme", SMALL)
-def test_every_format_holds_the_same_table_and_json_describes_it(pecli_cli, scheme) -> None:
-    described = pecli_cli(scheme, *SMALL[scheme], "--json").json
+def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, scheme) -> None:
+    described = run_pecli(scheme, *SMALL[scheme], "--json").json
     for suffix in ("npy", "npz", "safetensors"):
-        outcome = pecli_cli(scheme, *SMALL[scheme], "-o", f"t.{suffix}", "--json")
-        assert outcome.code == 0
+        outcome = run_pecli(scheme, *SMALL[scheme], "-o", f"t.{suffix}", "--json")
+        assert outcome.exit_code == SUCCESS
         assert outcome.err == ""
         assert outcome.json == {**described, "output": f"t.{suffix}"}
-        checked = pecli_cli(scheme, *SMALL[scheme], "--verify", f"t.{suffix}", "--json")
-        assert checked.code == 0
+        checked = run_pecli(scheme, *SMALL[scheme], "--verify", f"t.{suffix}", "--json")
+        assert checked.exit_code == SUCCESS
         assert checked.json["passed"]
         assert checked.json["diagnosis"] == []
     assert np.load("t.npy").shape == PLAIN[scheme]
-    assert pecli_cli(scheme, *SMALL[scheme], "-o", "t.npy").out.startswith("t.npy: ")
+    assert run_pecli(scheme, *SMALL[scheme], "-o", "t.npy").out.startswith("t.npy: ")
     assert described["scheme"] == scheme
     assert described["output"] is None
     assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[
@@ -56,15 +57,15 @@ def test_every_format_holds_the_same_table_and_json_describes_it(pecli_cli, sche
 
 
 @pytest.mark.parametrize("scheme", SMALL)
-def test_verify_refuses_one_wrong_element(pecli_cli, scheme) -> None:
-    pecli_cli(scheme, *SMALL[scheme], "-o", "t.npy")
+def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
+    run_pecli(scheme, *SMALL[scheme], "-o", "t.npy")
     table = np.load("t.npy")
     place = (1,) * (table.ndim - 1) + (0,)
     right = table[place]
     table[place] = np.nextafter(right, np.float32(9))
     np.save("t.npy", table)
-    outcome = pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", "--json")
-    assert outcome.code == 1
+    outcome = run_pecli(scheme, *SMALL[scheme], "--verify", "t.npy", "--json")
+    assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
     (tensor,) = outcome.json["tensors"]
     assert tensor["mismatched"] == 1
@@ -73,18 +74,20 @@ def test_verify_refuses_one_wrong_element(pecli_cli, scheme) -> None:
     assert tensor["expected"] == float(right)
     assert tensor["found"] == float(table[place])
     for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
-        assert pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", *tolerance).code == 0
+        assert (
+            run_pecli(scheme, *SMALL[scheme], "--verify", "t.npy", *tolerance).exit_code == SUCCESS
+        )
 
 
-def test_slopes_are_one_a_line_in_a_pipe(pecli_cli) -> None:
-    outcome = pecli_cli("alibi", "--heads", "12", "--slopes")
+def test_slopes_are_one_a_line_in_a_pipe(run_pecli) -> None:
+    outcome = run_pecli("alibi", "--heads", "12", "--slopes")
     expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
     assert [float(line) for line in outcome.out.splitlines()] == pytest.approx(expected, rel=1e-7)
-    assert pecli_cli("alibi", "--heads", "12").out == outcome.out
+    assert run_pecli("alibi", "--heads", "12").out == outcome.out
 
 
-def test_preview_in_a_pipe_is_whole_and_plain(pecli_cli) -> None:
-    out = pecli_cli("sinusoidal", "--seq-len", "512", "--dim", "64").out
+def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
+    out = run_pecli("sinusoidal", "--seq-len", "512", "--dim", "64").out
     assert "\x1b" not in out
     assert "…" not in out
     assert "pe  512 × 64  float32" in out
@@ -92,38 +95,38 @@ def test_preview_in_a_pipe_is_whole_and_plain(pecli_cli) -> None:
     assert [float(value) for value in row[1:3]] == pytest.approx(
         [math.sin(511), math.cos(511)], rel=1e-6
     )
-    out = pecli_cli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
+    out = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in out.splitlines()[-3:]] == ["70", "71", "72"]
     words = ["rope", "--seq-len", "2", "--dim", "4", "--json"]
-    assert pecli_cli(*words, "--theta", "5e5").json == pecli_cli(*words, "--base", "500000").json
+    assert run_pecli(*words, "--theta", "5e5").json == run_pecli(*words, "--base", "500000").json
 
 
-def test_a_single_tensor_is_told_by_its_shape_or_name(pecli_cli) -> None:
+def test_a_single_tensor_is_told_by_its_shape_or_name(run_pecli) -> None:
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **tables)
     for name in ("cos", "sin", "inv_freq"):
         np.save("t.npy", tables[name])
         for file in ("t.npy", f"t.npz:{name}"):
-            outcome = pecli_cli(*ROPE, "--verify", file, "--json")
-            assert outcome.code == 0
+            outcome = run_pecli(*ROPE, "--verify", file, "--json")
+            assert outcome.exit_code == SUCCESS
             assert [tensor["name"] for tensor in outcome.json["tensors"]] == [name]
 
 
-def test_a_file_without_an_essential_tensor_fails(pecli_cli) -> None:
+def test_a_file_without_an_essential_tensor_fails(run_pecli) -> None:
     tables = pecli.Rope(6, 4).tables()
     codes = {("cos", "inv_freq"): 1, ("sin",): 1, ("inv_freq",): 0, ("cos", "sin"): 0}
     for names, code in codes.items():
         np.savez("t.npz", **{name: tables[name] for name in names})
-        assert pecli_cli(*ROPE, "--verify", "t.npz").code == code
-        diagnosis = pecli_cli(*ROPE, "--verify", "t.npz", "--json").json["diagnosis"]
+        assert run_pecli(*ROPE, "--verify", "t.npz").exit_code == code
+        diagnosis = run_pecli(*ROPE, "--verify", "t.npz", "--json").json["diagnosis"]
         assert any("missing" in text for text in diagnosis) == (code == 1)
 
 
-def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli) -> None:
+def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
     table = pecli.Sinusoidal(6, 4).tables()["pe"]
     table[0, 0], table[2, 1] = 700_000 * 2.0**-149, table[2, 1] + np.float32(2**-6)
     np.save("t.npy", table)
-    outcome = pecli_cli(*SINUSOIDAL, "--verify", "t.npy")
+    outcome = run_pecli(*SINUSOIDAL, "--verify", "t.npy")
     expected, found = np.float32(math.cos(2)), np.float32(math.cos(2)) + np.float32(2**-6)
     apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
     assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out
@@ -131,21 +134,23 @@ def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
-def test_positions_may_stand_one_per_line(pecli_cli, suffix: str) -> None:
+def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
     assert (
-        pecli_cli("rope", "--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy").code
-        == 0
+        run_pecli(
+            "rope", "--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy"
+        ).exit_code
+        == SUCCESS
     )
     assert np.array_equal(
         np.load("rope.npy"), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]]
     )
     np.save("x.npy", np.ones((3, 4)))
     assert (
-        pecli_cli(
+        run_pecli(
             "apply", "rope", "x.npy", "--positions", f"positions.{suffix}", "-o", "y.npy"
-        ).code
-        == 0
+        ).exit_code
+        == SUCCESS
     )
     assert np.array_equal(
         np.load("y.npy"), pecli.apply(np.ones((3, 4)), pecli.Rope(3, 4), positions=[0, 5, 7])

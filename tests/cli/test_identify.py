@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
 
 @pytest.fixture(autouse=True)
@@ -15,16 +16,16 @@ def files(here):
     np.save("noise.npy", np.random.default_rng(8).normal(size=(64, 32)).astype(np.float32))
 
 
-def test_the_command_stands_on_a_line_of_its_own_and_works(pecli_cli) -> None:
-    outcome = pecli_cli("identify", "slopes.npy")
+def test_the_command_stands_on_a_line_of_its_own_and_works(run_pecli) -> None:
+    outcome = run_pecli("identify", "slopes.npy")
     lines = outcome.out.splitlines()
-    assert outcome.code == 0
+    assert outcome.exit_code == SUCCESS
     assert lines[0] == "identified  slopes.npy"
     assert "rule=naive" in outcome.out
     command = next(line for line in lines if line.startswith("pecli "))
-    assert pecli_cli(*shlex.split(command)[1:]).code == 0
+    assert run_pecli(*shlex.split(command)[1:]).exit_code == SUCCESS
     assert np.allclose(np.load("again.npy"), np.load("slopes.npy"), rtol=1e-15, atol=0)
-    match = pecli_cli("identify", "slopes.npy", "--json").json["matches"][0]
+    match = run_pecli("identify", "slopes.npy", "--json").json["matches"][0]
     assert match["scheme"] == "alibi"
     assert match["parameters"]["heads"] == 12
     assert match["recipe"] == "exact"
@@ -32,48 +33,48 @@ def test_the_command_stands_on_a_line_of_its_own_and_works(pecli_cli) -> None:
     assert match["command"].startswith("pecli alibi --heads 12 --rule naive --slopes")
 
 
-def test_no_is_exit_code_one(pecli_cli) -> None:
+def test_no_is_exit_code_one(run_pecli) -> None:
     np.save("t.npy", (-(2.0 ** -np.arange(1, 9)))[:, None, None] * np.arange(40.0))
-    assert "in the file: the sign is flipped" in pecli_cli("identify", "t.npy").out
-    outcome = pecli_cli("identify", "noise.npy")
-    assert outcome.code == 1
+    assert "in the file: the sign is flipped" in run_pecli("identify", "t.npy").out
+    outcome = run_pecli("identify", "noise.npy")
+    assert outcome.exit_code == CHECK_FAILED
     assert ", std" in outcome.out
     assert outcome.out.startswith("not identified  noise.npy\n")
-    assert pecli_cli("identify", "noise.npy", "-q").out == ""
+    assert run_pecli("identify", "noise.npy", "-q").out == ""
 
 
-def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
-    outcome = pecli_cli("identify", "slopes.npy", "noise.npy", "--json")
-    assert outcome.code == 1
+def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
+    outcome = run_pecli("identify", "slopes.npy", "noise.npy", "--json")
+    assert outcome.exit_code == CHECK_FAILED
     assert [json.loads(line)["identified"] for line in outcome.out.splitlines()] == [True, False]
-    outcome = pecli_cli("identify", "none.npy", "slopes.npy", "--json")
-    assert outcome.code == 3
+    outcome = run_pecli("identify", "none.npy", "slopes.npy", "--json")
+    assert outcome.exit_code == FILE_ERROR
     assert "does not exist" in outcome.err
     first, second = map(json.loads, outcome.out.splitlines())
     assert first["matches"] == []
     assert second["identified"]
 
 
-def test_a_tensor_of_a_checkpoint(pecli_cli) -> None:
+def test_a_tensor_of_a_checkpoint(run_pecli) -> None:
     tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
     pecli.save(
         "model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]}
     )
-    outcome = pecli_cli("identify", "model.safetensors")
-    assert outcome.code == 0
+    outcome = run_pecli("identify", "model.safetensors")
+    assert outcome.exit_code == SUCCESS
     assert "wpe.weight: sinusoidal" in outcome.out
-    assert pecli_cli("identify", "model.safetensors:h.3.weight").code == 1
-    assert pecli_cli("identify", "model.safetensors:h.33.weight").code == 3
+    assert run_pecli("identify", "model.safetensors:h.3.weight").exit_code == CHECK_FAILED
+    assert run_pecli("identify", "model.safetensors:h.33.weight").exit_code == FILE_ERROR
 
 
-def test_long_lists_are_told_once_and_in_full_by_the_command(pecli_cli) -> None:
+def test_long_lists_are_told_once_and_in_full_by_the_command(run_pecli) -> None:
     by = [1 + k / 8 for k in range(32)]
     angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)
     np.savez("t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
-    lines = pecli_cli("identify", "t.npz").out.splitlines()
+    lines = run_pecli("identify", "t.npz").out.splitlines()
     parameters = next(line for line in lines if line.startswith("  seq_len"))
     assert "(32 numbers)" in parameters
     assert len(parameters) < 400
     assert lines[-1].endswith("letters: --json prints it")
-    (match,) = pecli_cli("identify", "t.npz", "--json").json["matches"]
+    (match,) = run_pecli("identify", "t.npz", "--json").json["matches"]
     assert match["command"].count(",") == 62

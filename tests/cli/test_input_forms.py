@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import pecli
 from tests.eval_callback_log import eval_callback_log
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 Array = NDArray[np.float32]
 Tensors = dict[str, Array]
@@ -203,46 +204,46 @@ def check(case: str, code: int, text: str) -> None:
 
 @pytest.mark.sample(5)
 def test_verify_has_the_same_verdict_for_every_form(
-    pecli_cli: Callable, form: str, case: str
+    run_pecli: Callable, form: str, case: str
 ) -> None:
     path, write = FORMS[form]
     write(path, tables(BASES[case]))
-    done = pecli_cli("verify", path, "--config", "config.json", "--atol", "1e-4")
-    check(case, done.code, done.out + done.err)
+    done = run_pecli("verify", path, "--config", "config.json", "--atol", "1e-4")
+    check(case, done.exit_code, done.out + done.err)
 
 
 @pytest.mark.sample(5)
 def test_rotated_queries_have_the_same_verdict_for_every_form(
-    pecli_cli: Callable, form: str, case: str
+    run_pecli: Callable, form: str, case: str
 ) -> None:
     """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
     path, write = FORMS[form]
     write(path, {"q": rotated(queries(), BASES[case])})
     write(f"before-{path}", {"q": queries()})
     words = ("--before", f"before-{path}", "--config", "config.json", "--atol", "3e-4")
-    done = pecli_cli("verify", path, *words)
-    check(case, done.code, done.out + done.err)
+    done = run_pecli("verify", path, *words)
+    check(case, done.exit_code, done.out + done.err)
     if form in FOLDED:
         assert "4 heads of 64 folded into columns" in done.out
 
 
 @pytest.mark.sample(5)
 def test_diff_has_the_same_verdict_for_every_form(
-    pecli_cli: Callable, form: str, case: str
+    run_pecli: Callable, form: str, case: str
 ) -> None:
     path, write = FORMS[form]
     np.savez("reference.npz", **tables(10000))
     write(path, tables(BASES[case]))
-    done = pecli_cli("diff", "reference.npz", path, "--atol", "1e-4")
-    check(case, done.code, done.out + done.err)
+    done = run_pecli("diff", "reference.npz", path, "--atol", "1e-4")
+    check(case, done.exit_code, done.out + done.err)
 
 
 @pytest.mark.sample(5)
-def test_identify_finds_the_base_in_every_form(pecli_cli: Callable, form: str, case: str) -> None:
+def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, case: str) -> None:
     path, write = FORMS[form]
     write(path, tables(BASES[case]))
-    done = pecli_cli("identify", path)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("identify", path)
+    assert done.exit_code == SUCCESS, done.out + done.err
     assert f"base={BASES[case]:.0f}" in done.out
 
 
@@ -250,7 +251,7 @@ RAW = ("--raw-dtype", "f32", "--shape")
 
 
 @pytest.mark.parametrize("command", ["verify", "before", "diff", "identify"])
-def test_every_command_reads_raw_numbers(pecli_cli: Callable, case: str, command: str) -> None:
+def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command: str) -> None:
     made = tables(BASES[case])
     np.stack([made["cos"], made["sin"]]).tofile("x.bin")
     queries().tofile("q.bin")
@@ -265,22 +266,22 @@ def test_every_command_reads_raw_numbers(pecli_cli: Callable, case: str, command
         "identify": ("identify", "x.bin", *table),
     }
     words = commands[command]
-    done = pecli_cli(*words, *(("--atol", "1e-4") if command == "before" else ()))
+    done = run_pecli(*words, *(("--atol", "1e-4") if command == "before" else ()))
     if command == "identify":
         assert f"base={BASES[case]:.0f}" in done.out
         return
-    check(case, done.code, done.out + done.err)
+    check(case, done.exit_code, done.out + done.err)
 
 
-def test_logs_of_eval_callback_have_the_same_verdict(pecli_cli: Callable, case: str) -> None:
+def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: str) -> None:
     before = {"Qcur-0": queries().swapaxes(0, 1)}
     after = {"Qcur-0": rotated(queries(), BASES[case]).swapaxes(0, 1)}
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
-    done = pecli_cli("verify", "x.log", "--config", "config.json")
-    check(case, done.code, done.out + done.err)
+    done = run_pecli("verify", "x.log", "--config", "config.json")
+    check(case, done.exit_code, done.out + done.err)
 
 
-def test_neighbours_of_a_short_log_of_eval_callback(pecli_cli: Callable, case: str) -> None:
+def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """llama.cpp prints three channels of each end, and rotates neighbours in its Llama weights."""
     x = queries()
     angles = np.outer(np.arange(ROWS), BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
@@ -289,18 +290,18 @@ def test_neighbours_of_a_short_log_of_eval_callback(pecli_cli: Callable, case: s
     before = {"Qcur-0": x.swapaxes(0, 1)}
     log = eval_callback_log(before, {"Qcur-0": after.swapaxes(0, 1)}, edge=3)
     Path("x.log").write_text(log)
-    done = pecli_cli("verify", "x.log", "--config", "config.json")
-    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    done = run_pecli("verify", "x.log", "--config", "config.json")
+    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
 
 
-def test_diff_of_logs_of_eval_callback(pecli_cli: Callable, case: str) -> None:
+def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """Queries of two runs are compared element by element, before and after the rotation."""
     before = {"Qcur-0": queries().swapaxes(0, 1)}
     for name, base in (("a.log", 10000.0), ("b.log", BASES[case])):
         after = {"Qcur-0": rotated(queries(), base).swapaxes(0, 1)}
         Path(name).write_text(eval_callback_log(before, after, edge=3))
-    done = pecli_cli("diff", "a.log", "b.log", "--atol", "1e-3")
-    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    done = run_pecli("diff", "a.log", "b.log", "--atol", "1e-3")
+    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert "Qcur-0_before  4 × 6 × 64  every element is equal" in done.out
 
 
@@ -312,4 +313,4 @@ def test_standard_input(process: Callable, form: str) -> None:
     write(path, tables(10000))
     words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")
     done = process(*words, input=Path(path).read_bytes())
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == SUCCESS, done.stderr

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
@@ -17,31 +19,31 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("option", ["--model", "--config"])
 @pytest.mark.parametrize("name", ["llama-3.1-8bb", "gpt-oss-20"])
 def test_verify_names_the_option_that_was_typed(
-    pecli_cli: Any, table: Path, option: str, name: str
+    run_pecli: Any, table: Path, option: str, name: str
 ) -> None:
-    result = pecli_cli("verify", table, option, name)
-    assert result.code == 2
+    result = run_pecli("verify", table, option, name)
+    assert result.exit_code == USAGE_ERROR
     assert f"{option} is '{name}'" in result.err
 
 
 @pytest.mark.parametrize("words", [("plot",), ("report", "-o", "page.html")])
 @pytest.mark.parametrize(("name", "meant"), [("llama-3.1-8bb", "llama-3.1-8b"), ("gpt22", "gpt2")])
 def test_a_misspelt_model_is_suggested(
-    pecli_cli: Any, words: tuple[str, ...], name: str, meant: str
+    run_pecli: Any, words: tuple[str, ...], name: str, meant: str
 ) -> None:
     command, *options = words
-    result = pecli_cli(command, name, *options)
-    assert result.code == 3
+    result = run_pecli(command, name, *options)
+    assert result.exit_code == FILE_ERROR
     assert f"did you mean '{meant}'?" in result.err
 
 
 @pytest.mark.parametrize("command", ["verify", "diff", "rope"])
-def test_help_of_a_subcommand_that_does_not_exist(pecli_cli: Any, command: str) -> None:
-    result = pecli_cli("help", command, "nosuch")
-    assert result.code == 2
+def test_help_of_a_subcommand_that_does_not_exist(run_pecli: Any, command: str) -> None:
+    result = run_pecli("help", command, "nosuch")
+    assert result.exit_code == USAGE_ERROR
     assert f"{command} has no subcommands" in result.err
 
 
 @pytest.mark.parametrize("words", [("verify",), ("apply", "rope"), ("audit", "alibi"), ()])
-def test_help_may_be_a_command(pecli_cli: Any, words: tuple[str, ...]) -> None:
-    assert pecli_cli("help", *words).code == 0
+def test_help_may_be_a_command(run_pecli: Any, words: tuple[str, ...]) -> None:
+    assert run_pecli("help", *words).exit_code == SUCCESS

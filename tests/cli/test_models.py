@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 import pecli
 from pecli.cli.scheme_options import parse_scheme
 from pecli.errors import ParameterError
+from tests.exit_codes import SUCCESS
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "rope_theta": 500000.0,
@@ -28,57 +29,59 @@ def configs(here):
         Path(f"{name}.json").write_text(json.dumps(config))
 
 
-def test_a_config_gives_the_scaled_tables(pecli_cli) -> None:
+def test_a_config_gives_the_scaled_tables(run_pecli) -> None:
     words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
-    assert pecli_cli(*words, "-o", "t.safetensors").code == 0
+    assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
     options = {key: value for key, value in LLAMA["rope_scaling"].items() if key != "rope_type"}
     expected = pecli.Rope(40, 64, 500000.0, 9000, scaling="llama3", **options).tables()
     found = load_file("t.safetensors")
     for name in ("cos", "sin", "inv_freq"):
         assert np.array_equal(found[name], expected[name])
-    assert pecli_cli("verify", "t.safetensors").code == 0
-    assert pecli_cli(*words, "--verify", "t.safetensors").code == 0
+    assert run_pecli("verify", "t.safetensors").exit_code == SUCCESS
+    assert run_pecli(*words, "--verify", "t.safetensors").exit_code == SUCCESS
 
 
-def test_several_kinds_of_layers_are_all_written_or_one(pecli_cli) -> None:
+def test_several_kinds_of_layers_are_all_written_or_one(run_pecli) -> None:
     words = ["rope", "--config", "gemma.json", "--seq-len", 8]
-    assert pecli_cli(*words, "-o", "t.safetensors").code == 0
+    assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
     found = load_file("t.safetensors")
     assert np.array_equal(found["sliding_attention.cos"], pecli.Rope(8, 64).tables()["cos"])
     full = pecli.Rope(8, 64, 1e6, scaling="linear", factor=8.0)
     assert np.array_equal(found["full_attention.sin"], full.tables()["sin"])
-    assert pecli_cli("verify", "t.safetensors").code == 0
-    assert pecli_cli(*words, "--layer-type", "sliding_attention", "-o", "t.npy").code == 0
+    assert run_pecli("verify", "t.safetensors").exit_code == SUCCESS
+    assert (
+        run_pecli(*words, "--layer-type", "sliding_attention", "-o", "t.npy").exit_code == SUCCESS
+    )
     assert np.array_equal(np.load("t.npy")[0], pecli.Rope(8, 64).tables()["cos"])
-    shown = pecli_cli(*words).out
+    shown = run_pecli(*words).out
     assert "full_attention\nrope " in shown
     assert "sliding_attention\nrope " in shown
 
 
-def test_options_override_what_the_model_says(pecli_cli) -> None:
+def test_options_override_what_the_model_says(run_pecli) -> None:
     words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
-    made = pecli_cli(*words, "--theta", "500000", "-o", "t.npz")
-    assert made.code == 0
+    made = run_pecli(*words, "--theta", "500000", "-o", "t.npz")
+    assert made.exit_code == SUCCESS
     assert made.err == "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
     expected = pecli.Rope(16, 128, 500000.0).tables()["cos"]
     assert np.array_equal(np.load("t.npz")["cos"], expected)
-    scaled = pecli_cli(*words, "--scaling", "yarn", "--factor", 4, "--json")
+    scaled = run_pecli(*words, "--scaling", "yarn", "--factor", 4, "--json")
     parameters = scaled.json["parameters"]
     assert parameters["scaling"] == "yarn"
     assert parameters["factor"] == 4
     assert parameters["base"] == 1000000
     assert parameters["original_max_position_embeddings"] == 32768  # the model's own context
     assert "--scaling yarn instead of none, --factor 4" in scaled.err
-    plain = pecli_cli(
+    plain = run_pecli(
         "rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json"
     ).json
     assert plain["parameters"]["scaling"] == "none"
     assert plain["parameters"]["factor"] is None
 
 
-def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
-    outcome = pecli_cli("models", "--json")
-    assert outcome.code == 0
+def test_one_object_names_all_presets_and_their_sources(run_pecli) -> None:
+    outcome = run_pecli("models", "--json")
+    assert outcome.exit_code == SUCCESS
     models = outcome.json["models"]
     by_name = {model["name"]: model for model in models}
     assert by_name["llama-3.1-8b"]["repository"] == "meta-llama/Llama-3.1-8B-Instruct"
@@ -92,16 +95,16 @@ def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     ]
 
 
-def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
-    outcome = pecli_cli("models")
-    assert outcome.code == 0
+def test_a_person_sees_a_table_by_family(run_pecli, monkeypatch) -> None:
+    outcome = run_pecli("models")
+    assert outcome.exit_code == SUCCESS
     assert "…" not in outcome.out
     (line,) = (
         line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b"
     )
     assert line[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
-    shown = pecli_cli("models").out
+    shown = run_pecli("models").out
     assert (
         shown.index("Llama ")
         < shown.index("llama-3.1-8b")

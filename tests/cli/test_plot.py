@@ -14,36 +14,37 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 
 SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 
 
-def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(pecli_cli) -> None:
-    shown = pecli_cli("plot", *SMALL)
+def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(run_pecli) -> None:
+    shown = run_pecli("plot", *SMALL)
     lines = shown.out.splitlines()
-    assert shown.code == 0
+    assert shown.exit_code == SUCCESS
     assert "\x1b" not in shown.out
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
     assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
-    assert pecli_cli(*SMALL, "--plot").out == shown.out
-    beside = pecli_cli(*SMALL, "--plot", "-o", "pe.npy")
+    assert run_pecli(*SMALL, "--plot").out == shown.out
+    beside = run_pecli(*SMALL, "--plot", "-o", "pe.npy")
     assert beside.out.startswith("pe.npy")
     assert beside.out.endswith(shown.out)
     assert Path("pe.npy").exists()
-    assert pecli_cli(*SMALL, "--plot", "-q").out == ""
+    assert run_pecli(*SMALL, "--plot", "-q").out == ""
     generators = ["rope --seq-len 64 --dim 16", "alibi --heads 4 --seq-len 16", "alibi --heads 4"]
     generators += ["learned-init --max-len 64 --dim 16", "rope --model gemma-3-1b --seq-len 16"]
     for words in generators:
-        shown = pecli_cli(*words.split(), "--plot")
-        assert shown.code == 0, words
+        shown = run_pecli(*words.split(), "--plot")
+        assert shown.exit_code == SUCCESS, words
         assert shown.err == "", words
         assert len(shown.out.splitlines()) > 8, words
 
 
 def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
-    process, pecli_cli
+    process, run_pecli
 ) -> None:
     homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
     elsewhere = {
@@ -51,20 +52,20 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     } | homes
     words = ["plot", *SMALL, "--size", "4x3", "--dpi", "50"]
     result = process(*words, "-o", "a.png", env=elsewhere)
-    assert result.returncode == 0
+    assert result.returncode == SUCCESS
     assert result.stderr == b""
     assert result.stdout.startswith(b"a.png: 4 \xc3\x97 3 inches, ")
-    assert pecli_cli(*words, "-o", "b.png").code == 0
+    assert run_pecli(*words, "-o", "b.png").exit_code == SUCCESS
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
 
 
 @pytest.mark.parametrize(("most", "code"), [(4 * 3 * 100**2 - 1, 2), (4 * 3 * 100**2, 0)])
-def test_a_figure_has_at_most_so_many_pixels(pecli_cli, monkeypatch, most: int, code: int) -> None:
+def test_a_figure_has_at_most_so_many_pixels(run_pecli, monkeypatch, most: int, code: int) -> None:
     """Pixels are counted at 100 dots per inch, the least at which a figure is laid out."""
     monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", most)
     words = ["plot", *SMALL, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
-    done = pecli_cli(*words)
-    assert done.code == code
+    done = run_pecli(*words)
+    assert done.exit_code == code
     assert done.out == ""
     if code == 0:
         width_and_height = struct.unpack(">II", Path("x.png").read_bytes()[16:24])
@@ -73,24 +74,24 @@ def test_a_figure_has_at_most_so_many_pixels(pecli_cli, monkeypatch, most: int, 
 
 @pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
 @pytest.mark.sample(2)
-def test_names_that_no_font_has_break_no_figure(pecli_cli, name: str) -> None:
+def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
     table = np.arange(12.0).reshape(3, 4)
     pecli.save("x.safetensors", {name: table, "other": table})
     kind = "curves" if name.isascii() else "heatmap"
-    made = pecli_cli("plot", "x.safetensors", "--kind", kind, "-o", "x.svg", "--title", name[:1])
-    assert made.code == 0
+    made = run_pecli("plot", "x.safetensors", "--kind", kind, "-o", "x.svg", "--title", name[:1])
+    assert made.exit_code == SUCCESS
     assert made.err == ""
     texts = [text for element in ElementTree.parse("x.svg").iter() for text in element.itertext()]
     shown = name if name.isprintable() else name.encode("unicode_escape").decode()
     assert any(shown in text for text in texts)
 
 
-def test_titles_of_any_text_are_drawn(pecli_cli) -> None:
+def test_titles_of_any_text_are_drawn(run_pecli) -> None:
     np.save("\udcff.npy", np.ones((3, 4)))  # a name that is no text
-    result = pecli_cli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
-    assert result.code == 0
+    result = run_pecli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
+    assert result.exit_code == SUCCESS
     assert result.err == ""
-    assert pecli_cli("plot", *SMALL, "--title", "two\nlines").out.startswith("two\nlines\n")
+    assert run_pecli("plot", *SMALL, "--title", "two\nlines").out.startswith("two\nlines\n")
 
 
 EXTREMES = {
@@ -106,54 +107,54 @@ FIGURES = ("heatmap", "curves", "similarity")
 
 @pytest.mark.parametrize("place", range(len(EXTREMES)), ids=EXTREMES)
 @pytest.mark.sample(1)
-def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, place: int) -> None:
+def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
     values = [*EXTREMES.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)
     for words in (*((kind,) for kind in FIGURES), (FIGURES[place % 3], "-o", "x.svg")):
-        drawn = pecli_cli("plot", "x.npy", "--kind", *words)
-        assert drawn.code in (0, 2)
-        assert drawn.err.count("\n") == (1 if drawn.code == 2 else 0)
-    drawn = pecli_cli("diff", "x.npy", "y.npy", "--plot", *(["-o", "x.svg"] if place % 2 else []))
-    assert drawn.code == 1
+        drawn = run_pecli("plot", "x.npy", "--kind", *words)
+        assert drawn.exit_code in (0, 2)
+        assert drawn.err.count("\n") == (1 if drawn.exit_code == USAGE_ERROR else 0)
+    drawn = run_pecli("diff", "x.npy", "y.npy", "--plot", *(["-o", "x.svg"] if place % 2 else []))
+    assert drawn.exit_code == CHECK_FAILED
     assert drawn.err == ""
 
 
-def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
-    pecli_cli(*SMALL, "-o", "pe.safetensors")
+def test_files_and_schemes_beside_each_other(run_pecli) -> None:
+    run_pecli(*SMALL, "-o", "pe.safetensors")
     np.save("w.npy", np.ones((8, 4)))
-    assert pecli_cli("plot", "pe.safetensors").out.startswith(
+    assert run_pecli("plot", "pe.safetensors").out.startswith(
         "pe.safetensors: value over 64 positions"
     )
-    assert pecli_cli("plot", "pe.safetensors", "--kind", "wavelengths").code == 0
-    both = pecli_cli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
-    assert both.code == 0
+    assert run_pecli("plot", "pe.safetensors", "--kind", "wavelengths").exit_code == SUCCESS
+    both = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
+    assert both.exit_code == SUCCESS
     assert "w.npy" in both.out
     assert "rope" in both.out
     for folder in ("ours", "theirs"):
         Path(folder).mkdir()
         np.save(f"{folder}/pe.npy", np.ones((4, 4)))
-    shown = pecli_cli("plot", "ours/pe.npy", "theirs/pe.npy", "--kind", "curves")
-    assert shown.code == 0
+    shown = run_pecli("plot", "ours/pe.npy", "theirs/pe.npy", "--kind", "curves")
+    assert shown.exit_code == SUCCESS
     assert "ours/" in shown.out
     assert "theirs/" in shown.out
-    assert pecli_cli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
+    assert run_pecli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
     words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
-    assert "* ours   o theirs" in pecli_cli(*words, "--label", "ours", "--label", "theirs").out
+    assert "* ours   o theirs" in run_pecli(*words, "--label", "ours", "--label", "theirs").out
     assert (
-        pecli_cli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
+        run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
     )  # which is no scheme
 
 
-def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
+def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
     words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
-    shown = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", *words)
-    assert shown.code == 0
+    shown = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *words)
+    assert shown.exit_code == SUCCESS
     assert "llama-3.1-8b, 8,192 → 131,072" in shown.out
 
 
 @pytest.mark.parametrize("kind", FIGURES)
-def test_large_tables_are_drawn_in_flat_memory(pecli_cli, kind: str) -> None:
+def test_large_tables_are_drawn_in_flat_memory(run_pecli, kind: str) -> None:
     with open("large.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
             file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)}
@@ -161,10 +162,10 @@ def test_large_tables_are_drawn_in_flat_memory(pecli_cli, kind: str) -> None:
         file.truncate(file.tell() + (1 << 27))  # with nothing in it
     tracemalloc.start()
     try:
-        assert pecli_cli("plot", "large.npy", "--kind", kind).code == 0
+        assert run_pecli("plot", "large.npy", "--kind", kind).exit_code == SUCCESS
         if kind == "heatmap":
             assert (
-                "200000" in pecli_cli("plot", "sinusoidal", "--seq-len", 250_000, "--dim", 64).out
+                "200000" in run_pecli("plot", "sinusoidal", "--seq-len", 250_000, "--dim", 64).out
             )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -172,19 +173,19 @@ def test_large_tables_are_drawn_in_flat_memory(pecli_cli, kind: str) -> None:
     assert peak < 1 << 26
 
 
-def test_a_model_stands_for_its_rotary_scheme(pecli_cli) -> None:
-    expected = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths").out
+def test_a_model_stands_for_its_rotary_scheme(run_pecli) -> None:
+    expected = run_pecli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths").out
     for words in (["--model", "llama-3.1-8b"], ["--config=llama-3.1-8b"], ["llama-3.1-8b"]):
-        assert pecli_cli("plot", *words, "--kind", "wavelengths").out == expected != ""
+        assert run_pecli("plot", *words, "--kind", "wavelengths").out == expected != ""
     Path("config.json").write_text(json.dumps(LLAMA))
     pair = ["--model", "llama-2-7b", "--against", "rope", "--config", "config.json"]
-    expected = pecli_cli("plot", "rope", *pair, "--kind", "decay").out
-    assert pecli_cli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected != ""
+    expected = run_pecli("plot", "rope", *pair, "--kind", "decay").out
+    assert run_pecli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected != ""
     Path("folder").mkdir()
     Path("config.json").rename("folder/config.json")
-    assert pecli_cli("plot", "folder", "--kind", "decay").code == 0
-    expected = pecli_cli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
-    assert pecli_cli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
+    assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
+    expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
+    assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
 
 
 def carried(name: str) -> dict[str, Any]:
@@ -205,10 +206,10 @@ def carried(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 @pytest.mark.sample("png", "svg")
-def test_a_figure_carries_its_command_and_its_specs(pecli_cli, suffix: str) -> None:
+def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> None:
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
-    assert pecli_cli("plot", *words, *given, "-o", f"x.{suffix}").code == 0
+    assert run_pecli("plot", *words, *given, "-o", f"x.{suffix}").exit_code == SUCCESS
     found = carried(f"x.{suffix}")
     assert found["command"] == "pecli " + shlex.join(["plot", *words, *given])
     assert [spec.pop("label") for spec in found["specs"]] == ["scaled (3.1)", "plain"]
@@ -216,16 +217,16 @@ def test_a_figure_carries_its_command_and_its_specs(pecli_cli, suffix: str) -> N
     schemes = [pecli.load_model("llama-3.1-8b").one().rope(512), pecli.Rope(512, 32)]
     assert [*map(pecli.Scheme.from_spec, specs)] == schemes
     if suffix == "svg":
-        assert pecli_cli(*shlex.split(found["command"])[1:], "-o", "y.svg").code == 0
+        assert run_pecli(*shlex.split(found["command"])[1:], "-o", "y.svg").exit_code == SUCCESS
         assert Path("y.svg").read_bytes() == Path("x.svg").read_bytes()
 
 
-def test_other_pictures_carry_their_commands_too(pecli_cli) -> None:
+def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
     np.save("a.npy", np.zeros((4, 4)))
     np.save("b.npy", np.ones((4, 4)))
-    pecli_cli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
+    run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
     assert carried("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
-    pecli_cli(
+    run_pecli(
         "audit",
         "rope",
         "--dim",
@@ -245,8 +246,8 @@ def test_other_pictures_carry_their_commands_too(pecli_cli) -> None:
     )
     assert found["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
     np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])  # which identify knows
-    shown = pecli_cli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
-    assert shown.code == 0
+    shown = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
+    assert shown.exit_code == SUCCESS
     assert shown.err == ""
     (spec,) = carried("x.svg")["specs"]
     assert spec["parameters"]["base"] == 500.0

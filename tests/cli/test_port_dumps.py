@@ -10,6 +10,7 @@ import pytest
 from pecli.views.html import element
 from pecli.views.report.draft import Draft
 from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, queries, rotated
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
 MODEL = ("--config", "config.json")
 BASES = {"right": 10000.0, "wrong base": 500000.0}
@@ -63,24 +64,24 @@ def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_loops_over_heads_are_verified(pecli_cli: Callable, loop: Callable) -> None:
+def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> None:
     write_loop(loop, "right")
-    done = pecli_cli("verify", "x.log", *MODEL)
-    assert done.code == 0, done.out + done.err
+    done = run_pecli("verify", "x.log", *MODEL)
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("loop", LOOPS)
-def test_loops_over_heads_name_a_wrong_base(pecli_cli: Callable, loop: Callable) -> None:
+def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable) -> None:
     write_loop(loop, "wrong base")
-    done = pecli_cli("verify", "x.log", *MODEL)
-    assert done.code == 1
+    done = run_pecli("verify", "x.log", *MODEL)
+    assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
 
 
-def test_a_line_per_head_is_noted(pecli_cli: Callable) -> None:
+def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
     write_loop(lines_per_head, "right")
-    done = pecli_cli("verify", "x.log", *MODEL)
+    done = run_pecli("verify", "x.log", *MODEL)
     assert "q of x.log: a row per head, of 12 positions of 64" in done.err
 
 
@@ -88,133 +89,133 @@ def test_a_line_per_head_is_noted(pecli_cli: Callable) -> None:
 @pytest.mark.parametrize(("decimals", "bound"), [(1, "0.12"), (2, "0.012"), (3, "0.0012")])
 @pytest.mark.parametrize("case", [*BASES])
 def test_few_digits_are_compared_as_far_as_they_go(
-    pecli_cli: Callable, case: str, decimals: int, bound: str
+    run_pecli: Callable, case: str, decimals: int, bound: str
 ) -> None:
     write_loop(lines_per_head_and_row, case, decimals)
-    done = pecli_cli("verify", "x.log", *MODEL)
-    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    done = run_pecli("verify", "x.log", *MODEL)
+    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert f"compared within {bound}, as exactly as they were printed" in done.err
     assert "print 6 decimals or more (%.6f) for a closer check" in done.err
     if case != "right":
         assert "base is 500000" in done.out
 
 
-def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(pecli_cli: Callable) -> None:
+def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: Callable) -> None:
     write_loop(lines_per_head_and_row, "right", decimals=2)
-    done = pecli_cli("verify", "x.log", *MODEL, "--atol", "1e-3")
-    assert done.code == 1
+    done = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    assert done.exit_code == CHECK_FAILED
     assert "printing rounded numbers by up to 0.01, more than --atol" in done.err
     assert "print 4 decimals (%.4f), or leave --atol out" in done.err
     write_loop(lines_per_head_and_row, "right", decimals=4)
-    again = pecli_cli("verify", "x.log", *MODEL, "--atol", "1e-3")
-    assert again.code == 0, again.out + again.err
+    again = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    assert again.exit_code == SUCCESS, again.out + again.err
 
 
 @pytest.mark.parametrize("case", [*BASES])
-def test_flat_lists_need_a_shape(pecli_cli: Callable, case: str) -> None:
+def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
     """The error has the option that the second command needs."""
     for name, array in sides(case).items():
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
     words = ("verify", "q_after.txt", "--before", "q_before.txt", *MODEL)
-    refused = pecli_cli(*words)
-    assert refused.code == 2
+    refused = run_pecli(*words)
+    assert refused.exit_code == USAGE_ERROR
     assert "--shape 4,12,64 for (heads, positions, D)" in refused.err
-    done = pecli_cli(*words, "--shape", "4,12,64")
-    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    done = run_pecli(*words, "--shape", "4,12,64")
+    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
         assert "base is 500000" in done.out
         assert "--theta 500000 --shape 4,12,64 -o again.npy" in done.out
 
 
 @pytest.mark.parametrize("case", [*BASES])
-def test_typed_arrays_of_javascript(pecli_cli: Callable, case: str) -> None:
+def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
     for name, array in sides(case).items():
         flat = array.reshape(-1)
         tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
     Path("x.json").write_text(json.dumps(tensors))
-    done = pecli_cli("verify", "x.json", *MODEL, "--atol", "1e-5")
-    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    done = run_pecli("verify", "x.json", *MODEL, "--atol", "1e-5")
+    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
         assert "base is 500000" in done.out
 
 
-def test_the_command_for_raw_files_states_their_layout(pecli_cli: Callable) -> None:
+def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> None:
     for name, array in sides("wrong base").items():
         array.tofile(f"{name}.bin")
     raw = ("--shape", "4,-1,64", "--raw-dtype", "f32")
-    done = pecli_cli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
     command = (
         "pecli apply rope q_before.bin --dim 64 --theta 500000 "
         "--shape 4,-1,64 --raw-dtype float32 -o again.npy"
     )
     assert f"reproduce with {command}" in done.out
-    again = pecli_cli(*command.split()[1:])
-    assert again.code == 0, again.err
+    again = run_pecli(*command.split()[1:])
+    assert again.exit_code == SUCCESS, again.err
     assert np.array_equal(np.load("again.npy"), sides("wrong base")["q_after"])
 
 
-def test_a_wrong_byte_order_gets_a_note(pecli_cli: Callable) -> None:
+def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
     for name, array in sides("right").items():
         array.astype(">f4").tofile(f"{name}.bin")
     words = ("verify", "q_after.bin", "--before", "q_before.bin", *MODEL, "--shape", "4,12,64")
-    failed = pecli_cli(*words, "--raw-dtype", "f32")
-    assert failed.code == 1
+    failed = run_pecli(*words, "--raw-dtype", "f32")
+    assert failed.exit_code == CHECK_FAILED
     assert "--raw-dtype '>float32' is the other" in failed.err
-    done = pecli_cli(*words, "--raw-dtype", ">float32", "--atol", "1e-5")
-    assert done.code == 0, done.out + done.err
+    done = run_pecli(*words, "--raw-dtype", ">float32", "--atol", "1e-5")
+    assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.parametrize("place", [(1, 3, 5), (0, 0, 0)])
 def test_one_nan_leaves_the_diagnosis_of_the_rest(
-    pecli_cli: Callable, place: tuple[int, int, int]
+    run_pecli: Callable, place: tuple[int, int, int]
 ) -> None:
     after = sides("wrong base")["q_after"]
     after[place] = np.nan
     np.save("after.npy", after)
     np.save("before.npy", queries())
-    done = pecli_cli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
-    assert done.code == 1
+    done = run_pecli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
+    assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
     assert "1 not finite (found)" in done.out
 
 
-def test_a_report_of_rotated_queries(pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_rotated_queries(run_pecli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Draft, "_figure", lambda draft, picture: element("figure", picture.title))
     for name, array in sides("wrong base").items():
         np.save(f"{name}.npy", array)
     words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
-    done = pecli_cli("report", "config.json", *words)
-    assert done.code == 1, done.err
+    done = run_pecli("report", "config.json", *words)
+    assert done.exit_code == CHECK_FAILED, done.err
     page = Path("report.html").read_text()
     assert "base is 500000" in page
     assert "pecli verify q_after.npy --config config.json --before q_before.npy" in page
 
 
-def test_a_report_of_rotated_queries_needs_a_model(pecli_cli: Callable) -> None:
+def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
     for name, array in sides("right").items():
         np.save(f"{name}.npy", array)
     words = ("report", "q_after.npy", "--before", "q_before.npy", "-o", "report.html")
-    refused = pecli_cli(*words)
-    assert refused.code == 2
+    refused = run_pecli(*words)
+    assert refused.exit_code == USAGE_ERROR
     assert "--before is q_before.npy; a model rotates them; name one" in refused.err
 
 
 def test_files_without_common_names_get_the_command_that_compares_them(
-    pecli_cli: Callable,
+    run_pecli: Callable,
 ) -> None:
     np.savez("a.npz", first=queries(), second=queries())
     np.save("b.npy", queries())
-    done = pecli_cli("diff", "a.npz", "b.npy")
-    assert done.code == 1
+    done = run_pecli("diff", "a.npz", "b.npy")
+    assert done.exit_code == CHECK_FAILED
     assert "compare one of each: pecli diff a.npz:first b.npy" in done.out
-    assert pecli_cli("diff", "a.npz:first", "b.npy").code == 0
+    assert run_pecli("diff", "a.npz:first", "b.npy").exit_code == SUCCESS
 
 
 def test_config_reads_standard_input(process: Callable) -> None:
     done = process("config", "-", input=json.dumps({**CONFIG, "rope_theta": 5e5}).encode())
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == SUCCESS, done.stderr
     assert b"500000" in done.stdout
     assert b"pecli rope --config config.json" in done.stdout
 
@@ -227,5 +228,5 @@ def test_config_refuses_other_things_on_standard_input(
     process: Callable, text: bytes, problem: bytes
 ) -> None:
     done = process("config", "-", input=text)
-    assert done.returncode == 3
+    assert done.returncode == FILE_ERROR
     assert problem in done.stderr

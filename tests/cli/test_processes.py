@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
 if sys.platform == "win32":
     pytest.skip("signals, FIFOs and terminals are POSIX's", allow_module_level=True)
@@ -34,19 +35,19 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": int
 
 def test_a_table_goes_out_and_in_through_pipes(process) -> None:
     result = process(*SMALL, "-o", "-")
-    assert result.returncode == 0
+    assert result.returncode == SUCCESS
     assert result.stderr == b""
     assert np.array_equal(
         np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"]
     )
-    assert process(*SMALL, "--verify", "-", input=result.stdout).returncode == 0
+    assert process(*SMALL, "--verify", "-", input=result.stdout).returncode == SUCCESS
 
 
 @pytest.mark.thorough
 def test_the_file_of_standard_output_and_a_pipe_that_ends_early(process) -> None:
     table = process(*SMALL, "-o", "/dev/stdout").stdout
     assert table == process(*SMALL, "-o", "-").stdout
-    assert process("inspect", "-", input=table[:-4]).returncode == 3
+    assert process("inspect", "-", input=table[:-4]).returncode == FILE_ERROR
 
 
 @pytest.mark.parametrize(
@@ -201,14 +202,14 @@ def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         command = [*COMMAND, *words]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
-    assert result.returncode == 3
+    assert result.returncode == FILE_ERROR
     assert result.stderr == DISK_IS_FULL
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_file_on_a_full_disk_is_3(pecli_cli) -> None:
-    outcome = pecli_cli(*SMALL, "-o", "/dev/full")
-    assert outcome.code == 3
+def test_a_file_on_a_full_disk_is_3(run_pecli) -> None:
+    outcome = run_pecli(*SMALL, "-o", "/dev/full")
+    assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
     assert os.path.exists("/dev/full")
 
@@ -246,12 +247,12 @@ def test_a_terminal_without_colour_gets_none() -> None:
 def test_an_ascii_locale_gets_its_answer(process) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     shown = process("rope", "--help", env=environment)
-    assert shown.returncode == 0
+    assert shown.returncode == SUCCESS
     assert shown.stderr == b""
     refused = process(
         "learned-init", "--max-len", "4", "--dim", "4", "--seed", 2**64, env=environment
     )
-    assert refused.returncode == 2
+    assert refused.returncode == USAGE_ERROR
     assert refused.stderr[:14] == b"pecli: error: "
     assert refused.stderr.count(b"\n") == 1
 
@@ -272,18 +273,18 @@ def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, sche
     assert peak(32_768) - peak(1024) < 100  # of 128 MiB
 
 
-def test_the_shell_completes_commands_options_and_models(pecli_cli, monkeypatch) -> None:
+def test_the_shell_completes_commands_options_and_models(run_pecli, monkeypatch) -> None:
     words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
     words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")
     for line, offered in words.items():
         monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
-        done = pecli_cli()
-        assert done.code == 0
+        done = run_pecli()
+        assert done.exit_code == SUCCESS
         assert done.out.split() == offered
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_nothing")
-    assert pecli_cli().code == 1
+    assert run_pecli().exit_code == CHECK_FAILED
 
 
 def in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
@@ -293,26 +294,26 @@ def in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
 
 def test_a_table_is_written_while_both_streams_are_closed(here) -> None:
     done = in_shell("-o t.npy >&- 2>&-")
-    assert done.returncode == 0
+    assert done.returncode == SUCCESS
     assert done.stderr == b""
     assert np.load("t.npy").shape == (64, 16)
 
 
 def test_a_table_for_a_closed_stream_is_an_error(here) -> None:
     done = in_shell("-o - >&-")
-    assert done.returncode == 3
+    assert done.returncode == FILE_ERROR
     assert done.stderr == b"pecli: error: standard output: is not open\n"
 
 
-def test_help_in_a_pipe_is_as_wide_as_columns(pecli_cli, monkeypatch) -> None:
+def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
-    options, _, _ = pecli_cli("verify", "--help").out.partition("\n Examples:\n")
+    options, _, _ = run_pecli("verify", "--help").out.partition("\n Examples:\n")
     assert max(map(len, options.splitlines())) == 80
 
 
-def test_the_manifest_in_the_help_can_be_copied(pecli_cli) -> None:
-    lines = pecli_cli("verify", "--help").out.splitlines()
+def test_the_manifest_in_the_help_can_be_copied(run_pecli) -> None:
+    lines = run_pecli("verify", "--help").out.splitlines()
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
     dumps = ["dumps/cos.npy", "dumps/q_after.npy", "dumps/k.bin", "dumps/pe.npy"]

@@ -281,9 +281,9 @@ def files(here: Path) -> Path:
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.source.split(".com/")[1])
-def test_a_command_solves_it(thread: Thread, pecli_cli: Any, files: Path) -> None:
+def test_a_command_solves_it(thread: Thread, run_pecli: Any, files: Path) -> None:
     for name, make in thread.arrays.items():
         np.save(files / f"{name}.npy", make())
-    done = pecli_cli(*shlex.split(thread.command))
-    assert done.code == thread.code
+    done = run_pecli(*shlex.split(thread.command))
+    assert done.exit_code == thread.code
     assert thread.words in " ".join((done.out + done.err).split())

@@ -26,13 +26,13 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("row", [*rows("refused.txt", USAGE), LONG_NUMBER])
 def test_what_is_wrong_is_one_line(
-    pecli_cli, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, row: Row
+    run_pecli, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
     monkeypatch.chdir(sample_folder)
     files = sorted(os.listdir())
-    outcome = pecli_cli(*row.words)
+    outcome = run_pecli(*row.words)
     assert row.output in outcome.err
-    assert outcome.code == row.code
+    assert outcome.exit_code == row.code
     assert outcome.out == ""
     assert outcome.err.startswith("pecli: error: ")
     assert outcome.err.count("\n") == 1

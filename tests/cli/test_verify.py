@@ -9,6 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
 def rewrite(path, change) -> None:
@@ -23,14 +24,14 @@ def rewrite(path, change) -> None:
 @pytest.mark.parametrize(
     "file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"]
 )
-def test_a_report_never_replaces_what_is_verified(pecli_cli, file) -> None:
+def test_a_report_never_replaces_what_is_verified(run_pecli, file) -> None:
     pecli.save("x.safetensors", pecli.Sinusoidal(4, 8))
     Path("link.safetensors").symlink_to("x.safetensors")
     Path("pecli.toml").write_text('[[check]]\nfile = "x.safetensors"\n')
     report = Path("pecli.toml" if file == "pecli.toml" else "x.safetensors")
     before = report.read_bytes()
-    refused = pecli_cli("verify", file, "--junit", report)
-    assert refused.code == 2
+    refused = run_pecli("verify", file, "--junit", report)
+    assert refused.exit_code == USAGE_ERROR
     assert refused.out == ""
     assert "one of the files to verify" in refused.err
     assert report.read_bytes() == before
@@ -58,32 +59,32 @@ CHANGES = {negative_zero: ["sha256"], claim_a_huge_table: ["1099511627776"]}
 CHANGES[rename] = ["tan: rope has no such tensor", "sin: the tensor is missing"]
 
 
-def test_one_changed_element_fails(pecli_cli) -> None:
+def test_one_changed_element_fails(run_pecli) -> None:
     pecli.save("t.safetensors", pecli.Rope(9, 6))
     rewrite("t.safetensors", off)
-    outcome = pecli_cli("verify", "t.safetensors", "--json")
+    outcome = run_pecli("verify", "t.safetensors", "--json")
     cos, sin = (
         next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
     )
-    assert outcome.code == 1
+    assert outcome.exit_code == CHECK_FAILED
     assert cos["mismatched"] == 1
     assert cos["worst_index"] == [3, 1]
     assert sin["mismatched"] == 0
     assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
-    shown = pecli_cli("verify", "t.safetensors").out
+    shown = run_pecli("verify", "t.safetensors").out
     assert shown.startswith("FAILED")
     assert "[3, 1]" in shown
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_is_not_what_its_spec_says_fails(pecli_cli, change) -> None:
+def test_a_file_that_is_not_what_its_spec_says_fails(run_pecli, change) -> None:
     pecli.save("t.safetensors", pecli.Rope(4, 4))
-    alone = pecli_cli("verify", "t.safetensors:cos", "--json")
-    assert alone.code == 0
+    alone = run_pecli("verify", "t.safetensors:cos", "--json")
+    assert alone.exit_code == SUCCESS
     assert [tensor["name"] for tensor in alone.json["tensors"]] == ["cos"]
     rewrite("t.safetensors", change)
-    outcome = pecli_cli("verify", "t.safetensors", "--json")
-    assert outcome.code == 1
+    outcome = run_pecli("verify", "t.safetensors", "--json")
+    assert outcome.exit_code == CHECK_FAILED
     assert all(said in " ".join(outcome.json["diagnosis"]) for said in CHANGES[change])
     if change is negative_zero:
         assert not any(tensor["mismatched"] for tensor in outcome.json["tensors"])
@@ -95,25 +96,25 @@ BROKEN = ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "
           '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}']  # fmt: skip
 
 
-def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli) -> None:
+def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli) -> None:
     for text in BROKEN:
         save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": text})
         for command in ("verify", "plot"):
-            outcome = pecli_cli(command, "t.safetensors")
-            assert outcome.code == 3, text[:99]
+            outcome = run_pecli(command, "t.safetensors")
+            assert outcome.exit_code == FILE_ERROR, text[:99]
             assert outcome.err.count("\n") == 1, text[:99]
             assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
-def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
+def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", off)
-    both = pecli_cli("verify", "good.npz", "bad.safetensors", "--json")
-    assert both.code == 1
+    both = run_pecli("verify", "good.npz", "bad.safetensors", "--json")
+    assert both.exit_code == CHECK_FAILED
     assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
-    missing = pecli_cli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
-    assert missing.code == 3
+    missing = run_pecli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
+    assert missing.exit_code == FILE_ERROR
     assert missing.out == ""
     assert missing.err.count("\n") == 1
 
@@ -131,28 +132,28 @@ def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
     ids=["wrong", "wrong, without an axis", "right"],
 )
 def test_a_single_frequency_gives_no_base_away(
-    pecli_cli, value: float | list[float], code: int, monkeypatch: pytest.MonkeyPatch
+    run_pecli, value: float | list[float], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any law has this frequency: the search goes on until its time is over."""
     monkeypatch.setattr("pecli.explain.time_limit.SECONDS", 0.2)
     Path("config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
     np.save("inv_freq.npy", np.array(value))
-    outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
-    assert outcome.code == code
+    outcome = run_pecli("verify", "inv_freq.npy", "--config", "config.json")
+    assert outcome.exit_code == code
     assert outcome.err == ""
     assert "base" not in outcome.out
 
 
-def test_advice_is_not_to_do_what_was_done(pecli_cli) -> None:
+def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
     """HF computes angles in float32, and so does the recipe; what is left is the last place of other sines."""
     table = pecli.Rope(64, 128, base=500_000.0, recipe="float32").tables()["cos"]
     np.save("cos.npy", np.nextafter(table, np.float32(0)))
     words = ("verify", "cos.npy", "--model", "llama-3-8b")
-    assert "verify with --recipe float32" in pecli_cli(*words).out
-    assert "allow --max-ulp 1\n" in pecli_cli(*words, "--recipe", "float32").out
+    assert "verify with --recipe float32" in run_pecli(*words).out
+    assert "allow --max-ulp 1\n" in run_pecli(*words, "--recipe", "float32").out
 
 
-def test_files_against_a_configuration(pecli_cli) -> None:
+def test_files_against_a_configuration(run_pecli) -> None:
     Path("config.json").write_text(
         '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
     )
@@ -163,18 +164,18 @@ def test_files_against_a_configuration(pecli_cli) -> None:
         sin_cached=np.sin(angles).astype(np.float32),
     )
     words = ["--config", "config.json", "--atol", "1e-6"]
-    outcome = pecli_cli("verify", "t.npz", *words)
-    assert outcome.code == 0
+    outcome = run_pecli("verify", "t.npz", *words)
+    assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[1].startswith(
         "  cos_cached, sin_cached  9 × 16, two columns per frequency"
     )
-    outcome = pecli_cli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
-    assert outcome.code == 1
+    outcome = run_pecli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
+    assert outcome.exit_code == CHECK_FAILED
     assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
     assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
 
 
-def test_failures_are_drawn(pecli_cli, here) -> None:
+def test_failures_are_drawn(run_pecli, here) -> None:
     pecli.save("right.npz", pecli.Rope(64, 16))
     pecli.save("wrong.npz", {**pecli.Rope(64, 16, base=500.0).tables()})
     np.save("text.npy", np.array(["x"]))
@@ -191,9 +192,9 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     Path("config.json").write_text(
         '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
     )
-    outcome = pecli_cli(*words)
+    outcome = run_pecli(*words)
     text = Path("fail.svg").read_text(encoding="utf-8")
-    assert outcome.code == 3
+    assert outcome.exit_code == FILE_ERROR
     assert "fail.svg:" in outcome.out
     assert "wrong.npz: FAILED. " in text
     for shown in ("wrong.npz cos, expected", "wrong.npz sin, found", "difference", "text.npy"):
@@ -202,20 +203,20 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
         '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"'
         in text.replace("&quot;", '"')
     )
-    assert pecli_cli("verify", "right.npz", "-o", "right.npz").code == 2
-    quiet = pecli_cli("verify", "right.npz", "-o", "x.svg", "-q")
-    assert quiet.code == 0
+    assert run_pecli("verify", "right.npz", "-o", "right.npz").exit_code == USAGE_ERROR
+    quiet = run_pecli("verify", "right.npz", "-o", "x.svg", "-q")
+    assert quiet.exit_code == SUCCESS
     assert quiet.out == ""
 
 
 @pytest.mark.thorough
-def test_a_picture_beside_json(pecli_cli) -> None:
+def test_a_picture_beside_json(run_pecli) -> None:
     pecli.save("right.npz", pecli.Rope(64, 16))
-    assert pecli_cli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]
+    assert run_pecli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]
 
 
 def test_a_damaged_member_is_an_error_even_if_nothing_is_compared_with_it(
-    pecli_cli, tmp_path: Path
+    run_pecli, tmp_path: Path
 ) -> None:
     """A checksum that does not match must not end as «the tensor is missing»."""
     path = tmp_path / "damaged.npz"
@@ -224,6 +225,6 @@ def test_a_damaged_member_is_an_error_even_if_nothing_is_compared_with_it(
     last_value = content.rindex(np.float32(1).tobytes())
     content[last_value] ^= 1
     path.write_bytes(bytes(content))
-    outcome = pecli_cli("verify", path, "--model", "llama-3.1-8b", "--atol", "1e-3")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", path, "--model", "llama-3.1-8b", "--atol", "1e-3")
+    assert outcome.exit_code == FILE_ERROR
     assert "member 'b.npy' is damaged" in outcome.err

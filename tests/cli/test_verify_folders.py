@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
+
 LLAMA = Path(__file__).parents[1] / "files" / "data" / "tiny_llama"
 Run = Callable[..., Any]
 
@@ -37,17 +39,17 @@ def folder(here: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
-def test_every_form_of_a_model_has_one_answer(pecli_cli: Run, form: str) -> None:
-    expected = pecli_cli("verify", LLAMA / "one_file", "--json").json
-    found = pecli_cli("verify", LLAMA / form, "--json")
-    assert found.code == 0
+def test_every_form_of_a_model_has_one_answer(run_pecli: Run, form: str) -> None:
+    expected = run_pecli("verify", LLAMA / "one_file", "--json").json
+    found = run_pecli("verify", LLAMA / form, "--json")
+    assert found.exit_code == SUCCESS
     assert found.json["passed"]
     assert {*found.json["unchecked"]} >= {*expected["unchecked"]}
     assert {**found.json, "file": "", "unchecked": []} == {**expected, "file": "", "unchecked": []}
-    one, other = (pecli_cli("config", LLAMA / each, "--json").json for each in ("one_file", form))
+    one, other = (run_pecli("config", LLAMA / each, "--json").json for each in ("one_file", form))
     assert {**one, "file": ""} == {**other, "file": ""}
     one, other = (
-        pecli_cli("inspect", LLAMA / each, "--json").json["tensors"] for each in ("one_file", form)
+        run_pecli("inspect", LLAMA / each, "--json").json["tensors"] for each in ("one_file", form)
     )
     assert [each for each in other if each in one] == [
         each for each in other if not each["name"].startswith("val_")
@@ -55,15 +57,15 @@ def test_every_form_of_a_model_has_one_answer(pecli_cli: Run, form: str) -> None
     assert len([each for each in other if each in one]) == len(one) == 13
 
 
-def test_a_folder_is_checked_by_its_own_config(pecli_cli: Run, folder: Path) -> None:
-    assert pecli_cli("verify", ".").code == 0
+def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> None:
+    assert run_pecli("verify", ".").exit_code == SUCCESS
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
-    assert pecli_cli("verify", ".").code == 1
-    assert pecli_cli("verify", ".", "--config", LLAMA / "one_file").code == 1
+    assert run_pecli("verify", ".").exit_code == CHECK_FAILED
+    assert run_pecli("verify", ".", "--config", LLAMA / "one_file").exit_code == CHECK_FAILED
     Path("config.json").unlink()
-    outcome = pecli_cli("verify", ".")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", ".")
+    assert outcome.exit_code == FILE_ERROR
     assert "carries no pecli spec" in outcome.err
 
 
@@ -71,28 +73,28 @@ BOTH = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
 
 
 def test_a_file_without_tables_is_an_answer_beside_others(
-    pecli_cli: Run, folder: Path, monkeypatch
+    run_pecli: Run, folder: Path, monkeypatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    outcome = pecli_cli(*BOTH)
-    assert outcome.code == 0
+    outcome = run_pecli(*BOTH)
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert "::error" not in outcome.out
     assert "skipped  a.safetensors: has no positional tables of rope (20 tensors" in outcome.out
     assert "modern checkpoints compute them: use a dump" in outcome.out
-    lines = pecli_cli(*BOTH, "--json").out.splitlines()
+    lines = run_pecli(*BOTH, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
-    assert pecli_cli(*BOTH).code == 1
+    assert run_pecli(*BOTH).exit_code == CHECK_FAILED
 
 
-def test_it_is_an_error_alone_or_when_all_are_so(pecli_cli: Run, folder: Path) -> None:
-    outcome = pecli_cli("verify", "a.safetensors", "--config", "config.json")
-    assert outcome.code == 3
+def test_it_is_an_error_alone_or_when_all_are_so(run_pecli: Run, folder: Path) -> None:
+    outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
+    assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
     assert "a.safetensors: has no positional tables of rope (20 tensors" in outcome.err
-    outcome = pecli_cli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
+    assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
     assert "the command line: none of 2 files has positional tables" in outcome.err
 
@@ -103,10 +105,10 @@ def manifest(**check: Any) -> str:
     return "pecli.toml"
 
 
-def test_patterns_in_a_manifest(pecli_cli: Run, folder: Path) -> None:
+def test_patterns_in_a_manifest(run_pecli: Run, folder: Path) -> None:
     path = manifest(file="*.safetensors", config="config.json", name="shards")
-    outcome = pecli_cli("verify", path, "--junit", "report.xml")
-    assert outcome.code == 0
+    outcome = run_pecli("verify", path, "--junit", "report.xml")
+    assert outcome.exit_code == SUCCESS
     assert "2 checks: 1 passed, 1 skipped" in outcome.out
     assert "shards: b.safetensors" in outcome.out
     report = ElementTree.parse("report.xml").getroot()
@@ -118,24 +120,27 @@ def test_patterns_in_a_manifest(pecli_cli: Run, folder: Path) -> None:
     ]
 
 
-def test_what_patterns_of_files_tensors_and_folders_match(pecli_cli: Run, folder: Path) -> None:
+def test_what_patterns_of_files_tensors_and_folders_match(run_pecli: Run, folder: Path) -> None:
     Path("dumps/x").mkdir(parents=True)
     np.savez("dumps/x/b.npz", inv_freq=500000.0 ** (-np.arange(8) / 8), other=np.zeros(3))
     assert (
-        pecli_cli("verify", manifest(file="dumps/**/*.npz:inv_freq", config="config.json")).code
-        == 0
+        run_pecli(
+            "verify", manifest(file="dumps/**/*.npz:inv_freq", config="config.json")
+        ).exit_code
+        == SUCCESS
     )
     assert (
-        pecli_cli("verify", manifest(file="dumps/**/*.npz:other", config="config.json")).code == 1
+        run_pecli("verify", manifest(file="dumps/**/*.npz:other", config="config.json")).exit_code
+        == CHECK_FAILED
     )
-    assert pecli_cli("verify", manifest(file=str(LLAMA / "shards"))).code == 0
-    assert pecli_cli("verify", manifest(file=".", model="llama-3.1-8b")).code == 1
+    assert run_pecli("verify", manifest(file=str(LLAMA / "shards"))).exit_code == SUCCESS
+    assert run_pecli("verify", manifest(file=".", model="llama-3.1-8b")).exit_code == CHECK_FAILED
     problems = {
         "*.npz": "*.npz: matches no file",
         "a.*": "none of 1 files has positional tables",
         "a.safetensors": "",
     }
     for file, problem in problems.items():
-        outcome = pecli_cli("verify", manifest(file=file, config="config.json"))
-        assert outcome.code == 3
+        outcome = run_pecli("verify", manifest(file=file, config="config.json"))
+        assert outcome.exit_code == FILE_ERROR
         assert problem in outcome.err

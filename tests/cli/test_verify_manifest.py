@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
 BASES = range(1000, 11000, 1000)
 
@@ -29,9 +30,9 @@ def report() -> ElementTree.Element:
     return ElementTree.parse("r.xml").getroot()
 
 
-def test_all_checks_pass(pecli_cli) -> None:
-    outcome = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert outcome.code == 0
+def test_all_checks_pass(run_pecli) -> None:
+    outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
+    assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["status", "check", "worst", "error"]
@@ -45,13 +46,13 @@ def test_all_checks_pass(pecli_cli) -> None:
     assert [report().get(name) for name in ("tests", "failures", "errors")] == ["10", "0", "0"]
 
 
-def test_one_fails_then_one_is_missing(pecli_cli) -> None:
+def test_one_fails_then_one_is_missing(run_pecli) -> None:
     table = np.load("7000.npy")
     table[1, 11, 3] += 0.5
     np.save("7000.npy", table)
-    failed = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
+    failed = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     lines = failed.out.splitlines()
-    assert failed.code == 1
+    assert failed.exit_code == CHECK_FAILED
     assert failed.err == ""
     assert lines[-1] == "10 checks: 9 passed, 1 failed"
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
@@ -59,37 +60,37 @@ def test_one_fails_then_one_is_missing(pecli_cli) -> None:
     (failure,) = report().iter("failure")
     assert "[1, 11, 3]" in failure.text
     os.unlink("9000.npy")
-    missing = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert missing.code == 3
+    missing = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
+    assert missing.exit_code == FILE_ERROR
     assert missing.err.endswith("9000.npy: does not exist\n")
     assert missing.err.count("\n") == 1
     assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
     (error,) = report().iter("error")
     assert "does not exist" in error.get("message")
-    quiet = pecli_cli("verify", "pecli.toml", "-q")
-    assert quiet.code == 3
+    quiet = run_pecli("verify", "pecli.toml", "-q")
+    assert quiet.exit_code == FILE_ERROR
     assert quiet.out == ""
     assert quiet.err == missing.err
 
 
-def test_a_malformed_manifest_runs_nothing(pecli_cli) -> None:
+def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
     with open("pecli.toml", "a") as file:
         file.write("\n[[check]]\nfile = 3\n")
-    outcome = pecli_cli(
+    outcome = run_pecli(
         "verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml"
     )
-    assert outcome.code == 2
+    assert outcome.exit_code == USAGE_ERROR
     assert outcome.out == ""
     assert not Path("r.xml").exists()
     assert "check 11: file is 3" in outcome.err
 
 
-def test_json_lines_in_order_and_annotations_where_github_runs_it(pecli_cli, monkeypatch) -> None:
+def test_json_lines_in_order_and_annotations_where_github_runs_it(run_pecli, monkeypatch) -> None:
     os.unlink("2000.npy")
-    assert "::error" not in pecli_cli("verify", "pecli.toml").out
+    assert "::error" not in run_pecli("verify", "pecli.toml").out
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    outcome = pecli_cli("verify", "pecli.toml", "--json")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "pecli.toml", "--json")
+    assert outcome.exit_code == FILE_ERROR
     found = [json.loads(line) for line in outcome.out.splitlines()]
     assert [check["name"] for check in found] == [f"base {base}" for base in BASES]
     assert [check["passed"] for check in found] == [base != 2000 for base in BASES]
@@ -97,7 +98,7 @@ def test_json_lines_in_order_and_annotations_where_github_runs_it(pecli_cli, mon
     keys = {"name", "file", "scheme", "passed", "tensors", "diagnosis"}
     assert all(keys <= set(check) for check in found)
     for words in ((), ("-q",)):
-        outcome = pecli_cli("verify", "pecli.toml", *words)
+        outcome = run_pecli("verify", "pecli.toml", *words)
         (line,) = (line for line in outcome.out.splitlines() if line.startswith("::"))
         file = line.partition("file=")[2].partition(",")[0]
         assert (
@@ -105,19 +106,19 @@ def test_json_lines_in_order_and_annotations_where_github_runs_it(pecli_cli, mon
         )
 
 
-def test_manifests_and_files_together(pecli_cli) -> None:
+def test_manifests_and_files_together(run_pecli) -> None:
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
     Path("other.toml").write_text('[[check]]\nfile = "own.safetensors"\n')
-    outcome = pecli_cli("verify", "pecli.toml", "own.safetensors", "other.toml", "--junit", "r.xml")
-    assert outcome.code == 0
+    outcome = run_pecli("verify", "pecli.toml", "own.safetensors", "other.toml", "--junit", "r.xml")
+    assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[-1] == "12 checks: 12 passed"
     assert [suite.get("tests") for suite in report()] == ["10", "1", "1"]
-    outcome = pecli_cli("verify", "pecli.toml", "--junit", "no/r.xml")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "pecli.toml", "--junit", "no/r.xml")
+    assert outcome.exit_code == FILE_ERROR
     assert "make it first" in outcome.err
 
 
-def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
+def test_a_weak_pass_fails_where_checks_are_strict(run_pecli) -> None:
     """A factor of 1.001 changes the fastest angle by 0.001 from one row to the next, which is within the tolerance."""
     angles = np.arange(2)[:, None] * 10000.0 ** (-np.arange(64) / 64)
     np.savez("t.npz", cos=np.cos(angles), sin=np.sin(angles))
@@ -125,20 +126,20 @@ def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
         'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
     )
     Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
-    outcome = pecli_cli("verify", "pecli.toml")
-    assert outcome.code == 0
+    outcome = run_pecli("verify", "pecli.toml")
+    assert outcome.exit_code == SUCCESS
     assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
     lines = (
-        strict := pecli_cli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
+        strict := run_pecli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
     ).out.splitlines()
-    assert strict.code == 1
+    assert strict.exit_code == CHECK_FAILED
     assert lines[-1] == "1 check: 1 weak"
     assert lines[1].startswith("WEAK    t.npz")
     (suite,) = report()
     assert suite.get("failures") == "1"
     assert suite.get("errors") == "0"
     assert suite[0][0].tag == "failure"
-    found = pecli_cli("verify", "pecli.toml", "--strict", "--json").json
+    found = run_pecli("verify", "pecli.toml", "--strict", "--json").json
     assert found["status"] == "weak"
     assert found["passed"]
     assert bool(found["weak"])

@@ -26,6 +26,7 @@ from tests.checks.rope_dumps import (
     SIN,
 )
 from tests.checks.waves import Array, halves, interleaved
+from tests.exit_codes import SUCCESS
 from tests.tools.sweeps.judging import attempt_verdict
 
 UNDECIDED = (
@@ -67,11 +68,11 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 
 @pytest.mark.parametrize("dump", [*QUICK, *map(thorough, SLOW)])
 @pytest.mark.sample(6)
-def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
+def test_every_door_has_one_verdict(run_pecli: Any, tmp_path: Path, dump: str) -> None:
     def passes(*words: object) -> bool:
-        outcome = pecli_cli(*words, "--atol", ATOL, "--json")
-        assert outcome.code in (0, 1), outcome.err
-        assert outcome.json["passed"] == (outcome.code == 0)
+        outcome = run_pecli(*words, "--atol", ATOL, "--json")
+        assert outcome.exit_code in (0, 1), outcome.err
+        assert outcome.json["passed"] == (outcome.exit_code == SUCCESS)
         return bool(outcome.json["passed"])
 
     arrays, right = DUMPS[dump]
@@ -100,17 +101,17 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
-def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) -> None:
+def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) -> None:
     dump = {"cos": np.tile(halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
     assert pecli.verify(dump, ROPE).readings == {"cos": note}
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
     save_file(dump, tmp_path / "dump.safetensors")
     pecli.save(tmp_path / "golden.safetensors", ROPE)
-    shown = pecli_cli(
+    shown = run_pecli(
         "diff", tmp_path / "golden.safetensors", tmp_path / "dump.safetensors", "--no-plot"
     )
-    assert shown.code == 0
+    assert shown.exit_code == SUCCESS
     assert note in shown.out
 
 
@@ -158,7 +159,7 @@ APART = (
 @pytest.mark.parametrize("dump", APART)
 @pytest.mark.sample(6)
 def test_pictures_show_cosines_and_sines_by_position(
-    pecli_cli: Any, tmp_path: Path, dump: str
+    run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)
@@ -166,5 +167,5 @@ def test_pictures_show_cosines_and_sines_by_position(
     for table, expected in zip(subject.tables, (COS, SIN), strict=True):
         shown = table.array()
         assert {*map(tuple, shown.T.round(3))} == {*map(tuple, expected.T.round(3))}
-    note = pecli_cli("plot", tmp_path / "dump.npz").out.splitlines()[0]
+    note = run_pecli("plot", tmp_path / "dump.npz").out.splitlines()[0]
     assert note.startswith("dump.npz (")

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 import pecli
 from pecli.compare.tolerance import is_relative
 from tests.checks.waves import LLAMA3, powers
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
@@ -36,13 +37,13 @@ def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("options", [["--atol", "1e-2"], ["--max-ulp", "4"]])
 def test_frequencies_in_half_precision_pass_only_by_a_recipe(
-    pecli_cli: Any, tmp_path, config, dtype, options
+    run_pecli: Any, tmp_path, config, dtype, options
 ) -> None:
     save_file({"inv_freq": RIGHT.astype(dtype)}, tmp_path / "f.safetensors")
     words = ["verify", tmp_path / "f.safetensors", "--config", config, *options]
-    assert pecli_cli(*words).code == 1
+    assert run_pecli(*words).exit_code == CHECK_FAILED
     if dtype is ml_dtypes.bfloat16:
-        assert pecli_cli(*words, "--recipe", "bfloat16-inv-freq").code == 0
+        assert run_pecli(*words, "--recipe", "bfloat16-inv-freq").exit_code == SUCCESS
     rope = [
         "rope",
         "--config",
@@ -53,10 +54,10 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(
         f"{tmp_path}/f.safetensors:inv_freq",
         *options,
     ]
-    assert pecli_cli(*rope).code == 1
+    assert run_pecli(*rope).exit_code == CHECK_FAILED
     pecli.save(tmp_path / "golden.safetensors", LLAMA.scheme(4))
     files = f"{tmp_path}/golden.safetensors:inv_freq", tmp_path / "f.safetensors"
-    assert pecli_cli("diff", *files, *options).code == 1
+    assert run_pecli("diff", *files, *options).exit_code == CHECK_FAILED
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(
 )
 @pytest.mark.sample("reversed", "too small")
 def test_frequencies_in_another_order_or_far_too_small(
-    pecli_cli: Any, tmp_path: Path, values
+    run_pecli: Any, tmp_path: Path, values
 ) -> None:
     np.savez(tmp_path / "f.npz", inv_freq=values)
     np.savez(tmp_path / "right.npz", inv_freq=PLAIN)
@@ -82,15 +83,18 @@ def test_frequencies_in_another_order_or_far_too_small(
         "--verify",
         f"{tmp_path}/f.npz:inv_freq",
     ]
-    assert pecli_cli(*rope).code == 1
-    assert pecli_cli("diff", f"{tmp_path}/golden.npz:inv_freq", tmp_path / "f.npz").code == 1
+    assert run_pecli(*rope).exit_code == CHECK_FAILED
+    assert (
+        run_pecli("diff", f"{tmp_path}/golden.npz:inv_freq", tmp_path / "f.npz").exit_code
+        == CHECK_FAILED
+    )
     checks = (
         f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n'
         for name in ("f", "right")
     )
     (tmp_path / "pecli.toml").write_text("".join(checks))  # which judges alike, and goes on
-    outcome = pecli_cli("verify", tmp_path / "pecli.toml", "--json")
-    assert outcome.code == 1
+    outcome = run_pecli("verify", tmp_path / "pecli.toml", "--json")
+    assert outcome.exit_code == CHECK_FAILED
     assert [json.loads(line)["passed"] for line in outcome.out.splitlines()] == [False, True]
 
 
@@ -106,12 +110,12 @@ def test_frequencies_in_another_order_or_far_too_small(
     ids=str,
 )
 def test_numbers_that_no_scheme_can_have_are_not_identified(
-    pecli_cli: Any, tmp_path: Path, values
+    run_pecli: Any, tmp_path: Path, values
 ) -> None:
     np.save(tmp_path / "t.npy", values)
     for words, code in ((("identify",), 1), (("inspect", "--stats"), 0)):
-        outcome = pecli_cli(*words, tmp_path / "t.npy")
-        assert outcome.code == code
+        outcome = run_pecli(*words, tmp_path / "t.npy")
+        assert outcome.exit_code == code
         assert outcome.err == ""
 
 

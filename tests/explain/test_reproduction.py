@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import SUCCESS
 from tests.explain.mistakes import LENGTH, MISTAKES, rotations, subjects
 from tests.tools.sweeps.tables import MODELS
 
@@ -90,7 +91,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
     [(changed, 10), pytest.param(planted, 100, marks=pytest.mark.thorough)],
 )
 def test_printed_commands_make_the_tables(
-    pecli_cli: Any, tmp_path: Path, monkeypatch: Any, cases, count
+    run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
@@ -99,14 +100,14 @@ def test_printed_commands_make_the_tables(
         lines = [line for line in found["diagnosis"] if line.startswith("reproduce with pecli ")]
         if len(lines) != 1 or len(found["explanations"]) != 1:
             continue
-        outcome = pecli_cli(*shlex.split(lines[0])[3:], "-q", "-o", "again.safetensors")
+        outcome = run_pecli(*shlex.split(lines[0])[3:], "-q", "-o", "again.safetensors")
         run.append(scheme.name)
-        for name in found["explanations"][0]["tensors"] if outcome.code == 0 else ():
+        for name in found["explanations"][0]["tensors"] if outcome.exit_code == SUCCESS else ():
             again = numbers(tmp_path / "again.safetensors", name)
             table = np.asarray(tables[name], np.float64).reshape(again.shape)
             if not np.allclose(again, table, rtol=1e-5, atol=1e-5):
                 wrong.append((lines, name))
-        wrong += [(lines, outcome.err)] if outcome.code else []
+        wrong += [(lines, outcome.err)] if outcome.exit_code else []
     assert wrong == []
     assert len(run) >= count
     assert {*run} == {
@@ -120,7 +121,7 @@ def test_printed_commands_make_the_tables(
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
 @pytest.mark.sample(1)
 def test_printed_commands_rotate_queries(
-    model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any
+    model: Any, run_pecli: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
@@ -130,9 +131,9 @@ def test_printed_commands_rotate_queries(
     for name, after, _ in rotations(model.scheme(LENGTH), "halves", x):
         np.save("after.npy", after.astype(np.float32))
         given = ("--before", "before.npy", "--config", "config.json", "--atol", 1e-4)
-        for line in pecli_cli("verify", "after.npy", *given, "--json").json["diagnosis"]:
+        for line in run_pecli("verify", "after.npy", *given, "--json").json["diagnosis"]:
             if line.startswith("reproduce with pecli "):
                 run.append(name)
-                assert pecli_cli(*shlex.split(line)[3:], "-q").code == 0, line
+                assert run_pecli(*shlex.split(line)[3:], "-q").exit_code == SUCCESS, line
                 assert np.abs(np.load("again.npy") - after).max() < 1e-4, line
     assert {*run} >= {"offset 1", "offset 37", "theta", "layout", "head axis"}, run

@@ -21,6 +21,7 @@ import pecli
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.output import check_free_space, is_stream, open_output, temporary_name
+from tests.exit_codes import FILE_ERROR, SUCCESS
 from tests.files.conftest import ENVIRONMENT
 
 
@@ -226,10 +227,10 @@ def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., A
             *write,
             preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
         )
-        if done.returncode == 0:
+        if done.returncode == SUCCESS:
             assert done.stderr == b""
         else:
-            assert done.returncode == 3
+            assert done.returncode == FILE_ERROR
             assert done.stderr.count(b"\n") == 1
             assert b"too many files are open" in done.stderr
 

@@ -22,6 +22,7 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
 from pecli.files.load import load, load_file
+from tests.exit_codes import FILE_ERROR
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -71,7 +72,7 @@ def test_members_are_stored_aligned_and_without_a_date(
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
 def test_archives_of_numpy_are_read_and_damage_is_named(
-    folder: Path, arrays: Arrays, write, pecli_cli
+    folder: Path, arrays: Arrays, write, run_pecli
 ) -> None:
     fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
@@ -84,11 +85,11 @@ def test_archives_of_numpy_are_read_and_damage_is_named(
     Path("a.npz").write_bytes(raw)
     with pytest.raises(FileError, match=r"member 'a\.npy' is damaged"):
         dict(load_file("a.npz").tensors)
-    assert pecli_cli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [
+    assert run_pecli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [
         300,
         40,
     ]  # by its header alone
-    assert pecli_cli("inspect", "a.npz", "--stats").code == 3
+    assert run_pecli("inspect", "a.npz", "--stats").exit_code == FILE_ERROR
 
 
 @pytest.mark.parametrize("name", ["pecli", "../a", "/a", "a\\b", "", "a/../b"])

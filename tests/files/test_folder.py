@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from pecli.errors import FileError
 from pecli.files.load import load
+from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import is_read
 
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
@@ -98,7 +99,7 @@ INDEXED = {
 
 
 def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
-    folder: Path, pecli_cli: Callable[..., Any]
+    folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
     shard(a=1)
     Path("folder").mkdir()
@@ -107,8 +108,8 @@ def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
     Path("dangling").symlink_to("nowhere")
     Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
     for file, problem in INDEXED.items():
-        result = pecli_cli("inspect", index(**{"a.weight": "a.safetensors", "b.weight": file}))
-        assert result.code == 3
+        result = run_pecli("inspect", index(**{"a.weight": "a.safetensors", "b.weight": file}))
+        assert result.exit_code == FILE_ERROR
         assert result.out == ""
         assert result.err.count("\n") == 1
         assert problem in result.err
@@ -132,14 +133,14 @@ def test_broken_indices_are_refused(folder: Path) -> None:
 
 
 def test_a_pipe_in_a_folder_is_no_configuration(
-    folder: Path, pecli_cli: Callable[..., Any]
+    folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
     shard(a=1)
     for name in ("config.json", "params.json", "m.gguf"):
         os.mkfifo(name)
         for command in ("config", "verify"):
-            result = pecli_cli(command, ".")
-            assert result.code == 3
+            result = run_pecli(command, ".")
+            assert result.exit_code == FILE_ERROR
             assert result.err.count("\n") == 1
         os.unlink(name)
 

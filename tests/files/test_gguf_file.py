@@ -12,6 +12,7 @@ from pecli.errors import FileError
 from pecli.files.contents import Contents
 from pecli.files.gguf_file import ARRAY, MAX_ARRAY, MAX_TEXT, Reader
 from pecli.files.load import load
+from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import refusals
 
 TINY = Path(__file__).parent / "data" / "tiny.gguf"
@@ -31,23 +32,23 @@ def test_tensors_of_floats_are_read_from_gguf() -> None:
         np.testing.assert_array_equal(found[name], TABLE.astype(dtype))
 
 
-def test_quantised_tensors_are_named(pecli_cli: Callable[..., Any]) -> None:
-    found = pecli_cli("inspect", TINY, "--json").json
+def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
+    found = run_pecli("inspect", TINY, "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
     assert found["format"] == "gguf"
     assert found["tensors"][-1] == expected
-    assert pecli_cli("inspect", TINY, "--filter", "blk.*", "--json").json["tensors"] == [expected]
-    result = pecli_cli("inspect", f"{TINY}:blk.0.attn_q.weight")
-    assert result.code == 3
+    assert run_pecli("inspect", TINY, "--filter", "blk.*", "--json").json["tensors"] == [expected]
+    result = run_pecli("inspect", f"{TINY}:blk.0.attn_q.weight")
+    assert result.exit_code == FILE_ERROR
     assert "is stored as Q4_0" in result.err
 
 
 def test_a_file_with_quantised_tensors_is_not_converted(
-    pecli_cli: Callable[..., Any], tmp_path: Path
+    run_pecli: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Those would be missing in the output."""
-    result = pecli_cli("convert", TINY, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
-    assert result.code == 3
+    result = run_pecli("convert", TINY, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
+    assert result.exit_code == FILE_ERROR
     assert "blk.0.attn_q.weight" in result.err
     assert not (tmp_path / "x.safetensors").exists()
 

@@ -22,6 +22,7 @@ from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import format_of, save_tables
 from pecli.files.load import load
+from tests.exit_codes import FILE_ERROR, SUCCESS
 from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
 from tests.tools.campaigns.faults import attempt_writer
 
@@ -382,7 +383,7 @@ raise SystemExit(run(["inspect", "big.npy"]))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT
     )
-    assert done.returncode == 3
+    assert done.returncode == FILE_ERROR
     assert "its 1,024 MiB do not fit into the address space" in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -440,7 +441,7 @@ def can_trace() -> bool:
         subprocess.run(
             ["strace", "-qq", "-e", "trace=none", "true"], capture_output=True
         ).returncode
-        == 0
+        == SUCCESS
     )
 
 

@@ -11,17 +11,18 @@ import pytest
 
 from pecli.errors import FileError
 from pecli.files.load import load, load_file
+from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import is_read, refusals
 
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
 def test_without_the_package_the_extra_is_named(
-    pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    result = pecli_cli("inspect", LLAMA / "onnx" / "model.onnx")
-    assert result.code == 3
+    result = run_pecli("inspect", LLAMA / "onnx" / "model.onnx")
+    assert result.exit_code == FILE_ERROR
     assert result.err.endswith("which the onnx package reads; pip install onnx\n")
 
 
@@ -122,7 +123,7 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 def test_external_data_outside_of_the_folder_is_refused(
-    onnx: Any, folder: Path, pecli_cli: Callable[..., Any]
+    onnx: Any, folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
     Path("data").write_bytes(bytes(16))
     (folder / "inside").mkdir()
@@ -132,8 +133,8 @@ def test_external_data_outside_of_the_folder_is_refused(
     os.mkfifo("pipe")
     for changes in HOSTILE:
         Path("x.onnx").write_bytes(model(onnx, tensor(onnx, **changes)))
-        result = pecli_cli("inspect", "x.onnx")
-        assert result.code == 3, changes
+        result = run_pecli("inspect", "x.onnx")
+        assert result.exit_code == FILE_ERROR, changes
         assert result.out == "", changes
         assert result.err.count("\n") == 1, changes
         assert "'a'" in result.err

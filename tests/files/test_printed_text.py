@@ -10,6 +10,7 @@ import pecli
 from pecli.errors import FileError
 from pecli.files.load import load_file
 from pecli.notes import passed_to
+from tests.exit_codes import SUCCESS
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -405,5 +406,5 @@ def test_a_header_of_floats_is_read_back() -> None:
 @pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
 def test_printed_text_is_read_from_standard_input(process: Callable, text: str) -> None:
     done = process("inspect", "-", "--json", input=text.encode())
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == SUCCESS, done.stderr
     assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")

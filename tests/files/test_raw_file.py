@@ -11,6 +11,7 @@ import pecli
 from pecli.errors import FileError, ParameterError
 from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, parse_layout
 from pecli.notes import passed_to
+from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -117,10 +118,10 @@ def test_an_unknown_dtype_names_a_similar_one() -> None:
         parse_layout(None, "flot16")
 
 
-def test_a_shape_needs_a_dtype(pecli_cli: Callable) -> None:
+def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
     Path("x.bin").write_bytes(bytes(96))
-    refused = pecli_cli("inspect", "x.bin", "--shape", "2,12")
-    assert refused.code == 2
+    refused = run_pecli("inspect", "x.bin", "--shape", "2,12")
+    assert refused.exit_code == USAGE_ERROR
     assert "--raw-dtype is missing" in refused.err
 
 
@@ -138,17 +139,17 @@ def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
         ("-1,7", "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers"),
     ],
 )
-def test_text_of_another_size_is_refused(pecli_cli: Callable, shape: str, problem: str) -> None:
+def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, problem: str) -> None:
     Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
-    refused = pecli_cli("inspect", "x.txt", "--shape", shape)
-    assert refused.code == 3
+    refused = run_pecli("inspect", "x.txt", "--shape", shape)
+    assert refused.exit_code == FILE_ERROR
     assert problem in refused.err
 
 
-def test_bytes_of_no_format_name_the_options(pecli_cli: Callable) -> None:
+def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
     VALUES.astype("f4").tofile("x.bin")
-    refused = pecli_cli("inspect", "x.bin")
-    assert refused.code == 3
+    refused = run_pecli("inspect", "x.bin")
+    assert refused.exit_code == FILE_ERROR
     assert "--shape 2,8,24,128 --raw-dtype f16" in refused.err
 
 
@@ -187,24 +188,24 @@ def notes_of(path: str, dtype: str) -> list[str]:
     return notes
 
 
-def test_all_raw_files_of_a_command(pecli_cli: Callable) -> None:
+def test_all_raw_files_of_a_command(run_pecli: Callable) -> None:
     """`--before` and several files, which threads check."""
     np.save("q.npy", queries())
     queries().tofile("q.bin")
-    done = pecli_cli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
-    assert done.code == 0, done.err
+    done = run_pecli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
+    assert done.exit_code == SUCCESS, done.err
     rotated = np.load("r.npy")
     rotated.tofile("r.bin")
     rotated.tofile("s.bin")
     raw = ("--shape", "32,-1,128", "--raw-dtype", "f16")
-    checked = pecli_cli(
+    checked = run_pecli(
         "verify", "r.bin", "s.bin", "--before", "q.bin", "--model", "llama-3.1-8b", *raw
     )
-    assert checked.code == 0, checked.err
+    assert checked.exit_code == SUCCESS, checked.err
     assert checked.out.count("passed") == 2
 
 
-def test_a_manifest_states_them_per_check(pecli_cli: Callable) -> None:
+def test_a_manifest_states_them_per_check(run_pecli: Callable) -> None:
     table = pecli.Sinusoidal(6, 8).tables()["pe"]
     table.tofile("pe.bin")
     table.astype(">f4").tofile("big.bin")
@@ -214,15 +215,15 @@ def test_a_manifest_states_them_per_check(pecli_cli: Callable) -> None:
         check.format("big.bin", 'shape = "-1,8"\nraw_dtype = ">f4"'),
     ]
     Path("pecli.toml").write_text("".join(rows))
-    checked = pecli_cli("verify", "pecli.toml")
-    assert checked.code == 0, checked.out + checked.err
+    checked = run_pecli("verify", "pecli.toml")
+    assert checked.exit_code == SUCCESS, checked.out + checked.err
     assert "2 passed" in checked.out
 
 
-def test_a_manifest_with_a_wrong_shape(pecli_cli: Callable) -> None:
+def test_a_manifest_with_a_wrong_shape(run_pecli: Callable) -> None:
     Path("pecli.toml").write_text('[[check]]\nfile = "a.bin"\nshape = 3\nraw_dtype = "f32"\n')
-    refused = pecli_cli("verify", "pecli.toml")
-    assert refused.code == 2
+    refused = run_pecli("verify", "pecli.toml")
+    assert refused.exit_code == USAGE_ERROR
     assert "shape is 3; it must be a list of lengths" in refused.err
 
 
@@ -230,7 +231,7 @@ def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == SUCCESS, done.stderr
 
 
 def test_no_shape_is_proposed_for_half_an_element() -> None:

@@ -20,6 +20,7 @@ from pecli.files import save_tables
 from pecli.files.csv_file import is_header
 from pecli.files.decimals import numerals
 from pecli.golden import write
+from tests.exit_codes import SUCCESS
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -386,7 +387,7 @@ def compiles(folder: Path, *headers: str) -> bool:
     lines = [f'#include "{header}"\n' for header in headers]
     (folder / "both.c").write_text("".join(lines) + "int main(void) { return 0; }\n")
     words = ["cc", "-std=c99", "-fsyntax-only", "both.c"]
-    return subprocess.run(words, cwd=folder, capture_output=True).returncode == 0
+    return subprocess.run(words, cwd=folder, capture_output=True).returncode == SUCCESS
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
@@ -418,9 +419,9 @@ def test_a_prefix_is_for_headers_only(folder: Path) -> None:
         pecli.save("a.npy", np.zeros(2), prefix="a")
 
 
-def test_the_prefix_of_a_command(folder: Path, pecli_cli: Callable) -> None:
-    done = pecli_cli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
-    assert done.code == 0, done.err
+def test_the_prefix_of_a_command(folder: Path, run_pecli: Callable) -> None:
+    done = run_pecli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
+    assert done.exit_code == SUCCESS, done.err
     assert "static const float model_a_slopes[2]" in Path("a.h").read_text()
 
 

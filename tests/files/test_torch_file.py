@@ -20,6 +20,7 @@ import pytest
 
 from pecli.errors import FileError
 from pecli.files.load import load
+from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import refusals
 
 DATA = Path(__file__).parent / "data"
@@ -253,13 +254,13 @@ def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
 
 
 def test_hostile_pickles_are_refused_in_one_line(
-    folder: Path, pecli_cli: Callable[..., Any]
+    folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
     for name in (name for name in HOSTILE if "0000 times" not in name):
         pickled = HOSTILE[name]
         Path("x.pt").write_bytes(archive(pickled, **FOUR))
-        result = pecli_cli("inspect", "x.pt")
-        assert result.code == 3, (name, result)
+        result = run_pecli("inspect", "x.pt")
+        assert result.exit_code == FILE_ERROR, (name, result)
         assert result.out == "", (name, result)
         assert result.err.count("\n") == 1, (name, result)
         assert result.err.startswith("pecli: error: x.pt: "), name

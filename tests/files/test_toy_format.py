@@ -18,6 +18,7 @@ from pecli.files import formats
 from pecli.files.contents import Contents, LoadedFile
 from pecli.files.output import open_output
 from pecli.files.writing import WriteRequest, check_storable
+from tests.exit_codes import SUCCESS
 
 MAGIC = b"TOY\n"
 
@@ -59,12 +60,12 @@ def test_arrays_of_a_new_format_come_back(folder: Path) -> None:
     assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
 
 
-def test_commands_read_and_write_it(folder: Path, pecli_cli: Callable) -> None:
-    slopes = pecli_cli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
-    assert slopes.code == 0, slopes.err
-    converted = pecli_cli("convert", "a.toy", "-o", "a.npz")
-    assert converted.code == 0, converted.err
-    assert pecli_cli("diff", "a.toy", "a.npz").code == 0
+def test_commands_read_and_write_it(folder: Path, run_pecli: Callable) -> None:
+    slopes = run_pecli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
+    assert slopes.exit_code == SUCCESS, slopes.err
+    converted = run_pecli("convert", "a.toy", "-o", "a.npz")
+    assert converted.exit_code == SUCCESS, converted.err
+    assert run_pecli("diff", "a.toy", "a.npz").exit_code == SUCCESS
 
 
 def test_messages_list_a_new_format() -> None:

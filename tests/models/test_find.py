@@ -11,6 +11,7 @@ import pecli
 from pecli.errors import FileError, PecliError
 from pecli.models.find import load_config, load_model, named_model
 from pecli.models.presets import _by_key, _key, find, presets
+from tests.exit_codes import USAGE_ERROR
 from tests.models.facts import stored
 
 
@@ -68,7 +69,7 @@ def test_revisions_of_a_repository(cache: Path) -> None:
     assert load_model("tiny").one().parameters["base"] == 500000.0
 
 
-def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
+def test_repositories_of_the_cache(cache: Path, run_pecli) -> None:
     for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
         found = load_model(name)
         assert found.file == name
@@ -77,8 +78,8 @@ def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
     for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
         with pytest.raises(PecliError):
             load_model(name)
-    outcome = pecli_cli("config", "--model", "some-lab/Other-9B")
-    assert outcome.code == 2
+    outcome = run_pecli("config", "--model", "some-lab/Other-9B")
+    assert outcome.exit_code == USAGE_ERROR
     assert f"not in the Hugging Face cache, {cache}" in outcome.err
     assert "hf download some-lab/Other-9B config.json" in outcome.err
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128

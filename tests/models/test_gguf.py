@@ -12,6 +12,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_model
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 from tests.models.facts import agrees, by_layer, gguf, one, stored
 
 QWEN = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
@@ -205,7 +206,7 @@ def llama3_factors(factor: float) -> list[float]:
     return [1 / ((1 - share) / factor + share) for share in smooth]
 
 
-def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecli_cli) -> None:
+def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, run_pecli) -> None:
     (tmp_path / "right").mkdir()
     tensors = {FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
     right = gguf(tmp_path / "right/r.gguf", "llama", LLAMA_3_1, tensors)
@@ -214,12 +215,12 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecl
         (right, "--config", "llama-3.1-8b"),
         (f"{right}:{FREQS}", "--model", "llama-3.1-8b"),
     ):
-        assert pecli_cli("verify", *words).code == 0
-    outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
-    assert outcome.code == 1
+        assert run_pecli("verify", *words).exit_code == SUCCESS
+    outcome = run_pecli("verify", wrong, "--config", "llama-3.1-8b")
+    assert outcome.exit_code == CHECK_FAILED
     assert "factor is 32 (the spec says 8)" in outcome.out
     for given in (right, right.parent):
-        found = pecli_cli("verify", given, "--json").json
+        found = run_pecli("verify", given, "--json").json
         assert found["passed"] is True
         assert found["tensors"][0]["name"] == f"{FREQS}/inv_freq"
     assert "cannot tell these factors from others" in found["weak"][-1]
@@ -236,16 +237,16 @@ FACTORS = [
 ]
 
 
-def test_factors_that_divide_nothing(tmp_path: Path, pecli_cli) -> None:
+def test_factors_that_divide_nothing(tmp_path: Path, run_pecli) -> None:
     for factors, code, problem in FACTORS:
         path = gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1, {FREQS: factors})
-        outcome = pecli_cli("verify", path)
-        assert outcome.code == code
+        outcome = run_pecli("verify", path)
+        assert outcome.exit_code == code
         assert problem in outcome.err
-        assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
+        assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 
 
-def test_long_and_short_factors(tmp_path: Path, pecli_cli) -> None:
+def test_long_and_short_factors(tmp_path: Path, run_pecli) -> None:
     """Each is read at lengths that it is for: swapped, both are wrong."""
     long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
     scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
@@ -261,8 +262,8 @@ def test_long_and_short_factors(tmp_path: Path, pecli_cli) -> None:
     sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
     for first, second, code in ((long, short, 0), (short, long, 1)):
         path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, **sizes}, {LONG: first, SHORT: second})
-        outcome = pecli_cli("verify", path, "--config", tmp_path / "config.json")
-        assert outcome.code == code
+        outcome = run_pecli("verify", path, "--config", tmp_path / "config.json")
+        assert outcome.exit_code == code
         assert ("short_factor is used where long_factor belongs" in outcome.out) == bool(code)
 
 
@@ -283,7 +284,7 @@ SPARSE: list[tuple[list[bytes], int, str]] = [
 ]
 
 
-def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli) -> None:
+def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, run_pecli) -> None:
     path = tmp_path / "m.gguf"
     for pieces, gap, problem in SPARSE:
         with path.open("wb") as file:
@@ -292,8 +293,8 @@ def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli) ->
                 file.write(piece.replace(b"%04d", b"%04d" % number))
                 file.seek(gap, os.SEEK_CUR)
             file.truncate(max(file.tell(), gap))
-        outcome = pecli_cli("config", path)
-        assert outcome.code == 3
+        outcome = run_pecli("config", path)
+        assert outcome.exit_code == FILE_ERROR
         assert problem in outcome.err
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import pecli
 from pecli.models import config_files
+from tests.exit_codes import FILE_ERROR, SUCCESS
 from tests.models.facts import stored
 
 PLAIN: dict[str, Any] = {
@@ -32,12 +33,12 @@ TEXTS: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
+def test_text_that_is_no_configuration(run_pecli, tmp_path, name: str) -> None:
     path = tmp_path / "config.json"
     content = TEXTS[name]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    outcome = pecli_cli("config", path, "--json")
-    assert outcome.code == 3
+    outcome = run_pecli("config", path, "--json")
+    assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
     said = {
@@ -54,14 +55,14 @@ def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyP
     assert config_files.parse_config("config.json", b"{}") == {}
 
 
-def test_an_infinity_matters_only_where_it_is_read(pecli_cli, tmp_path) -> None:
+def test_an_infinity_matters_only_where_it_is_read(run_pecli, tmp_path) -> None:
     """Falcon-H1 and Mamba-2 save `time_step_limit` so, in Python's spelling."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, "time_step_limit": [0.0, float("inf")]}))
     assert "Infinity" in path.read_text()
-    assert pecli_cli("config", path).code == 0
+    assert run_pecli("config", path).exit_code == SUCCESS
     path.write_text(json.dumps({**PLAIN, "rope_theta": float("inf")}))
-    assert "rope_theta is inf; it must be a finite number" in pecli_cli("config", path).err
+    assert "rope_theta is inf; it must be a finite number" in run_pecli("config", path).err
 
 
 CHANGES = stored("tables.json")["refused"] | {
@@ -73,12 +74,12 @@ CHANGES = stored("tables.json")["refused"] | {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_values_that_cannot_be(pecli_cli, tmp_path, name: str) -> None:
+def test_values_that_cannot_be(run_pecli, tmp_path, name: str) -> None:
     change, code = CHANGES[name]
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, **change}))
-    outcome = pecli_cli("config", path)
-    assert outcome.code == code, outcome.err
+    outcome = run_pecli("config", path)
+    assert outcome.exit_code == code, outcome.err
     assert outcome.err.count("\n") == 1
     assert "config.json" in outcome.err
 

@@ -18,6 +18,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.tensors.apply import add_learned, apply
 from pecli.tensors.inputs import Input
+from tests.exit_codes import SUCCESS
 from tests.oracle import bits, rational, rounded, turned
 from tests.tools.make_data import queries
 
@@ -191,7 +192,7 @@ def name(case: dict) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_a_configuration_rotates_as_its_model_does(case, pecli_cli, tmp_path):
+def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
     np.save(tmp_path / "q.npy", np.array([queries(*case["shape"][1:])], np.float32))
@@ -203,8 +204,8 @@ def test_a_configuration_rotates_as_its_model_does(case, pecli_cli, tmp_path):
         "-o",
         tmp_path / "y.npy",
     ]
-    outcome = pecli_cli("apply", "rope", tmp_path / "q.npy", *words)
-    assert outcome.code == 0, outcome.err
+    outcome = run_pecli("apply", "rope", tmp_path / "q.npy", *words)
+    assert outcome.exit_code == SUCCESS, outcome.err
     found = pecli.load(tmp_path / "y.npy")["array"]
     expected = np.array(case["rotated"]).reshape(case["shape"])
     # Their phases are float32: the frequency and the product are off by 2**-24 of the angle each.

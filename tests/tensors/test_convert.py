@@ -16,6 +16,7 @@ from pecli.tensors.conversion import Converted
 from pecli.tensors.convert import convert, converted
 from pecli.tensors.head_layout import Heads
 from pecli.tensors.projections import projection, weight_of
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -60,7 +61,7 @@ def made_of(arrays: dict[str, np.ndarray], source: str = "interleaved", **heads:
     return converted(arrays, "a test", source, "halves", **heads)
 
 
-def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> None:
+def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> None:
     old = checkpoint()
     save_file(old, tmp_path / "a.safetensors", metadata={"format": "pt", "b": "ü"})
     words = (
@@ -72,7 +73,7 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> No
         "-o",
         tmp_path / "b.safetensors",
     )
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     new, by_call = (
         load_file(tmp_path / "b.safetensors"),
         convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM),
@@ -89,13 +90,13 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> No
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_there_and_back_is_the_same_file(tmp_path: Path, pecli_cli, dtype: type) -> None:
+def test_there_and_back_is_the_same_file(tmp_path: Path, run_pecli, dtype: type) -> None:
     tensors = {name: array for name, array in checkpoint(dtype).items() if "norm" not in name}
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     save_file(tensors, paths[0], metadata={"format": "pt"})
-    assert pecli_cli("convert", paths[0], *HALVES_OF, "-o", paths[1]).code == 0
+    assert run_pecli("convert", paths[0], *HALVES_OF, "-o", paths[1]).exit_code == SUCCESS
     back = ("--from", "halves", "--to", "interleaved", "--heads", HEADS)
-    assert pecli_cli("convert", paths[1], *back, "-o", paths[2]).code == 0
+    assert run_pecli("convert", paths[1], *back, "-o", paths[2]).exit_code == SUCCESS
     assert paths[0].read_bytes() != paths[1].read_bytes()
     assert paths[0].read_bytes() == paths[2].read_bytes()
 
@@ -132,12 +133,12 @@ def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
     return np.take(weight, move.order, axis=move.axis)
 
 
-def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
+def test_columns_of_tables_move(tmp_path: Path, run_pecli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
-    assert "the spec of the file no longer holds" in pecli_cli(*words, "-o", tmp_path / "b.npy").out
-    assert pecli_cli(*words, "-q", "-o", tmp_path / "b.safetensors").code == 0
-    assert "carries no pecli spec" in pecli_cli("verify", tmp_path / "b.safetensors").err
+    assert "the spec of the file no longer holds" in run_pecli(*words, "-o", tmp_path / "b.npy").out
+    assert run_pecli(*words, "-q", "-o", tmp_path / "b.safetensors").exit_code == SUCCESS
+    assert "carries no pecli spec" in run_pecli("verify", tmp_path / "b.safetensors").err
     halves = pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"]
     assert np.array_equal(np.load(tmp_path / "b.npy"), halves)
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
@@ -146,9 +147,9 @@ def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
 @pytest.mark.parametrize(
     ("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")]
 )
-def test_a_spec_that_says_otherwise(tmp_path: Path, pecli_cli, layout: str, words: str) -> None:
+def test_a_spec_that_says_otherwise(tmp_path: Path, run_pecli, layout: str, words: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
-    done = pecli_cli(
+    done = run_pecli(
         "convert",
         tmp_path / "a.npz",
         "--from",
@@ -158,14 +159,17 @@ def test_a_spec_that_says_otherwise(tmp_path: Path, pecli_cli, layout: str, word
         "-o",
         tmp_path / "b.npz",
     )
-    assert done.code == 2
+    assert done.exit_code == USAGE_ERROR
     assert words in done.err
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
-def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None:
+def test_a_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
-    assert pecli_cli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").code == 0
+    assert (
+        run_pecli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").exit_code
+        == SUCCESS
+    )
     assert pecli.verify(tmp_path / f"b.{suffix}").passed
     found = pecli.load(tmp_path / f"b.{suffix}")
     assert all(
@@ -218,7 +222,7 @@ def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
         made_of(checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]).check()
 
 
-def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
+def test_a_check_says_what_has_no_partner(tmp_path: Path, run_pecli) -> None:
     whole = checkpoint()
     lone = {
         name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
@@ -227,7 +231,7 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     assert made.layers == 1
     assert made.unpaired == ["model.layers.1.self_attn.q_proj.weight"]
     save_file(lone, tmp_path / "a.safetensors")
-    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
+    told = run_pecli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
     assert told["score_change"] == made.change
     assert told["checked"]["layers"] == 1
     assert told["checked"]["unpaired"] == made.unpaired

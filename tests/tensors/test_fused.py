@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 from tests.oracle import turned
 
 HEADS, DIM, HIDDEN = 4, 8, 32
@@ -216,11 +217,11 @@ def both(family: Family) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_of_a_converted_model_are_the_same(pecli_cli, model, name: str) -> None:
+def test_scores_of_a_converted_model_are_the_same(run_pecli, model, name: str) -> None:
     family = FAMILIES[name]
     old, words = model(family), (*both(family), "--config", "config.json", "--check")
-    done = pecli_cli(*words, "-o", "out.safetensors")
-    assert done.code == 0
+    done = run_pecli(*words, "-o", "out.safetensors")
+    assert done.exit_code == SUCCESS
     assert done.err == ""
     assert ASSUMED.get(name, "") in done.out
     assert f"with the {HEADS} heads of config.json" in done.out
@@ -234,7 +235,7 @@ def test_scores_of_a_converted_model_are_the_same(pecli_cli, model, name: str) -
         assert not np.allclose(scores(family, old, target), expected, atol=0.1)
     moved = set(family.tensors)
     assert {name for name in old if not np.array_equal(old[name], new[name])} == moved
-    told = pecli_cli(*words, "--json").json
+    told = run_pecli(*words, "--json").json
     assert set(told["moved"]) == moved
     assert told["assumed"]["model"] == "config.json"
     assert told["assumed"]["text"].endswith("(as config.json has it)")
@@ -267,25 +268,29 @@ SAME = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
-    pecli_cli, model, name
+    run_pecli, model, name
 ) -> None:
     model(FAMILIES[name])
     words, options = both(FAMILIES[name]), SAME[name].split()
-    assert pecli_cli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").code == 0
-    assert pecli_cli(*words, "--config", "config.json", "-o", "other.safetensors").code == 0
+    assert (
+        run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS
+    )
+    assert (
+        run_pecli(*words, "--config", "config.json", "-o", "other.safetensors").exit_code == SUCCESS
+    )
     assert Path("one.safetensors").read_bytes() == Path("other.safetensors").read_bytes()
     for others in (
         ([], ["--rotary-dim", 4], ["--kv-heads", 4], ["--head-dim", 8])
         if "--fused" in options
         else ()
     ):
-        done = pecli_cli(*words, "--heads", HEADS, *others, "-o", "out.safetensors")
-        assert done.code == 2
+        done = run_pecli(*words, "--heads", HEADS, *others, "-o", "out.safetensors")
+        assert done.exit_code == USAGE_ERROR
         assert "--fused is missing" in done.err
         assert not Path("out.safetensors").exists()
 
 
-def test_options_override_the_model_and_are_told(pecli_cli, model) -> None:
+def test_options_override_the_model_and_are_told(run_pecli, model) -> None:
     for name, option, value in (
         ("phi3", "rotary_dim", 4),
         ("gpt_neox", "trailing", True),
@@ -293,28 +298,28 @@ def test_options_override_the_model_and_are_told(pecli_cli, model) -> None:
     ):
         model(FAMILIES[name])
         words = [f"--{option.replace('_', '-')}", *([] if value is True else [value])]
-        told = pecli_cli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
+        told = run_pecli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
         assert told[option] in (value, [value])
         assert f"{words[0]} as the command line has it" in told["text"]
     model(FAMILIES["mistral, silent about keys"])
     said = "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)"
-    assert said in pecli_cli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
+    assert said in run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
 
 
-def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
+def test_a_check_says_whose_heads_it_proves(run_pecli, model) -> None:
     """Twice as many heads of half the size pass the check, which is then no proof for the model."""
     model(FAMILIES["llama"])
-    done = pecli_cli(*PAIRS, "--check", "--heads", 8)
-    assert done.code == 0
+    done = run_pecli(*PAIRS, "--check", "--heads", 8)
+    assert done.exit_code == SUCCESS
     assert "8 heads of 4, 4 kv heads" in done.out
     proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
     assert proved in done.out
-    assert pecli_cli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
-    assert pecli_cli(*BY_MODEL, "--check", "--heads", 8).code == 2
+    assert run_pecli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
+    assert run_pecli(*BY_MODEL, "--check", "--heads", 8).exit_code == USAGE_ERROR
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
     assert (
         "the 4 heads given on the command line, which no"
-        in pecli_cli(*BY_MODEL, "--heads", 4, "--check").out
+        in run_pecli(*BY_MODEL, "--heads", 4, "--check").out
     )
 
 
@@ -340,7 +345,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
 def test_heads_that_do_not_fit_the_tensors(
-    pecli_cli, model, tensors, config, options: str, said: str
+    run_pecli, model, tensors, config, options: str, said: str
 ) -> None:
     model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
     if not isinstance(tensors, str):
@@ -349,25 +354,25 @@ def test_heads_that_do_not_fit_the_tensors(
         keys = sizes(model_type="unknown") if config == "unknown" else FAMILIES[config].config
         Path("config.json").write_text(json.dumps(keys))
     words = (*PAIRS, "--heads", HEADS) if config is None else BY_MODEL
-    done = pecli_cli(*words, *options.split(), "-o", "out.safetensors")
-    assert done.code == 2
+    done = run_pecli(*words, *options.split(), "-o", "out.safetensors")
+    assert done.exit_code == USAGE_ERROR
     assert done.err.count("\n") == 1
     assert not Path("out.safetensors").exists()
     assert said in done.err
 
 
-def test_some_of_the_tensors_are_chosen(pecli_cli, model) -> None:
+def test_some_of_the_tensors_are_chosen(run_pecli, model) -> None:
     model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
-    chosen = pecli_cli(
+    chosen = run_pecli(
         *PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json"
     )
     assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
     save_file({name: np.zeros(shape) for name, shape in QKV.items()}, "model.safetensors")
-    assert pecli_cli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").code == 0
+    assert run_pecli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code == SUCCESS
 
 
-def test_latent_attention(pecli_cli, model) -> None:
+def test_latent_attention(run_pecli, model) -> None:
     """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
     ranks = {
         "q_lora_rank": 10,
@@ -389,8 +394,8 @@ def test_latent_attention(pecli_cli, model) -> None:
         "--config",
         "config.json",
     )
-    done = pecli_cli(*words, "--check", "-o", "out.safetensors")
-    assert done.code == 0
+    done = run_pecli(*words, "--check", "-o", "out.safetensors")
+    assert done.exit_code == SUCCESS
     assert done.err == ""
     assert "4 heads of 10, the last 4 of 10 channels, 1 key that all heads share" in done.out
     new, swap = load_file("out.safetensors"), [0, 2, 1, 3]
@@ -403,7 +408,7 @@ def test_latent_attention(pecli_cli, model) -> None:
     assert np.array_equal(new[f"{LLAMA}.q_a_proj.weight"], old[f"{LLAMA}.q_a_proj.weight"])
 
 
-def test_a_gate_beside_each_query_stays(pecli_cli, model) -> None:
+def test_a_gate_beside_each_query_stays(run_pecli, model) -> None:
     """Qwen3-Next keeps 8 rows of a query and 8 of its gate per head, and rotates 4 channels.
 
     Of head 1, rows 16 to 31, the pairs (16, 18) and (17, 19) become neighbours.
@@ -414,6 +419,6 @@ def test_a_gate_beside_each_query_stays(pecli_cli, model) -> None:
     old = model(Family(config, 2, separate(LLAMA, 2), kv=2))
     old[f"{LLAMA}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)
     save_file(old, "model.safetensors")
-    assert pecli_cli(*BY_MODEL, "--check", "-o", "out.safetensors").code == 0
+    assert run_pecli(*BY_MODEL, "--check", "-o", "out.safetensors").exit_code == SUCCESS
     rows = load_file("out.safetensors")[f"{LLAMA}.q_proj.weight"][:, 0].reshape(HEADS, 2 * DIM)
     assert rows[1].tolist() == [16, 18, 17, 19, *range(20, 32)]

@@ -10,6 +10,7 @@ import pytest
 
 import pecli
 from pecli.views import encodings
+from tests.exit_codes import SUCCESS
 
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
@@ -22,16 +23,16 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_commands_make_the_tables(pecli_cli, tmp_path, monkeypatch, name: str) -> None:
+def test_commands_make_the_tables(run_pecli, tmp_path, monkeypatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    for line in _commands(pecli_cli("config", "config.json").out):
-        assert pecli_cli(*shlex.split(line)[1:]).code == 0
+    for line in _commands(run_pecli("config", "config.json").out):
+        assert run_pecli(*shlex.split(line)[1:]).exit_code == SUCCESS
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
 
 
-def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
+def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
     path = tmp_path / "my model.json"
     path.write_text(
         json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
@@ -41,18 +42,18 @@ def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
         ("--model gemma-3-1b", 4096),
         ("--model phi-2", 2048),
     ):
-        (line,) = _commands(pecli_cli("config", *shlex.split(given)).out)
+        (line,) = _commands(run_pecli("config", *shlex.split(given)).out)
         assert line == f"pecli rope {given} --seq-len {length} -o rope.safetensors"
 
 
-def test_biases_are_made_in_the_form_of_the_model(pecli_cli, tmp_path, monkeypatch) -> None:
+def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypatch) -> None:
     """Bloom multiplies a slope by the position of the key; the first of 8 heads has 1/2."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64})
     )
-    (line,) = _commands(pecli_cli("config", "config.json", "--seq-len", 5).out)
-    assert pecli_cli(*shlex.split(line)[1:]).code == 0
+    (line,) = _commands(run_pecli("config", "config.json", "--seq-len", 5).out)
+    assert run_pecli(*shlex.split(line)[1:]).exit_code == SUCCESS
     assert np.load("alibi.npy")[0].tolist() == [[0.0, 0.5, 1.0, 1.5, 2.0]]
 
 

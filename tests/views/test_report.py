@@ -265,7 +265,7 @@ def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: lis
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
 
-def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Picture]) -> None:
+def test_the_exit_code_is_the_answer_of_the_checks(run_pecli, pictures: list[Picture]) -> None:
     pecli.save("right.safetensors", pecli.Rope(64, 16))
     pecli.save("same.npz", pecli.Rope(64, 16))
     pecli.save("other.npz", pecli.Rope(64, 16, base=5e5))
@@ -273,10 +273,10 @@ def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Pic
     np.savez("torn.npz", cos=np.ones((8, 32)), sin=np.ones((8, 32, 1)))
 
     def code(*files: str) -> int:
-        found = pecli_cli("report", *files, "-q", "-o", "x.html")
+        found = run_pecli("report", *files, "-q", "-o", "x.html")
         Path("x.html").unlink()  # which is written whatever the answer is
-        assert found.err.count("\n") == (found.code > 1)
-        return found.code
+        assert found.err.count("\n") == (found.exit_code > 1)
+        return found.exit_code
 
     assert code("right.safetensors") == code("right.safetensors", "same.npz") == 0
     assert code("right.safetensors", "other.npz") == 1, "both carry their spec, and differ"

@@ -11,6 +11,7 @@ from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 
 WORDS = ("sinusoidal", "--seq-len", "16", "--dim", "8")
 
@@ -27,17 +28,17 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "TABLE_KINDS", (*fitting.TABLE_KINDS, "toy"))
 
 
-def test_the_command_draws_it(pecli_cli: Callable) -> None:
-    outcome = pecli_cli("plot", *WORDS, "--kind", "toy")
-    assert outcome.code == 0
+def test_the_command_draws_it(run_pecli: Callable) -> None:
+    outcome = run_pecli("plot", *WORDS, "--kind", "toy")
+    assert outcome.exit_code == SUCCESS
     assert "a toy" in outcome.out
 
 
-def test_it_is_written_to_a_figure(pecli_cli: Callable, tmp_path: Path) -> None:
+def test_it_is_written_to_a_figure(run_pecli: Callable, tmp_path: Path) -> None:
     file = tmp_path / "t.svg"
-    assert pecli_cli("plot", *WORDS, "--kind", "toy", "-o", file).code == 0
+    assert run_pecli("plot", *WORDS, "--kind", "toy", "-o", file).exit_code == SUCCESS
 
 
-def test_a_scheme_that_it_does_not_fit_is_refused(pecli_cli: Callable) -> None:
-    outcome = pecli_cli("plot", "alibi", "--heads", "4", "--kind", "toy")
-    assert outcome.code == 2
+def test_a_scheme_that_it_does_not_fit_is_refused(run_pecli: Callable) -> None:
+    outcome = run_pecli("plot", "alibi", "--heads", "4", "--kind", "toy")
+    assert outcome.exit_code == USAGE_ERROR

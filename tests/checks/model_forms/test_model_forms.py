@@ -37,6 +37,7 @@ from tests.checks.model_forms.model_files import (
     write_hugging_face,
     write_meta,
 )
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
 KINDS = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K")
 HuggingFace = Callable[[str], Path]
@@ -268,25 +269,28 @@ def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("against", ["folder", "gguf"])
 def test_verify_names_lost_factors(
-    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any, against: str
+    hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any, against: str
 ) -> None:
     right = write_converted(tmp_path / "right.gguf", "llama", "F16")
     mistake = leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "F16", mistake)
     model = right if against == "gguf" else hugging_face("llama")
-    found = pecli_cli("verify", wrong, "--model", model, "--json")
-    assert found.code == 1
+    found = run_pecli("verify", wrong, "--model", model, "--json")
+    assert found.exit_code == CHECK_FAILED
     assert found.json["status"] == "failed"
     assert found.json["diagnosis"] == ["rope_freqs.weight is missing: the llama3 scaling is lost"]
 
 
 def test_factors_may_be_in_another_part_of_a_split_file(
-    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+    hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
     tensors, _ = converted("llama", weights("llama"))
     del tensors["rope_freqs.weight"]
     write_gguf(tmp_path / "part.gguf", "split", tensors, {"count": 2}, "F16")
-    assert pecli_cli("verify", tmp_path / "part.gguf", "--model", hugging_face("llama")).code == 3
+    assert (
+        run_pecli("verify", tmp_path / "part.gguf", "--model", hugging_face("llama")).exit_code
+        == FILE_ERROR
+    )
 
 
 @pytest.mark.parametrize(
@@ -448,21 +452,21 @@ def test_mistakes_in_metas_params(
 
 
 def test_the_command_reports_a_right_pair(
-    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+    hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
     path = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
-    right = pecli_cli("diff", hugging_face("llama"), path)
-    assert right.code == 0
+    right = run_pecli("diff", hugging_face("llama"), path)
+    assert right.exit_code == SUCCESS
     assert right.out.startswith("same model")
 
 
 def test_the_command_reports_a_wrong_pair(
-    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+    hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
     mistake = change("attn_k", lambda array: unpermute(array, KV_HEADS))
     path = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", mistake)
-    wrong = pecli_cli("diff", hugging_face("llama"), path, "--json")
-    assert wrong.code == 1
+    wrong = run_pecli("diff", hugging_face("llama"), path, "--json")
+    assert wrong.exit_code == CHECK_FAILED
     assert wrong.json["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
     names = [tensor["name"] for tensor in wrong.json["tensors"]]
     assert names == [f"blk.{layer}.attn_k.weight" for layer in range(LAYERS)]

@@ -23,6 +23,7 @@ from pecli.engine.edits import (
     RowsWrong,
 )
 from tests.checks.waves import LLAMA3, powers, waves
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA = "llama-3.1-8b"
@@ -253,7 +254,7 @@ def test_an_axis_is_not_turned_there_and_back() -> None:
     assert pecli.verify(after, LLAMA, before=q, recipe="float32").diagnosis == ()
 
 
-def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_path) -> None:
+def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_path) -> None:
     before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
     rotation = turns(24)
     np.savez(tmp_path / "before.npz", **before)
@@ -261,19 +262,19 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_
     (tmp_path / "pecli.toml").write_text(
         '[[check]]\nfile = "after.npz"\nbefore = "before.npz"\nmodel = "llama-3.1-8b"\natol = 1e-5\nseq_axis = 2\n'
     )
-    found = pecli_cli("verify", tmp_path / "pecli.toml")
-    assert found.code == 1
+    found = run_pecli("verify", tmp_path / "pecli.toml")
+    assert found.exit_code == CHECK_FAILED
     assert "k: nothing is rotated" in found.out
     assert "q: " not in found.out
     np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
-    missing = pecli_cli(
+    missing = run_pecli(
         "verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA
     )
-    assert missing.code == 3
+    assert missing.exit_code == FILE_ERROR
     assert "the names must agree" in missing.err
 
 
-def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path, monkeypatch) -> None:
+def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = queries(48, 192)
     out, (cos, sin) = q.astype(np.float64), turns(np.arange(5, 53), YARN40)
@@ -282,28 +283,28 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path, monkeypatch) -
     np.save(tmp_path / "q.npy", q)
     np.save(tmp_path / "after.npy", out.astype(np.float32))
     given = ("--before", "q.npy", "--model", "deepseek-v3", "--atol", "1e-5")
-    lines = pecli_cli("verify", "after.npy", *given, "--json").json["diagnosis"]
+    lines = run_pecli("verify", "after.npy", *given, "--json").json["diagnosis"]
     command = next(
         line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce")
     )
     *words, _ = shlex.split(command)
-    assert pecli_cli(*words, tmp_path / "again.npy").code == 0
+    assert run_pecli(*words, tmp_path / "again.npy").exit_code == SUCCESS
     assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
 
 
-def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) -> None:
+def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
     assert (
-        pecli_cli(
+        run_pecli(
             "apply", "rope", "q.npy", "--model", "gpt-j-6b", "--layout", "halves", "-o", "after.npy"
-        ).code
-        == 0
+        ).exit_code
+        == SUCCESS
     )
     result = pecli.verify("after.npy", "gpt-j-6b", before="q.npy", atol=1e-4)
     command = result.diagnosis[-1].removeprefix("reproduce with pecli ")
     assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"
-    assert pecli_cli(*command.split()).code == 0
+    assert run_pecli(*command.split()).exit_code == SUCCESS
     assert np.array_equal(np.load("again.npy"), np.load("after.npy"))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
@@ -129,7 +130,7 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
     assert said in " ".join(result.diagnosis), result
 
 
-def test_positions_on_the_command_line(pecli_cli, tmp_path) -> None:
+def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     np.save(tmp_path / "q.npy", before)
     np.save(tmp_path / "mask.npy", MASK)
@@ -137,19 +138,25 @@ def test_positions_on_the_command_line(pecli_cli, tmp_path) -> None:
     words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
     np.save(tmp_path / "after.npy", rotated(before, COUNTED).astype(np.float32))
     assert (
-        pecli_cli(
+        run_pecli(
             "verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy"
-        ).code
-        == 0
+        ).exit_code
+        == SUCCESS
     )
-    ignored = pecli_cli("verify", tmp_path / "after.npy", *words)
-    assert ignored.code == 1
+    ignored = run_pecli("verify", tmp_path / "after.npy", *words)
+    assert ignored.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in ignored.out
     listed = ";".join(",".join(map(str, row)) for row in COUNTED)
-    assert pecli_cli("verify", tmp_path / "after.npy", *words, "--positions", listed).code == 0
+    assert (
+        run_pecli("verify", tmp_path / "after.npy", *words, "--positions", listed).exit_code
+        == SUCCESS
+    )
     np.save(tmp_path / "moved.npy", rotated(before, np.full(LENGTH, -3)).astype(np.float32))
-    assert pecli_cli("verify", tmp_path / "moved.npy", *words, "--shift", "-3").code == 0
-    assert pecli_cli("verify", tmp_path / "moved.npy", *words, "--positions", "1,2;3").code == 2
+    assert run_pecli("verify", tmp_path / "moved.npy", *words, "--shift", "-3").exit_code == SUCCESS
+    assert (
+        run_pecli("verify", tmp_path / "moved.npy", *words, "--positions", "1,2;3").exit_code
+        == USAGE_ERROR
+    )
 
 
 def test_a_pass_that_cannot_see_padding_is_weak() -> None:
@@ -273,13 +280,13 @@ def test_tables_per_batch_that_ignore_left_padding() -> None:
         assert not pecli.verify(tensors, gemma, positions=COUNTED, atol=1e-6, reasons=False)
 
 
-def test_the_command_takes_a_mask_for_tables_per_batch(pecli_cli, tmp_path) -> None:
+def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> None:
     np.savez(tmp_path / "dump.npz", **tables_at(np.stack([PLAIN] * 2)))
     np.save(tmp_path / "mask.npy", MASK)
     (tmp_path / "config.json").write_text(json.dumps(config()))
     words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
-    outcome = pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy")
-    assert outcome.code == 1
+    outcome = run_pecli(*words, "--attention-mask", tmp_path / "mask.npy")
+    assert outcome.exit_code == CHECK_FAILED
     assert "left padding is ignored" in outcome.out
 
 
@@ -338,7 +345,7 @@ def test_one_layer_is_stale() -> None:
     )
 
 
-def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
+def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
     after = (before + WPE[COUNTED]).astype(np.float32)
     assert pecli.verify(after, WPE, before=before, attention_mask=MASK, atol=1e-6)
@@ -363,9 +370,12 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
         "--table",
         tmp_path / "wpe.npy",
     )
-    assert pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").code == 0
-    assert pecli_cli(*words, "--atol", "1e-6").code == 1
-    assert pecli_cli(*words, "--length", "4").code == 2
+    assert (
+        run_pecli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").exit_code
+        == SUCCESS
+    )
+    assert run_pecli(*words, "--atol", "1e-6").exit_code == CHECK_FAILED
+    assert run_pecli(*words, "--length", "4").exit_code == USAGE_ERROR
 
 
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:
@@ -377,22 +387,22 @@ def test_rotated_tensors_without_those_before_get_a_hint() -> None:
     assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
 
 
-def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
+def test_a_cache_that_was_moved_against_another(run_pecli, tmp_path) -> None:
     cache = rotated(np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), PLAIN)
     np.save(tmp_path / "a.npy", cache.astype(np.float32))
     np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
     (tmp_path / "config.json").write_text(json.dumps(config()))
     words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
-    moved = pecli_cli(
+    moved = run_pecli(
         "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
     )
-    assert moved.code == 1
+    assert moved.exit_code == CHECK_FAILED
     assert "B is A, whose positions are moved by 4" in moved.out
     assert (tmp_path / "x.svg").exists()
-    assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
+    assert run_pecli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).exit_code == SUCCESS
 
 
-def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
+def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated(x.astype(float), COUNTED)
     for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
@@ -408,6 +418,6 @@ def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
         "-o",
         tmp_path / "y.npy",
     )
-    assert pecli_cli(*words).code == 0
+    assert run_pecli(*words).exit_code == SUCCESS
     assert np.abs(np.load(tmp_path / "y.npy") - right).max() < 1e-6
-    assert pecli_cli(*words, "--offset", "1").code == 2
+    assert run_pecli(*words, "--offset", "1").exit_code == USAGE_ERROR

@@ -15,6 +15,7 @@ import pecli
 from pecli.checks.verification import Verification
 from pecli.engine.schemes.bundle import Bundle
 from tests.checks.waves import powers, waves, woven
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 COS, SIN = waves(6, powers(10000.0, 8)).values()
 INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
@@ -75,23 +76,23 @@ def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
     assert "float32 is expected" in result.problems[0]
 
 
-def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, tmp_path) -> None:
+def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, tmp_path) -> None:
     np.save(
         tmp_path / "t.npy", woven(SIN, COS)[None].astype(np.float16)
     )  # an axis of length 1 does not matter
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
-    assert pecli_cli(*words).code == 0
-    assert pecli_cli(*words, "--dtype", "float16").code == 0
-    given = pecli_cli(*words, "--dtype", "float32", "--json")
-    assert given.code == 1
+    assert run_pecli(*words).exit_code == SUCCESS
+    assert run_pecli(*words, "--dtype", "float16").exit_code == SUCCESS
+    given = run_pecli(*words, "--dtype", "float32", "--json")
+    assert given.exit_code == CHECK_FAILED
     assert "float16" in given.json["diagnosis"][0]
 
 
 @pytest.mark.thorough
-def test_a_file_of_integers_has_no_dtype_of_tables(pecli_cli, tmp_path) -> None:
+def test_a_file_of_integers_has_no_dtype_of_tables(run_pecli, tmp_path) -> None:
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
-    assert pecli_cli(*words).code == 1
+    assert run_pecli(*words).exit_code == CHECK_FAILED
 
 
 def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:

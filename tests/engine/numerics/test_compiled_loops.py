@@ -10,6 +10,7 @@ import pecli
 from pecli.engine import application
 from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics import kernels
+from tests.exit_codes import SUCCESS
 
 pytest.importorskip("numba", reason="compiled loops need numba: pip install 'pecli-posenc[fast]'")
 
@@ -103,7 +104,7 @@ def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.M
 
 def test_a_small_table_does_not_import_numba() -> None:
     program = "import sys, pecli; pecli.Rope(4096, 128).tables(); sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == SUCCESS
 
 
 def test_without_numba_numpy_makes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from flint import arb
 
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.scheme import Scheme
+from tests.exit_codes import SUCCESS
 
 
 def ratio(a: int, b: int, c: int, d: int, times: int) -> arb:
@@ -118,24 +119,26 @@ def words_with_weights(tmp_path: Path) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("file", ["bias.npz", "bias.npy"])
 def test_a_file_of_biases_passes_with_its_weights(
-    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
+    run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
 ) -> None:
-    assert pecli_cli(*words_with_weights, "-q", "-o", tmp_path / file).code == 0
-    assert pecli_cli(*words_with_weights, "--verify", tmp_path / file).code == 0
+    assert run_pecli(*words_with_weights, "-q", "-o", tmp_path / file).exit_code == SUCCESS
+    assert run_pecli(*words_with_weights, "--verify", tmp_path / file).exit_code == SUCCESS
 
 
 def test_a_file_of_biases_holds_its_weights(
-    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...]
+    run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
-    pecli_cli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
-    assert pecli_cli("verify", tmp_path / "bias.npz").code == 0
+    run_pecli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
+    assert run_pecli("verify", tmp_path / "bias.npz").exit_code == SUCCESS
 
 
 def test_the_command_that_reproduces_wrong_biases_has_the_weights(
-    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...]
+    run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
     words = words_with_weights
-    pecli_cli(*words, "-q", "-o", tmp_path / "bias.npy")
-    failed = pecli_cli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
+    run_pecli(*words, "-q", "-o", tmp_path / "bias.npy")
+    failed = run_pecli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
     (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
-    assert pecli_cli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").code == 0
+    assert (
+        run_pecli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").exit_code == SUCCESS
+    )

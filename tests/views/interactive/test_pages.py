@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import pecli
 from tests.conftest import Outcome
+from tests.exit_codes import USAGE_ERROR
 
 pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
 
@@ -48,22 +49,22 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(array["bdata"]), "<f4").reshape(rows, columns)
 
 
-def test_a_heatmap_holds_the_table(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
-    pecli_cli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
+def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
     np.testing.assert_array_equal(unpacked(panel["data"][0]["z"]), expected)
 
 
-def test_a_page_needs_no_network(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
-    pecli_cli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
+def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
     assert not re.search(r'<(script|link|img)[^>]+(src|href)="?http', page)
 
 
-def test_a_label_cannot_end_the_script(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
     label = "</script><b>"
-    pecli_cli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
+    run_pecli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
     assert "</script><b>" not in (tmp_path / "x.html").read_text("utf-8")
     assert page_data(tmp_path / "x.html")["sliders"][0]["label"] == label
 
@@ -73,25 +74,25 @@ def test_a_label_cannot_end_the_script(pecli_cli: Callable[..., Outcome], tmp_pa
     [("llama-3.1-8b", "llama3", 8.0), ("gpt-oss-20b", "yarn", 32.0), ("llama-2-7b", "none", 4.0)],
 )
 def test_sliders_start_at_the_model(
-    pecli_cli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
+    run_pecli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
 ) -> None:
-    pecli_cli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
+    run_pecli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
     settings = page_data(tmp_path / "x.html")["sliders"][0]
     assert settings["method"] == method
     assert settings["factor"] == factor
 
 
-def test_a_list_of_factors_has_no_slider(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
-    pecli_cli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
+def test_a_list_of_factors_has_no_slider(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    run_pecli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     assert page_data(tmp_path / "x.html")["sliders"] == []
 
 
 @pytest.mark.parametrize("option", ["--dpi 200", "--size 8x5", "--cmap magma"])
 def test_options_of_figures_are_refused(
-    pecli_cli: Callable[..., Outcome], tmp_path: Path, option: str
+    run_pecli: Callable[..., Outcome], tmp_path: Path, option: str
 ) -> None:
-    done = pecli_cli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
-    assert done.code == 2
+    done = run_pecli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
+    assert done.exit_code == USAGE_ERROR
     assert "an .html page has the size of its window" in done.err
 
 
@@ -234,6 +235,6 @@ def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot:
     assert float(wavelength) == pytest.approx(2 * math.pi / frequency, rel=1e-6)
 
 
-def test_another_suffix_names_pages_too(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
-    done = pecli_cli("plot", "rope", "-o", tmp_path / "x.jpg")
+def test_another_suffix_names_pages_too(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    done = run_pecli("plot", "rope", "-o", tmp_path / "x.jpg")
     assert done.err.rstrip().endswith("must be one of .png, .svg, .pdf, .html")

@@ -21,6 +21,7 @@ from pecli.views.pictures.figure_files import save, svg
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, Place
 from pecli.views.pictures.plot_sources import PlotRequest
 from pecli.views.pictures.theme import colour_map, theme
+from tests.exit_codes import SUCCESS
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
 
@@ -375,7 +376,7 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
     command = [sys.executable, "-c", SCRIPT, *map(str, elsewhere)]
     result = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True)
     assert result.stderr == b""
-    assert result.returncode == 0
+    assert result.returncode == SUCCESS
     figure = render(Picture("", [Chart("", [Curve("", np.arange(5.0), np.arange(5.0))])]))
     for path in elsewhere:
         here = tmp_path / f"here{path.suffix}"

@@ -18,6 +18,7 @@ from pecli.views.pictures.kinds import decay, similarity
 from pecli.views.pictures.panels import Chart, HeatmapPanel
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_file, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
@@ -253,7 +254,7 @@ def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
     assert [panel.title for panel in picture.panels] == ["row 2, column 3, frame 0 of 5"]
 
 
-def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None:
+def test_tables_on_grids_are_maps_of_channels(run_pecli, tmp_path: Path) -> None:
     (panel,) = made(
         "heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2
     ).panels
@@ -277,9 +278,9 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
     )  # which are no lines
     np.save(tmp_path / "x.npy", table)
     command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
-    assert pecli_cli(*command, "--keep", "1").code == 0
-    refused = pecli_cli(*command)
-    assert refused.code == 2
+    assert run_pecli(*command, "--keep", "1").exit_code == SUCCESS
+    refused = run_pecli(*command)
+    assert refused.exit_code == USAGE_ERROR
     assert "with 0 kept that is 15 rows; x.npy has 16" in refused.err
 
 
@@ -351,14 +352,14 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
 
 
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
-def test_models_without_rope_are_drawn_with_what_they_have(pecli_cli, label: str) -> None:
-    assert label in pecli_cli("plot", label.split()[0]).out
-    refused = pecli_cli("plot", "bert-base")
-    assert refused.code == 2
+def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
+    assert label in run_pecli("plot", label.split()[0]).out
+    refused = run_pecli("plot", "bert-base")
+    assert refused.exit_code == USAGE_ERROR
     assert "learned" in refused.err
 
 
-def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(pecli_cli) -> None:
+def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(run_pecli) -> None:
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
     assert text.label == "qwen3-vl-4b"
@@ -374,14 +375,14 @@ def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(pecli_cli
         axis=-1
     ) / 2
     np.testing.assert_allclose(values, wanted, atol=1e-6)
-    assert "qwen3-vl-4b vision, one axis, cos" in pecli_cli("plot", "qwen3-vl-4b").out
-    assert pecli_cli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith(
+    assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
+    assert run_pecli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith(
         "qwen3-vl-4b vision: cosine and"
     )
-    assert pecli_cli("plot", "flux.1-dev").out.startswith(
+    assert run_pecli("plot", "flux.1-dev").out.startswith(
         "flux.1-dev: cosine and sine by row and column"
     )
-    assert pecli_cli("plot", "mistral", "-k", "wavelengths").out.startswith("mistral-7b-v0.3: ")
+    assert run_pecli("plot", "mistral", "-k", "wavelengths").out.startswith("mistral-7b-v0.3: ")
 
 
 def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
