@@ -13,7 +13,7 @@ from pecli.engine.edits import Edit
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.hypothesis import Mistake, Stage
-from pecli.explain.planting import makings, planted
+from pecli.explain.planting import planted, tensors_made_together
 from pecli.explain.words import MAX_COMMAND, clause, options
 from pecli.golden.mistake_cases import SCHEMES, MistakenTable, mistakes, slug
 from tests.checks.waves import Array
@@ -89,8 +89,8 @@ def example(kind: type[Mistake]) -> MistakenTable | None:
 def picture(table: MistakenTable) -> str:
     """Return the first tensor that differs: expected, found and difference, side by side."""
     right: dict[str, Array] = {}
-    for tensors in makings(table.scheme, [*table.tensors]):
-        right |= tensors.rows(np.arange(tensors.making.rows))
+    for tensors in tensors_made_together(table.scheme, [*table.tensors]):
+        right |= tensors.rows(np.arange(tensors.computation.rows))
     for name, found in table.tensors.items():
         expected = right[name].reshape(found.shape)
         if not np.array_equal(expected, found):

@@ -12,8 +12,8 @@ from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter
 from pecli.explain import catalogue
 from pecli.explain.catalogue.used_rows import RowMistake
+from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import Case
-from pecli.explain.making import WaveMaking
 from pecli.golden.mistake_cases import mistakes
 from tests.field_guide import guide
 
@@ -30,7 +30,7 @@ class SquaredPositions(RowMistake):
         return expected**2
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:

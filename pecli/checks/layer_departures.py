@@ -223,14 +223,14 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     channels = RotaryChannels(0, before.shape[-1] // 2, layout, layout)
     heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
     rotated = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
-    turns = heads.turns(rotated, rows)  # (positions, pairs), by least squares over all heads
-    if turns is None:
+    phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads
+    if phasors is None:
         return None
-    residual = np.linalg.norm(rotated - heads.matrix_of(turns, rows))
+    residual = np.linalg.norm(rotated - heads.matrix_of(phasors, rows))
     is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(rotated)
     if not is_rotation:
         return None
-    return {"cos": turns.real.astype("f4"), "sin": turns.imag.astype("f4")}
+    return {"cos": phasors.real.astype("f4"), "sin": phasors.imag.astype("f4")}
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:

@@ -19,7 +19,7 @@ from pecli.engine.table import Table
 from pecli.errors import PecliError
 from pecli.explain import catalogue
 from pecli.explain.hypothesis import Mistake, Stage
-from pecli.explain.planting import Tensors, makings
+from pecli.explain.planting import Tensors, tensors_made_together
 
 STAGES = (Stage.PARAMETERS, Stage.FREQUENCIES, Stage.POSITIONS, Stage.FORM)
 """Stages whose mistakes a pass should exclude: arithmetic and storage are what tolerances are for."""
@@ -124,7 +124,7 @@ class Compared:
         self.scheme = scheme
         self.names = names
         self.tolerance = tolerance
-        self.tensors = list(makings(scheme, names))
+        self.tensors = list(tensors_made_together(scheme, names))
         # Every mistake is planted in the same tables, here and in longer ones.
         self._expected: dict[tuple[Probe, int], ExpectedRows] = {}
         self._made: dict[int, Compared | None] = {}  # longer tables by length
@@ -132,7 +132,7 @@ class Compared:
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
         """Return typical mistakes of a kind: as many, and in the same order, for any length."""
         main = self.tensors[0]
-        return list(kind.examples(main.making, main.scheme))
+        return list(kind.examples(main.computation, main.scheme))
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
@@ -244,7 +244,7 @@ class Compared:
         if scheme.value_of("positions") is not None:
             scheme = _at_consecutive_positions(scheme)
         length = scheme.value_of("seq_len") or 0
-        has_rows = any(tensors.making.rows > 1 or length == 1 for tensors in self.tensors)
+        has_rows = any(tensors.computation.rows > 1 or length == 1 for tensors in self.tensors)
         if not length or not has_rows:
             return
         while 2 * length <= MAX_ROWS:
@@ -292,8 +292,8 @@ def _is_affordable(table: Table) -> bool:
 def _rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
     """Return some rows of each head of a bias (heads, L, L), whose heads lie below each other."""
     shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
-    count = shape[-2] if len(shape) > 1 else tensors.making.rows
-    starts = np.arange(0, tensors.making.rows, count)
+    count = shape[-2] if len(shape) > 1 else tensors.computation.rows
+    starts = np.arange(0, tensors.computation.rows, count)
     return (starts[:, None] + probe.rows(count)).reshape(-1)
 
 

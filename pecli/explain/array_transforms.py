@@ -29,14 +29,14 @@ from pecli.engine.edits import (
     Swapped,
     Transposed,
 )
-from pecli.explain.array_making import (
-    ArrayMaking,
+from pecli.explain.array_computation import (
+    ArrayComputation,
     ArrayObservations,
     array_case,
     as_floats,
     as_matrix,
 )
-from pecli.explain.bias_making import MASKED
+from pecli.explain.bias_computation import MASKED
 from pecli.explain.catalogue.damage import (
     DamagedColumns,
     DamagedElements,
@@ -137,7 +137,9 @@ def explain_rounding(name: str, one: Array, other: Array) -> Explanation | None:
     if one.shape != other.shape or one.dtype.kind == "c" or dtype not in SIGNIFICANT_BITS:
         return None
     with limited():
-        case = array_case(ArrayMaking((one,)), ArrayObservations({name: other}), (Dtype(dtype),))
+        case = array_case(
+            ArrayComputation((one,)), ArrayObservations({name: other}), (Dtype(dtype),)
+        )
         return accept(case)
     return None
 
@@ -154,8 +156,8 @@ class ArrayPair:
         self.kept: dict[tuple[object, ...], object] = {}
 
     def case(self, candidate: Candidate) -> Case:
-        making = ArrayMaking((candidate.array,), candidate.is_computed)
-        return replace(array_case(making, self.observed, candidate.edits), measured=self.kept)
+        computation = ArrayComputation((candidate.array,), candidate.is_computed)
+        return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
 
     def transformed(self) -> Explanation | None:
         """Return the first change of the expected array that makes every element of the found one.
@@ -183,8 +185,8 @@ class ArrayPair:
         found = _in_real_numbers(self.found)
         if expected.shape != found.shape:
             return None
-        making = ArrayMaking((expected,))
-        case = array_case(making, ArrayObservations({self.name: found}), ())
+        computation = ArrayComputation((expected,))
+        case = array_case(computation, ArrayObservations({self.name: found}), ())
         stored = explain_cases([case], self.atol, most_mistakes=0)
         explanations = [explanation for explanation in stored if explanation.edits]
         for tolerance in dict.fromkeys((0.0, self.atol)):
@@ -246,7 +248,7 @@ def explain_swapped(
         found = {first: pairs[first][1], second: pairs[second][1]}
         if not _can_be_compared((*expected, *found.values())):
             continue
-        case = array_case(ArrayMaking(expected), ArrayObservations(found), (Swapped(),))
+        case = array_case(ArrayComputation(expected), ArrayObservations(found), (Swapped(),))
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
             return [explanations[0]]
@@ -446,7 +448,7 @@ def _with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidat
 
 
 def _may_be_biases(made: Array, found: Array) -> bool:
-    """Return True for floating-point numbers: integers are indices, and complex numbers turns."""
+    """Return True for floating-point numbers: integers are indices, and complex numbers phasors (cos + i·sin)."""
     return made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
 
 

@@ -10,7 +10,7 @@ from pecli.engine.arrays import Array, Floats, dtype_name, widened
 from pecli.engine.edits import Edit, Repeated, Transposed
 from pecli.engine.schemes.alibi import Alibi
 from pecli.errors import ParameterError
-from pecli.explain.bias_making import BiasMaking, multiples_of
+from pecli.explain.bias_computation import BiasComputation, multiples_of
 from pecli.explain.catalogue.biases import (
     BiasMistake,
     NegatedBias,
@@ -221,25 +221,25 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
         bias: The tensor, (heads, queries, keys), and how it lies in the file.
         scheme: The scheme that is supposed to have made it.
     """
-    making = BiasMaking.of(scheme, name)
+    computation = BiasComputation.of(scheme, name)
     matrix = bias.values.reshape(-1, bias.values.shape[-1])  # (heads · queries, keys)
-    if making.rows != len(matrix):
+    if computation.rows != len(matrix):
         return
     observations = Observations({name: matrix}, observed_dtype({name: matrix}))
-    case = Case.of(scheme, making, observations, bias.arranged)
+    case = Case.of(scheme, computation, observations, bias.arranged)
     yield from explain_cases([case], 0.0, most_mistakes=0)
     if name == "slopes":
         return
-    for mistakes in _mistakes(bias.values[0], making):
+    for mistakes in _mistakes(bias.values[0], computation):
         mistaken = case
         for mistake in mistakes:
             mistaken = mistaken.given(mistake)
         yield from accepted([mistaken])
 
 
-def _mistakes(head: Array, making: BiasMaking) -> Iterator[tuple[BiasMistake, ...]]:
+def _mistakes(head: Array, computation: BiasComputation) -> Iterator[tuple[BiasMistake, ...]]:
     """Yield mistakes that a bias may have, going by its first head, (queries, keys)."""
-    masks = [*_masks(widened(head), making)]
+    masks = [*_masks(widened(head), computation)]
     signs: tuple[tuple[BiasMistake, ...], ...] = ((), (NegatedBias(),))
     for sign in signs:
         if sign:
@@ -249,9 +249,9 @@ def _mistakes(head: Array, making: BiasMaking) -> Iterator[tuple[BiasMistake, ..
     yield from ((RoundedSlopes(dtype),) for dtype in ("bfloat16", "float16"))
 
 
-def _masks(values: Floats, making: BiasMaking) -> Iterator[BiasMistake]:
+def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
     """Yield another number for the mask, other places of it, and a bias without one."""
-    above = making.masked
+    above = computation.masked
     if not above.any():
         return
     numbers = np.unique(values[above])

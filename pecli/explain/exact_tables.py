@@ -8,11 +8,17 @@ import numpy as np
 from pecli.engine.arrays import Array, Complex, Floats, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.bias_making import BiasMaking
+from pecli.explain.bias_computation import BiasComputation
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import (
+    EXACT,
+    Computation,
+    FrequencyComputation,
+    SchemeComputation,
+    WaveComputation,
+)
+from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypothesis import Mistake
-from pecli.explain.law import Law, waves_of_law
-from pecli.explain.making import EXACT, FrequencyMaking, Making, SchemeMaking, WaveMaking
 from pecli.explain.planting import Tensors
 from pecli.explain.wave_tables import scheme_of_waves
 
@@ -22,62 +28,64 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
 
     They have to be the same bytes on every machine. So the engine's correctly rounded cosines are
     used, not NumPy's; None is returned if the engine cannot make such numbers. It can for every
-    law of frequencies and every position that some scheme has, in any order of rows and columns.
+    schedule of frequencies and every position that some scheme has, in any order of rows and columns.
 
     Args:
         tensors: The right tensors: their names, their scheme and how they are made.
         mistake: The mistake, such as another base.
     """
-    making = mistake.plant(tensors.making)
-    rows = np.arange(making.rows)
-    if isinstance(making, (BiasMaking, SchemeMaking)):
-        return _finished(tensors, making, making.rendered(rows))
-    if not isinstance(making, WaveMaking) or isinstance(making, FrequencyMaking):
+    computation = mistake.plant(tensors.computation)
+    rows = np.arange(computation.rows)
+    if isinstance(computation, (BiasComputation, SchemeComputation)):
+        return _finished(tensors, computation, computation.rendered(rows))
+    if not isinstance(computation, WaveComputation) or isinstance(
+        computation, FrequencyComputation
+    ):
         return None
-    turns = _exact_turns(making)
-    if turns is None:
+    phasors = _exact_phasors(computation)
+    if phasors is None:
         return _of_scheme(tensors, mistake)
-    values = making.form.matrix_of(turns, rows)
-    if making.empty_rows is not None:
-        values[making.empty_rows] = 0.0
-    return _finished(tensors, making, values)
+    values = computation.form.matrix_of(phasors, rows)
+    if computation.empty_rows is not None:
+        values[computation.empty_rows] = 0.0
+    return _finished(tensors, computation, values)
 
 
-def _exact_turns(making: WaveMaking) -> Complex | None:
+def _exact_phasors(computation: WaveComputation) -> Complex | None:
     """Return cos + i·sin of all rows and pairs, each correctly rounded; None if no scheme has them.
 
-    A scheme with the frequencies of the making is set up at its positions, and its tables are read.
+    A scheme with the frequencies of the computation is set up at its positions, and its tables are read.
     """
-    law = making.law
-    if law is None or not _is_expressible(making, law):
+    schedule = computation.schedule
+    if schedule is None or not _is_expressible(computation, schedule):
         return None
-    scheme = _scheme_of_law(law, making.amplitude)
+    scheme = _scheme_of_schedule(schedule, computation.amplitude)
     if scheme is None:
         return None
-    positions = tuple(int(position) for position in making.positions[0])
+    positions = tuple(int(position) for position in computation.positions[0])
     try:
         tables = with_parameters(scheme, positions=positions, seq_len=None).tables()
     except ParameterError:  # Dynamic scalings, for example, go only with consecutive positions.
         return None
-    turns = _turns_of_tables(tables)
-    if law.rotating is not None:
-        turns[:, law.rotating :] = making.amplitude  # These pairs do not turn.
-    return turns
+    phasors = _phasors_of_tables(tables)
+    if schedule.rotating is not None:
+        phasors[:, schedule.rotating :] = computation.amplitude  # These pairs do not turn.
+    return phasors
 
 
-def _is_expressible(making: WaveMaking, law: Law) -> bool:
+def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -> bool:
     """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions
     from 0 on.
     """
-    positions = making.positions[0]
+    positions = computation.positions[0]
     is_whole = bool((positions == np.rint(positions)).all())
-    has_one_axis = len(making.positions) == 1
+    has_one_axis = len(computation.positions) == 1
     are_positions_possible = has_one_axis and is_whole and bool((positions >= 0).all())
-    is_law_possible = law.applied == "once" and law.scaling_half is None
-    return are_positions_possible and is_law_possible and making.arithmetic == EXACT
+    is_schedule_possible = schedule.applied == "once" and schedule.scaling_half is None
+    return are_positions_possible and is_schedule_possible and computation.arithmetic == EXACT
 
 
-def _turns_of_tables(tables: Mapping[str, Array]) -> Complex:
+def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:
     """Return cos + i·sin of compact rotary tables, or of a sinusoidal one with cosines in its first
     half.
     """
@@ -89,13 +97,13 @@ def _turns_of_tables(tables: Mapping[str, Array]) -> Complex:
     return np.asarray(cos + 1j * sin)
 
 
-def _scheme_of_law(law: Law, amplitude: float) -> Scheme | None:
-    """Return a scheme with the frequencies of a law, one column per pair for each function.
+def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme | None:
+    """Return a scheme with the frequencies of a schedule, one column per pair for each function.
 
     All pairs rotate in it: which ones do is no part of the frequencies.
     """
-    every_pair = replace(law, rotating=None)
-    waves = waves_of_law(every_pair, 2 * law.pairs, rows=1)._replace(amplitude=amplitude)
+    every_pair = replace(schedule, rotating=None)
+    waves = waves_of_schedule(every_pair, 2 * schedule.pairs, rows=1)._replace(amplitude=amplitude)
     rotary = scheme_of_waves(waves, dtype="float64")
     if rotary is not None:
         return rotary
@@ -111,11 +119,11 @@ def _of_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
     return {name: widened(tables[name]) for name in tensors.names}
 
 
-def _finished(tensors: Tensors, making: Making, values: Floats) -> dict[str, Floats]:
+def _finished(tensors: Tensors, computation: Computation, values: Floats) -> dict[str, Floats]:
     """Return values as they are stored and damaged, tensor by tensor."""
-    if making.storage is not None:
-        values = making.storage.rounded(values)
-    if making.damaged is not None:
-        values = np.where(making.damaged, making.filler, values)
+    if computation.storage is not None:
+        values = computation.storage.rounded(values)
+    if computation.damaged is not None:
+        values = np.where(computation.damaged, computation.filler, values)
     parts = np.split(values, len(tensors.names), axis=1)
     return dict(zip(tensors.names, parts, strict=True))

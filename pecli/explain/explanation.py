@@ -87,12 +87,12 @@ class Explanation:
     def supposing(
         self, edits: tuple[Edit, ...], cost: float, doubts: tuple[str, ...]
     ) -> "Explanation":
-        """Return the explanation of tensors that were read in some way, by a law that was supposed.
+        """Return the explanation of tensors that were read in some way, by a schedule that was supposed.
 
         Args:
             edits: How the tensors were read, such as transposed.
-            cost: The cost of the numbers of the law.
-            doubts: What the data do not decide about the law, a sentence each.
+            cost: The cost of the numbers of the schedule.
+            doubts: What the data do not decide about the schedule, a sentence each.
         """
         return replace(
             self,

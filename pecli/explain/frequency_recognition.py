@@ -7,22 +7,22 @@ import numpy as np
 from pecli.engine.arrays import Array, Floats, widened
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
+from pecli.explain.computation import FREQUENCY_RTOL, TINY
 from pecli.explain.explanation import Explanation
+from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
-from pecli.explain.law import Law, waves_of_law
-from pecli.explain.law_priors import rotary_laws
-from pecli.explain.making import FREQUENCY_RTOL, TINY
 from pecli.explain.measure import Frequencies
 from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.schedule_priors import rotary_schedules
 from pecli.explain.storage import FloatStorage, storages_of
-from pecli.explain.subject import making_of
+from pecli.explain.subject import computation_of
 from pecli.explain.tables import case_of
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_recognition import GRID_SIGMAS, MIN_BASE
 from pecli.explain.wave_tables import scheme_of_waves
 
 MIN_FREQUENCIES = 6
-"""Elements of a vector that may be frequencies: fewer numbers lie on some law by chance."""
+"""Elements of a vector that may be frequencies: fewer numbers lie on some schedule by chance."""
 
 SAME_BASE = 1e-6
 """Relative error of a base that follows from frequencies in float32."""
@@ -31,7 +31,7 @@ SAME_BASE = 1e-6
 def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     """Yield the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    The laws that frequencies may follow (a base, a scaling) are tried from plain to elaborate; the
+    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate; the
     first whose numbers are those of the vector is yielded.
     """
     (array,) = tensors.values()
@@ -40,11 +40,11 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     if not is_possible or (values < 0).any() or values[0] == 0:
         return
     measured = Frequencies(values, _errors(values), 1.0, False)
-    for prior in rotary_laws(measured):
+    for prior in rotary_schedules(measured):
         check_time()
-        if not _is_sure(prior.law):
+        if not _is_sure(prior.schedule):
             continue
-        for explanation in _explanations_by_law(prior.law, values):
+        for explanation in _explanations_by_schedule(prior.schedule, values):
             yield explanation.supposing((), prior.cost, prior.open)
             return
 
@@ -60,22 +60,22 @@ def _errors(values: Floats) -> Floats:
     return computed
 
 
-def _is_sure(law: Law) -> bool:
+def _is_sure(schedule: FrequencySchedule) -> bool:
     """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base."""
-    if law.base < MIN_BASE:
+    if schedule.base < MIN_BASE:
         return False
-    over = law.base ** (1 - 1 / law.half)
+    over = schedule.base ** (1 - 1 / schedule.half)
     plainer = next(plain_numbers(over, SAME_BASE * over), over)
-    return digits(law.base) <= digits(plainer) + 2
+    return digits(schedule.base) <= digits(plainer) + 2
 
 
-def _explanations_by_law(law: Law, values: Floats) -> Iterator[Explanation]:
-    """Yield explanations of a vector of frequencies by a law: as it is, or rounded to 16 or 8 bits."""
-    scheme = scheme_of_waves(waves_of_law(law, 2 * law.pairs, rows=1))
+def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> Iterator[Explanation]:
+    """Yield explanations of a vector of frequencies by a schedule: as it is, or rounded to 16 or 8 bits."""
+    scheme = scheme_of_waves(waves_of_schedule(schedule, 2 * schedule.pairs, rows=1))
     if scheme is None:
         return
-    making = making_of(scheme, ("inv_freq",))
-    case = None if making is None else case_of(scheme, making, {"inv_freq": values[None]})
+    computation = computation_of(scheme, ("inv_freq",))
+    case = None if computation is None else case_of(scheme, computation, {"inv_freq": values[None]})
     if case is None:
         return
     yield from explain_cases([case], 0.0, most_mistakes=0)

@@ -21,7 +21,7 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases, storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
-from pecli.explain.subject import making_of
+from pecli.explain.subject import computation_of
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import WaveReading, wave_readings, without_copies
 
@@ -61,7 +61,7 @@ class GridPrior(NamedTuple):
     style: GridStyle
     channels: tuple[int, ...] | None
     blocks: Sequence[AxisBlock]
-    turns: Complex
+    phasors: Complex
 
 
 def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
@@ -129,9 +129,9 @@ def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
 
 def _case(reading: WaveReading, scheme: Scheme) -> Iterator[Case]:
     """Yield the tables as those of a scheme, if they have as many rows."""
-    making = making_of(scheme, tuple(reading.tensors))
-    if making is not None and making.rows == reading.rows:
-        yield Case.of(scheme, making, reading.observations, reading.edits)
+    computation = computation_of(scheme, tuple(reading.tensors))
+    if computation is not None and computation.rows == reading.rows:
+        yield Case.of(scheme, computation, reading.observations, reading.edits)
 
 
 def _as_it_is(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
@@ -155,10 +155,10 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Scheme]:
     limit = _limit(reading)
     for prior in _styles_of_width(reading):
         for keep in _possible_keeps(prior, limit):
-            turns = _on_grid(prior, keep)
-            if len(turns) < MIN_POINTS or not _has_slow_axis(turns, limit):
+            phasors = _on_grid(prior, keep)
+            if len(phasors) < MIN_POINTS or not _has_slow_axis(phasors, limit):
                 continue
-            for grid in _grids_of(len(turns), prior.style):
+            for grid in _grids_of(len(phasors), prior.style):
                 check_time()
                 if _has_equal_places(prior, grid, keep, limit):
                     scheme = _scheme_on_grid(grid, keep, prior, reading)
@@ -194,9 +194,9 @@ def _scheme_on_grid(
 
 
 def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
-    """Yield the styles that have tables of such a width, with the table's turns in their order.
+    """Yield the styles that have tables of such a width, with the table's phasors in their order.
 
-    A turn is cos + i·sin of an angle. Some models have the style of Flux with channels per axis of
+    A phasor is cos + i·sin of an angle. Some models have the style of Flux with channels per axis of
     their own, which are tried as well.
     """
     dim = reading.width if reading.is_added else 2 * reading.pairs
@@ -207,11 +207,11 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
         except ParameterError:
             continue
         if reading.is_added:
-            turns = _turns_of_added(values, style, blocks)
+            phasors = _phasors_of_added(values, style, blocks)
         else:
-            turns = np.asarray(reading.waves.form.turns(values, np.arange(len(values))))
-        if turns.size and np.isfinite(turns).all():
-            yield GridPrior(style, channels, blocks, turns)
+            phasors = np.asarray(reading.waves.form.phasors(values, np.arange(len(values))))
+        if phasors.size and np.isfinite(phasors).all():
+            yield GridPrior(style, channels, blocks, phasors)
 
 
 def _styles_and_channels(
@@ -227,7 +227,7 @@ def _styles_and_channels(
                 yield ROTARY["flux"], axes
 
 
-def _turns_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
+def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
     """Return cos + i·sin of a table that is added, (rows, pairs): one column per frequency.
 
     Sines and cosines are interleaved (s0 c0 s1 c1), or all sines come before all cosines, or each
@@ -255,8 +255,8 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
     Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
     has no angle either, so that one row less may be beside the grid.
     """
-    turns = prior.turns[::-1] if prior.style.keep_last else prior.turns
-    is_still = (np.abs(turns - 1).max(axis=1) <= limit) | ~turns.any(axis=1)
+    phasors = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
+    is_still = (np.abs(phasors - 1).max(axis=1) <= limit) | ~phasors.any(axis=1)
     still = int(np.argmin(np.append(is_still, False)))
     candidates = {prior.style.keep, still, max(0, still - 1)}
     return sorted(candidates, key=lambda keep: (keep != prior.style.keep, keep))
@@ -265,13 +265,13 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
 def _on_grid(prior: GridPrior, keep: int) -> Complex:
     """Return the rows of the points, without those beside the grid."""
     if prior.style.keep_last:
-        return prior.turns[: len(prior.turns) - keep]
-    return prior.turns[keep:]
+        return prior.phasors[: len(prior.phasors) - keep]
+    return prior.phasors[keep:]
 
 
-def _has_slow_axis(turns: Complex, limit: float) -> bool:
+def _has_slow_axis(phasors: Complex, limit: float) -> bool:
     """Return True if some column moves, and stays for several rows where it is."""
-    steps = np.abs(np.diff(turns, axis=0))
+    steps = np.abs(np.diff(phasors, axis=0))
     moves = steps.max(axis=0) > MIN_STEP
     stays = np.mean(steps <= limit, axis=0) > MIN_EQUAL
     return bool((moves & stays).any())
@@ -283,27 +283,27 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
     On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0.
 
     Args:
-        prior: The style, and the turns of all rows, (rows, pairs).
+        prior: The style, and the phasors of all rows, (rows, pairs).
         grid: The supposed size.
         keep: The supposed rows beside the grid.
         limit: How much equal numbers may differ.
     """
-    turns = _on_grid(prior, keep)
+    phasors = _on_grid(prior, keep)
     first = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
-    place_of_rows = coordinates.index(first, first + len(turns))  # (axes, rows)
+    place_of_rows = coordinates.index(first, first + len(phasors))  # (axes, rows)
     axis_of_pairs = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
-    axis_of_pairs = axis_of_pairs[: turns.shape[1]]
+    axis_of_pairs = axis_of_pairs[: phasors.shape[1]]
     return all(
-        _is_equal_by_place(turns[:, axis_of_pairs == axis], place, limit)
+        _is_equal_by_place(phasors[:, axis_of_pairs == axis], place, limit)
         for axis, place in enumerate(place_of_rows)
     )
 
 
-def _is_equal_by_place(turns: Complex, place: Indices, limit: float) -> bool:
-    """Return True if all rows at one place have the turns of the first row that is there."""
+def _is_equal_by_place(phasors: Complex, place: Indices, limit: float) -> bool:
+    """Return True if all rows at one place have the phasors of the first row that is there."""
     _, first_rows, place_numbers = np.unique(place, return_index=True, return_inverse=True)
-    left = np.abs(turns[first_rows[place_numbers]] - turns)
+    left = np.abs(phasors[first_rows[place_numbers]] - phasors)
     return bool(left.max(initial=0.0) <= limit)
 
 

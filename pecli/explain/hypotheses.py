@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.edits import Recipe
-from pecli.explain.bias_making import BiasMaking
+from pecli.explain.bias_computation import BiasComputation
 from pecli.explain.catalogue import DAMAGE, MISTAKES
 from pecli.explain.catalogue.coarse_storage import Stored
-from pecli.explain.catalogue.kinds import LawMistake
+from pecli.explain.catalogue.kinds import ScheduleMistake
 from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
-from pecli.explain.readable import is_as_supposed, is_readable, turns_heads_alike
+from pecli.explain.readable import is_as_supposed, is_readable, rotates_heads_alike
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
@@ -293,7 +293,7 @@ def _rounding_unit(case: Case) -> float:
     """Return half a unit of the supposed storage at 1; 0 if none is supposed, or if the data are no
     waves.
     """
-    storage = case.making.storage
+    storage = case.computation.storage
     if storage is None or case.waves is None:
         return 0.0
     return float(storage.half_unit(np.ones(1))[0])
@@ -304,7 +304,7 @@ def other_roundings(case: Case) -> Iterator[Case]:
 
     Biases that are right lie on grids too, and differ from other biases in one direction.
     """
-    if isinstance(case.making, BiasMaking):
+    if isinstance(case.computation, BiasComputation):
         return
     for stored in Stored.proposals(case):
         for rounded in stored.roundings:
@@ -337,7 +337,7 @@ def hypotheses(case: Case, count: int) -> Iterator[Case]:
 def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
     """Yield the case with all but one or two mistakes taken for granted, and how many are left.
 
-    Two numbers of one law are solved at once, which is soon done.
+    Two numbers of one schedule are solved at once, which is soon done.
     """
     if count >= SEVERAL:
         for reading in readings(case, count - 2):
@@ -406,7 +406,7 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
         return
     for kind in kinds_after(case, count):
         is_late = kind.stage == Stage.DAMAGE or (kind.stage == Stage.ARITHMETIC and stages)
-        is_idle = case.frequencies_agree and issubclass(kind, LawMistake)
+        is_idle = case.frequencies_agree and issubclass(kind, ScheduleMistake)
         if is_late or is_idle or kind.changes_reading != changes_reading:
             continue
         for mistake in kind.suppositions(case):
@@ -416,20 +416,20 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
 
 def _unlikelihood(case: Case) -> tuple[bool, bool]:
     """Return the order in which cases are supposed: readings of heads that are turned alike, then
-    other laws.
+    other schedules.
     """
-    return not turns_heads_alike(case), _has_law_mistake(case)
+    return not rotates_heads_alike(case), _has_schedule_mistake(case)
 
 
-def _has_law_mistake(case: Case) -> bool:
-    return any(isinstance(mistake, LawMistake) for mistake in case.mistakes)
+def _has_schedule_mistake(case: Case) -> bool:
+    return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
 
 
 class _LeftKinds(NamedTuple):
     """The groups of mistakes that may be left beside those that are supposed."""
 
     readings: bool
-    laws: bool
+    schedules: bool
     others: bool
 
     def allows(self, kind: type[Mistake]) -> bool:
@@ -440,20 +440,20 @@ class _LeftKinds(NamedTuple):
             return True
         if kind.changes_reading:
             return self.readings
-        if issubclass(kind, LawMistake):
-            return self.laws
+        if issubclass(kind, ScheduleMistake):
+            return self.schedules
         return self.others
 
 
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left and that stand for so many; laws first if
+    """Yield the kinds of mistakes that may be left and that stand for so many; schedules first if
     frequencies disagree.
     """
     present = {type(mistake) for mistake in case.mistakes}
     left = _left_kinds(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
     if case.frequencies_agree is False:
-        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))
+        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
     for kind in kinds:
         if kind not in present and kind.counts_as == count and left.allows(kind):
             yield kind
@@ -464,18 +464,18 @@ def _left_kinds(case: Case) -> _LeftKinds:
 
     - A mistake that changes how data are read comes before those that are measured in what was
       read.
-    - If the supposed frequencies are the measured ones, none is left in the law. A single mistake
-      may still be in the law: slow pairs in 16 bits do not show their frequencies, but show that
+    - If the supposed frequencies are the measured ones, none is left in the schedule. A single mistake
+      may still be in the schedule: slow pairs in 16 bits do not show their frequencies, but show that
       they are not as expected.
     - If they are not, and many rows show it, no other positions or amplitude explain the data; and
-      if a mistake of the law was supposed, another one is left in it.
+      if a mistake of the schedule was supposed, another one is left in it.
     """
     is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
-    is_law_settled = case.frequencies_agree is True and has_mistakes
-    is_in_law = case.frequencies_agree is False and _has_law_mistake(case)
-    others_may_explain = not is_in_law and not case.has_other_frequencies
-    return _LeftKinds(not is_measured, not is_law_settled, others_may_explain)
+    is_schedule_settled = case.frequencies_agree is True and has_mistakes
+    is_in_schedule = case.frequencies_agree is False and _has_schedule_mistake(case)
+    others_may_explain = not is_in_schedule and not case.has_other_frequencies
+    return _LeftKinds(not is_measured, not is_schedule_settled, others_may_explain)
 
 
 def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:

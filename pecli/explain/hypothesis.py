@@ -24,9 +24,9 @@ from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
-from pecli.explain.law import Law
-from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
+from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits
 from pecli.explain.storage import SIGNIFICANT_BITS, TruncatedStorage, half_ulp, rounded_to
@@ -94,7 +94,7 @@ T = TypeVar("T")
 
 
 class Stage(IntEnum):
-    """The order in which the steps of a making are taken: later ones work on the results of earlier
+    """The order in which the steps of a computation are taken: later ones work on the results of earlier
     ones.
     """
 
@@ -243,8 +243,8 @@ class Mistake(ABC):
     """Cost without the fitted numbers: the more unusual a mistake, the more it has to explain."""
 
     @abstractmethod
-    def plant(self, making: Making) -> Making:
-        """Return a making with this mistake in it."""
+    def plant(self, computation: Computation) -> Computation:
+        """Return a computation with this mistake in it."""
 
     @classmethod
     @abstractmethod
@@ -259,11 +259,11 @@ class Mistake(ABC):
         yield from cls.proposals(case)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield typical instances without data, the smallest deviations first.
 
         Args:
-            making: The right making, in which they can be planted.
+            computation: The right computation, in which they can be planted.
             scheme: The scheme whose tensors it makes.
         """
         yield from ()
@@ -297,33 +297,33 @@ class Mistake(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Observations, and the making that is supposed to have made them: the specification with some
+    """Observations, and the computation that is supposed to have made them: the specification with some
     mistakes.
 
     The supposition includes float32 arithmetic, since nearly all projects compute tables in it.
     """
 
     scheme: Scheme
-    specification: Making
+    specification: Computation
     observations: Observations
-    making: Making
+    computation: Computation
     tolerance: float = 0.0
     arranged: tuple[Edit, ...] = ()  # what was supposed about the shape of the tensors
     mistakes: tuple[Mistake, ...] = ()
     measured: dict[tuple[object, ...], object] = field(default_factory=dict, repr=False)
-    makings: tuple[Making, ...] = field(default=(), repr=False)
-    """The specification, then the making after each mistake was planted; empty if not kept."""
+    computations: tuple[Computation, ...] = field(default=(), repr=False)
+    """The specification, then the computation after each mistake was planted; empty if not kept."""
 
     @classmethod
     def of(
         cls,
         scheme: Scheme,
-        making: Making,
+        computation: Computation,
         observations: Observations,
         arranged: tuple[Edit, ...] = (),
     ) -> "Case":
         """Return the case without a mistake."""
-        supposed = replace(making, arithmetic=FLOAT32)
+        supposed = replace(computation, arithmetic=FLOAT32)
         return cls(scheme, supposed, observations, supposed, arranged=arranged)
 
     def given(self, mistake: Mistake) -> "Case":
@@ -343,13 +343,15 @@ class Case:
         again, since that takes most of the time of a search.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
-        makings = list(self._makings_before(ordered))
-        for mistake in ordered[len(makings) - 1 :]:
-            makings.append(mistake.plant(makings[-1]))
-        return replace(self, making=makings[-1], mistakes=ordered, makings=tuple(makings))
+        computations = list(self._computations_before(ordered))
+        for mistake in ordered[len(computations) - 1 :]:
+            computations.append(mistake.plant(computations[-1]))
+        return replace(
+            self, computation=computations[-1], mistakes=ordered, computations=tuple(computations)
+        )
 
-    def _makings_before(self, mistakes: tuple[Mistake, ...]) -> tuple[Making, ...]:
-        """Return the specification, and the makings with the first mistakes that this case has as
+    def _computations_before(self, mistakes: tuple[Mistake, ...]) -> tuple[Computation, ...]:
+        """Return the specification, and the computations with the first mistakes that this case has as
         well.
         """
         shared = 0
@@ -357,7 +359,7 @@ class Case:
             if mistake is not planted:
                 break
             shared += 1
-        return self.makings[: shared + 1] or (self.specification,)
+        return self.computations[: shared + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
         return replace(self, tolerance=tolerance)
@@ -369,45 +371,45 @@ class Case:
         return self.measured[key]  # type: ignore[return-value]
 
     @property
-    def waves(self) -> WaveMaking | None:
-        """The making, if it is one of cosines and sines or of their frequencies."""
-        return self.making if isinstance(self.making, WaveMaking) else None
+    def waves(self) -> WaveComputation | None:
+        """The computation, if it is one of cosines and sines or of their frequencies."""
+        return self.computation if isinstance(self.computation, WaveComputation) else None
 
     @property
     def waves_were_replaced(self) -> bool:
         """True if a supposed mistake is one of the parameters, so that the scheme is no longer that
-        of the making.
+        of the computation.
         """
         return any(mistake.stage == Stage.PARAMETERS for mistake in self.mistakes)
 
     @property
-    def expected_waves(self) -> WaveMaking:
+    def expected_waves(self) -> WaveComputation:
         """The specification of cosines and sines, for mistakes that were proposed for such."""
-        assert isinstance(self.specification, WaveMaking)
+        assert isinstance(self.specification, WaveComputation)
         return self.specification
 
     @property
-    def law(self) -> Law | None:
-        """The law that frequencies are supposed to follow."""
-        return self.waves.law if self.waves is not None else None
+    def schedule(self) -> FrequencySchedule | None:
+        """The schedule that frequencies are supposed to follow."""
+        return self.waves.schedule if self.waves is not None else None
 
     @property
-    def expected_law(self) -> Law:
-        """The law of the specification, for mistakes that were proposed because it has one."""
-        law = self.expected_waves.law
-        assert law is not None
-        return law
+    def expected_schedule(self) -> FrequencySchedule:
+        """The schedule of the specification, for mistakes that were proposed because it has one."""
+        schedule = self.expected_waves.schedule
+        assert schedule is not None
+        return schedule
 
     @cached_property
-    def turns(self) -> Complex | None:
-        """Turns of the sampled rows, if the data hold both cosines and sines."""
+    def phasors(self) -> Complex | None:
+        """Phasors (cos + i·sin) of the sampled rows, if the data hold both cosines and sines."""
         waves = self.waves
         if waves is None:
             return None
         observed = self.observations
         return self.once(
-            ("turns", waves.form),
-            lambda: waves.form.turns(observed.sample, observed.sampled_rows),
+            ("phasors", waves.form),
+            lambda: waves.form.phasors(observed.sample, observed.sampled_rows),
         )
 
     @cached_property
@@ -420,17 +422,17 @@ class Case:
         """
         observed = self.observations
         measured = self.once(
-            ("frequencies", *self.making.reading),
-            lambda: self.making.measured_frequencies(observed.sample, observed.sampled_rows),
+            ("frequencies", *self.computation.reading),
+            lambda: self.computation.measured_frequencies(observed.sample, observed.sampled_rows),
         )
-        dtype = self.making.arithmetic.frequencies
+        dtype = self.computation.arithmetic.frequencies
         if measured is None or dtype is None:
             return measured
         return measured._replace(errors=measured.errors + half_ulp(measured.values, dtype))
 
     @cached_property
     def frequencies_agree(self) -> bool | None:
-        """True if the making has the measured frequencies; None if none could be measured."""
+        """True if the computation has the measured frequencies; None if none could be measured."""
         waves = self.waves
         if waves is None or self.frequencies is None or waves.damaged is not None:
             return None
@@ -446,7 +448,7 @@ class Case:
 
     @property
     def has_other_frequencies(self) -> bool:
-        """True if clean waves have other frequencies than the making: no positions or amplitudes
+        """True if clean waves have other frequencies than the computation: no positions or amplitudes
         explain them.
 
         If no channel moves at all, all rows may be at one position.
@@ -457,7 +459,7 @@ class Case:
 
     @cached_property
     def used_positions(self) -> Floats | None:
-        """Positions (axes, rows) of the located rows, if the making's frequencies are right; NaN if
+        """Positions (axes, rows) of the located rows, if the computation's frequencies are right; NaN if
         a row is at none.
         """
         waves = self.waves
@@ -467,7 +469,7 @@ class Case:
             ("positions", waves.form, waves.frequencies.tobytes()), lambda: self._solved(waves)
         )
 
-    def _solved(self, waves: WaveMaking) -> Floats | None:
+    def _solved(self, waves: WaveComputation) -> Floats | None:
         """Return the positions of the located rows; None if most of a few rows are at none."""
         observed = self.observations
         rows = observed.located_rows
@@ -485,8 +487,8 @@ class Case:
         only cosines or only sines are there, it is the amplitude that was fitted with the
         frequencies.
         """
-        if self.turns is not None:
-            sizes = np.abs(self.turns)
+        if self.phasors is not None:
+            sizes = np.abs(self.phasors)
             value = float(np.median(sizes))
             spread = float(np.median(np.abs(sizes - value)))
             return Fit(value, SIGMAS * spread + FLOAT32_ERROR * value)
@@ -496,7 +498,7 @@ class Case:
         return None
 
     def errors(self, rows: Indices) -> "Errors":
-        """Return what the making leaves of some rows."""
+        """Return what the computation leaves of some rows."""
         return self._errors(self.observations.matrix(rows), rows)
 
     def _errors(self, data: Floats, rows: Indices) -> "Errors":
@@ -509,20 +511,20 @@ class Case:
             data: The numbers of the file, (rows, columns).
             rows: The indices of these rows.
         """
-        making = self.making
+        computation = self.computation
         with np.errstate(all="ignore"):
-            predicted = making.rendered(rows)
+            predicted = computation.rendered(rows)
             centres = data
-            if making.storage is not None:
+            if computation.storage is not None:
                 # A number that was cut off, not rounded, is at the end of its interval:
                 # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
-                centres = making.storage.middle(data)
+                centres = computation.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
             residual = np.where(data == predicted, 0.0, centres - predicted)
             # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
             is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
-        if making.damaged is not None:
-            is_wrong &= ~making.damaged[rows]
+        if computation.damaged is not None:
+            is_wrong &= ~computation.damaged[rows]
         return Errors(residual, is_wrong)
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
@@ -530,37 +532,39 @@ class Case:
 
         - the tolerance of the check, which is 0 unless the user grants one;
         - half a ULP, since the file's dtype rounds;
-        - the bound of the making, since other libraries compute sines and powers differently;
+        - the bound of the computation, since other libraries compute sines and powers differently;
         - half a unit of the supposed storage, such as 0.05 for one decimal.
         """
         rounding = half_ulp(data, self.observations.dtype)
-        allowed = self.tolerance + rounding + self.making.bound(rows)
-        if self.making.storage is not None:
-            allowed = allowed + self.making.storage.half_unit(data)
+        allowed = self.tolerance + rounding + self.computation.bound(rows)
+        if self.computation.storage is not None:
+            allowed = allowed + self.computation.storage.half_unit(data)
         return allowed
 
     def remainders(self, rows: Indices) -> Floats:
         """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
 
-        The making of the case predicts the numbers of a file, with the supposed mistakes in them.
+        The computation of the case predicts the numbers of a file, with the supposed mistakes in them.
         The differences rank hypotheses that are all within their bounds. A table may have been
         computed in float32 or exactly, so that both are predicted; the prediction that leaves less
         is taken.
         """
         data = self.observations.matrix(rows)
-        makings = [self.making]
-        if self.making.arithmetic != self.making.arithmetic.without_float32():
-            makings.append(self.making.exactly())
+        computations = [self.computation]
+        if self.computation.arithmetic != self.computation.arithmetic.without_float32():
+            computations.append(self.computation.exactly())
         with np.errstate(all="ignore"):
-            remainders = [self._left(data, making.rendered(rows)) for making in makings]
+            remainders = [
+                self._left(data, computation.rendered(rows)) for computation in computations
+            ]
         smallest = min(remainders, key=lambda sizes: float(np.nansum(self._undamaged(sizes, rows))))
         return self._undamaged(smallest, rows)
 
     def _undamaged(self, sizes: Floats, rows: Indices) -> Floats:
         """Return sizes of some rows with 0 for elements that are damaged, which may hold anything."""
-        if self.making.damaged is None:
+        if self.computation.damaged is None:
             return sizes
-        return np.where(self.making.damaged[rows], 0.0, sizes)
+        return np.where(self.computation.damaged[rows], 0.0, sizes)
 
     def _left(self, data: Floats, predicted: Floats) -> Floats:
         """Return differences from the predicted numbers or, if they are nearer, from these as
@@ -571,10 +575,10 @@ class Case:
         """
         dtype = self.observations.held_dtype
         stored = rounded_to(predicted, dtype)
-        if self.making.storage is not None:
-            stored = self.making.storage.rounded(predicted)
+        if self.computation.storage is not None:
+            stored = self.computation.storage.rounded(predicted)
         off = np.abs(data - predicted)
-        is_rounded = off <= half_ulp(data, dtype) + self.making.float64_error
+        is_rounded = off <= half_ulp(data, dtype) + self.computation.float64_error
         return np.where((data == predicted) | is_rounded, 0.0, np.fmin(np.abs(data - stored), off))
 
     @property
@@ -584,12 +588,12 @@ class Case:
         Most hypotheses predict a cosine of −0.9 where the file has 0.8. Elements that may hold
         anything, or that are computed in 16 bits, cannot be judged like this.
         """
-        making = self.making
-        if making.damaged is not None or making.arithmetic not in (EXACT, FLOAT32):
+        computation = self.computation
+        if computation.damaged is not None or computation.arithmetic not in (EXACT, FLOAT32):
             return False
         observed = self.observations
         with np.errstate(all="ignore"):
-            residual = observed.probed - making.rendered(observed.probed_rows)
+            residual = observed.probed - computation.rendered(observed.probed_rows)
             largest = np.nanmax(np.abs(residual), initial=0.0)
         return bool(largest > FAR_OFF * observed.size + self.tolerance)
 
@@ -749,7 +753,7 @@ def _scheme_with_mistakes(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
             scheme = mistake.scheme_after(scheme)
     if scheme is None:
         return None
-    made = scheme_of(case.making, scheme)
+    made = scheme_of(case.computation, scheme)
     recipe = _recipe_of(edits)
     if made is None or recipe is None or "recipe" not in made.parameters():
         return made
@@ -783,7 +787,7 @@ def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
     no recipe, or if the scheme has no such tensor.
     """
     recipe = _recipe_of(edits)
-    if recipe is None or not isinstance(case.making, WaveMaking):
+    if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
     made = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
@@ -798,7 +802,7 @@ def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
 
 
 class Remainder(NamedTuple):
-    """Measures of what a making leaves, and the rows that there was time to compare."""
+    """Measures of what a computation leaves, and the rows that there was time to compare."""
 
     largest: float
     noise: float
@@ -843,8 +847,8 @@ def _has_evidence(case: Case) -> bool:
         return True
     fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
     values = case.observations.sample
-    if case.making.damaged is not None:
-        damaged = case.making.damaged[case.observations.sampled_rows]
+    if case.computation.damaged is not None:
+        damaged = case.computation.damaged[case.observations.sampled_rows]
         values = values[~damaged[:, : values.shape[1]]]
     return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
 
@@ -871,8 +875,10 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
 
 def _is_exact(case: Case) -> bool:
     """Return True if exact phases make the data as well: last places differ between libraries."""
-    if case.making.arithmetic != FLOAT32 or case.making.damaged is not None:
+    if case.computation.arithmetic != FLOAT32 or case.computation.damaged is not None:
         return True
     rounded = case.tolerance + FLOAT32_FUNCTION * max(1.0, case.observations.size)
-    exact = replace(case, making=replace(case.making, arithmetic=EXACT), tolerance=rounded)
+    exact = replace(
+        case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
+    )
     return not exact.fails_in_few_rows and _remainder(exact) is not None

@@ -12,10 +12,10 @@ from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import MIN_RUN, TINY, Waves, wrap
 
 COARSE = 1e-5
-"""Share of an amplitude by which float32 moves no turn, while float16 and four decimals move most."""
+"""Share of an amplitude by which float32 moves no phasor, while float16 and four decimals move most."""
 
 SOLVER_STEPS = 6
-"""Gauss-Newton steps of a fit. Most laws are straight lines in logarithms, for which one is exact."""
+"""Gauss-Newton steps of a fit. Most schedules are straight lines in logarithms, for which one is exact."""
 
 MAX_HALVED = 6
 """Times that a step of a fit is halved until it leads nearer."""
@@ -33,7 +33,7 @@ SIGMAS = 6.0
 """Standard errors within which a measured number may be off."""
 
 MAX_SIGMAS = 12.0
-"""Standard errors by which a measured frequency may miss its law, since errors are themselves estimates."""
+"""Standard errors by which a measured frequency may miss its schedule, since errors are themselves estimates."""
 
 SCANNED = math.log(64)
 """Logarithm by which a number is scanned up and down if rounded limits hide its gradient."""
@@ -51,7 +51,7 @@ ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
 
 MAX_MISMATCH = 0.12
-"""Mean distance of a row's turns from those of its position, in units of the largest frequency."""
+"""Mean distance of a row's phasors from those of its position, in units of the largest frequency."""
 
 
 MAX_NOISE = 0.25
@@ -72,11 +72,11 @@ class Frequencies(NamedTuple):
     """Standard deviation of what waves leave, as a share of the amplitude; NaN if so few rows do not show it."""
 
     def agree_with(self, frequencies: Floats) -> bool:
-        """Return True if a law gives all measured frequencies, whole turns per position apart."""
+        """Return True if a schedule gives all measured frequencies, whole turns per position apart."""
         return bool(self.agreeing(frequencies))
 
     def agreeing(self, frequencies: Floats) -> Flags:
-        """Return which of several laws (laws, pairs) give all measured frequencies."""
+        """Return which of several schedules (schedules, pairs) give all measured frequencies."""
         with np.errstate(all="ignore"):
             off = np.abs(wrap(frequencies - self.values))
             if self.is_folded:
@@ -165,7 +165,7 @@ def _descend(positions: Floats) -> bool:
 
 
 def _frequencies_of_few(
-    turns: Complex | Floats, positions: Floats, rounding: float
+    phasors: Complex | Floats, positions: Floats, rounding: float
 ) -> Frequencies | None:
     """Measure frequencies from the angles of a few rows, which are too few for a fit of waves.
 
@@ -174,7 +174,7 @@ def _frequencies_of_few(
     frequency of (2π − 0.26) / 20 = 0.3012.
 
     Args:
-        turns: cos + i·sin of the rows, (rows, pairs), or real numbers if one of both is missing.
+        phasors: cos + i·sin of the rows, (rows, pairs), or real numbers if one of both is missing.
         positions: The position of each row.
         rounding: Error of an angle, in radians.
 
@@ -182,12 +182,12 @@ def _frequencies_of_few(
         The frequencies; None if only cosines or only sines are there, if there are many rows, or if
         all are so far from 0 that fast pairs may have turned several times.
     """
-    if not np.iscomplexobj(turns):
+    if not np.iscomplexobj(phasors):
         return None
     # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
-    rounding = max(rounding, _roughness(np.asarray(turns, np.complex128)))
+    rounding = max(rounding, _roughness(np.asarray(phasors, np.complex128)))
     if len(positions) > 1 and (np.diff(positions) == 1).all():
-        return _frequencies_of_neighbours(np.asarray(turns, np.complex128), rounding)
+        return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
     if len(first_rows) >= 2 * MIN_RUN:
         return None
@@ -195,29 +195,29 @@ def _frequencies_of_few(
     rows = rows[np.argsort(np.abs(positions[rows]))]
     if not len(rows) or abs(positions[rows[0]]) > 1:
         return None
-    frequencies = np.zeros(turns.shape[1])
+    frequencies = np.zeros(phasors.shape[1])
     for row in rows:
-        missed = wrap(np.angle(turns[row]) - frequencies * positions[row])
+        missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
         frequencies = frequencies + missed / positions[row]
     error = rounding / np.abs(positions[rows[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
-    amplitude = float(np.median(np.abs(turns)))
+    amplitude = float(np.median(np.abs(phasors)))
     return Frequencies(frequencies, error, amplitude, False)
 
 
-def _frequencies_of_neighbours(turns: Complex, rounding: float) -> Frequencies:
+def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> Frequencies:
     """Read frequencies off the angles between rows, wherever the first one is: neighbours first, then farther ones."""
-    frequencies = np.zeros(turns.shape[1])
+    frequencies = np.zeros(phasors.shape[1])
     lag = 1
-    while lag < len(turns):
-        angles = np.angle((turns[lag:] * turns[:-lag].conj()).sum(axis=0))
+    while lag < len(phasors):
+        angles = np.angle((phasors[lag:] * phasors[:-lag].conj()).sum(axis=0))
         frequencies = frequencies + wrap(angles - lag * frequencies) / lag
         lag *= 2
     error = 2 * rounding / (lag / 2) + FLOAT32_DRIFT * np.abs(frequencies)
-    return Frequencies(frequencies, error, float(np.median(np.abs(turns))), False)
+    return Frequencies(frequencies, error, float(np.median(np.abs(phasors))), False)
 
 
 def frequencies_on_grid(
-    turns: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
+    phasors: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
 ) -> Frequencies | None:
     """Measure the frequency of each pair of a table over a grid, along the pair's own axis.
 
@@ -225,7 +225,7 @@ def frequencies_on_grid(
     and the second half with its width.
 
     Args:
-        turns: cos + i·sin (rows, pairs).
+        phasors: cos + i·sin (rows, pairs).
         positions: The position of each row on each axis (axes, rows).
         axes: The axis that each pair follows: 0 0 1 1 for four pairs of height and width.
         rounding: Error of an angle, in radians.
@@ -238,7 +238,7 @@ def frequencies_on_grid(
     amplitudes = []
     for axis in np.unique(axes):
         pairs = np.flatnonzero(axes == axis)
-        measured = _frequencies_along_axis(turns, pairs, positions[axis], rounding)
+        measured = _frequencies_along_axis(phasors, pairs, positions[axis], rounding)
         if measured is None:
             return None
         values[pairs] = measured.values
@@ -248,7 +248,7 @@ def frequencies_on_grid(
 
 
 def _frequencies_along_axis(
-    turns: Complex, pairs: Indices, positions: Floats, rounding: float
+    phasors: Complex, pairs: Indices, positions: Floats, rounding: float
 ) -> Frequencies | None:
     """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
 
@@ -262,7 +262,7 @@ def _frequencies_along_axis(
     places, place_of_row = np.unique(positions, return_inverse=True)
     if len(places) < 2:
         return None
-    rows_by_place = [turns[place_of_row == place] for place in range(len(places))]
+    rows_by_place = [phasors[place_of_row == place] for place in range(len(places))]
     means = np.stack([rows[:, pairs].mean(axis=0) for rows in rows_by_place])
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
@@ -278,9 +278,9 @@ def _frequencies_along_axis(
     return per_step._replace(values=per_step.values / step, errors=per_step.errors / step)
 
 
-def _roughness(turns: Complex) -> float:
-    """Return the share of the amplitude by which storage moved turns: 5e-4 in float16, at most."""
-    sizes = np.abs(turns)
+def _roughness(phasors: Complex) -> float:
+    """Return the share of the amplitude by which storage moved phasors: 5e-4 in float16, at most."""
+    sizes = np.abs(phasors)
     typical = np.median(sizes)
     return float(np.abs(sizes - typical).max() / typical) if typical else math.inf
 
@@ -292,14 +292,14 @@ class Fit(NamedTuple):
     error: float
 
 
-class _LawFit(NamedTuple):
-    """A law with one unknown number, and measured frequencies that it should give, as logarithms.
+class _NumberFit(NamedTuple):
+    """A schedule with one unknown number, and measured frequencies that it should give, as logarithms.
 
-    A *law* computes the frequencies of all pairs, such as base^(−i/half) from a base. In logarithms most
-    laws are straight lines, so that a number is called by its logarithm as well.
+    A *schedule* computes the frequencies of all pairs, such as base^(−i/half) from a base. In logarithms most
+    schedules are straight lines, so that a number is called by its logarithm as well.
     """
 
-    law: Callable[[float], Floats]
+    schedule: Callable[[float], Floats]
     known: Flags  # pairs whose frequencies are positive and measured well enough
     logs: Floats  # of the known frequencies
     errors: Floats  # of these logarithms
@@ -310,7 +310,7 @@ class _LawFit(NamedTuple):
 
     def predicted(self, log: float) -> Floats:
         """Return the logarithms of the known frequencies for a number."""
-        frequencies = np.maximum(self.law(math.exp(log)), TINY)
+        frequencies = np.maximum(self.schedule(math.exp(log)), TINY)
         return np.asarray(np.log(frequencies)[self.known])
 
     def misfit(self, predicted: Floats) -> float:
@@ -324,14 +324,14 @@ class _LawFit(NamedTuple):
 
 
 def fit_number(
-    law: Callable[[float], Floats], measured: Frequencies, starts: Sequence[float]
+    schedule: Callable[[float], Floats], measured: Frequencies, starts: Sequence[float]
 ) -> Fit | None:
-    """Return the positive number, such as a base, for which a law gives the measured frequencies.
+    """Return the positive number, such as a base, for which a schedule gives the measured frequencies.
 
     Args:
-        law: Returns the frequencies of all pairs for a number.
+        schedule: Returns the frequencies of all pairs for a number.
         measured: The frequencies of a table.
-        starts: Numbers to begin with. Laws with rounded limits (YaRN's) have several local solutions,
+        starts: Numbers to begin with. Schedules with rounded limits (YaRN's) have several local solutions,
             so that the start which comes nearest is refined.
 
     Returns:
@@ -341,7 +341,7 @@ def fit_number(
     if not known.any() or _mostly_ascend(measured.values[known]):
         return None
     errors = measured.errors[known] / measured.values[known]
-    fit = _LawFit(law, known, np.log(measured.values[known]), errors)
+    fit = _NumberFit(schedule, known, np.log(measured.values[known]), errors)
     with np.errstate(all="ignore"):
         logs = [math.log(start) for start in starts if start > 0] or [0.0]
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
@@ -353,7 +353,7 @@ def fit_number(
         return _fit_by_gauss_newton(fit, logs[int(np.argmin(misfits))])
 
 
-def _fit_by_gauss_newton(fit: _LawFit, start: float) -> Fit | None:
+def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
     """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
 
     Each step follows the slope of all logarithms to where they meet the measured ones, by at most a
@@ -382,11 +382,11 @@ def _fit_by_gauss_newton(fit: _LawFit, start: float) -> Fit | None:
 
 
 def _mostly_ascend(frequencies: Floats) -> bool:
-    """Return True if later pairs turn faster, as they do in no law: the pairs were read in the wrong order."""
+    """Return True if later pairs turn faster, as they do in no schedule: the pairs were read in the wrong order."""
     return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
 
 
-def _fit_by_scanning(fit: _LawFit, start: float) -> Fit:
+def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
     """Return the number that fits best among a hundred, from 1/64 to 64 times a first guess.
 
     YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
@@ -404,15 +404,15 @@ def _fit_by_scanning(fit: _LawFit, start: float) -> Fit:
 
 
 def fit_numbers(
-    law: Callable[[Sequence[float]], Floats], measured: Frequencies, start: Sequence[float]
+    schedule: Callable[[Sequence[float]], Floats], measured: Frequencies, start: Sequence[float]
 ) -> list[Fit] | None:
-    """Return several positive numbers for which a law gives the measured frequencies.
+    """Return several positive numbers for which a schedule gives the measured frequencies.
 
     As in `fit_number`, by Gauss-Newton steps in logarithms. Steps that lead farther away are halved,
     because several numbers, such as a base and a factor, may make up for each other.
 
     Args:
-        law: Returns the frequencies of all pairs for the numbers.
+        schedule: Returns the frequencies of all pairs for the numbers.
         measured: The frequencies of a table.
         start: A first guess of each number.
 
@@ -426,7 +426,7 @@ def fit_numbers(
     weights = measured.values[known] / measured.errors[known]
 
     def residuals(logs: Floats) -> Floats:
-        frequencies = np.maximum(law(np.exp(logs).tolist())[known], TINY)
+        frequencies = np.maximum(schedule(np.exp(logs).tolist())[known], TINY)
         return np.asarray(weights * (np.log(frequencies) - measured_logs))
 
     logs = np.log(np.array(start))
@@ -472,15 +472,15 @@ def _size(residuals: Floats) -> float:
     return float((residuals**2).sum())
 
 
-def steady_pairs(turns: Complex) -> Flags:
-    """Return which pairs have turns of one size (rows, pairs): if a column was overwritten, those of its pair vary."""
-    sizes = np.nan_to_num(np.abs(turns))
+def steady_pairs(phasors: Complex) -> Flags:
+    """Return which pairs have phasors of one size (rows, pairs): if a column was overwritten, those of its pair vary."""
+    sizes = np.nan_to_num(np.abs(phasors))
     usual = np.median(sizes, axis=0)
     spread = np.median(np.abs(sizes - usual), axis=0)
     return np.asarray(spread <= MAX_NOISE * usual)
 
 
-def solve_positions(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
+def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:
     """Return the position at which each row of cosines and sines was computed; NaN for a row that is at none.
 
     The slowest pair gives a position roughly, near the expected one if it turns many times; each
@@ -488,30 +488,30 @@ def solve_positions(turns: Complex, frequencies: Floats, expected: Floats) -> Fl
     first is position 37.1 ± 0.4, and the angle of the second then selects 37.
 
     Args:
-        turns: cos + i·sin of the rows, (rows, pairs).
+        phasors: cos + i·sin of the rows, (rows, pairs).
         frequencies: Radians per position, one per pair.
         expected: The position that each row should have.
     """
-    has_angle = np.abs(turns) > 0
+    has_angle = np.abs(phasors) > 0
     positions = expected.astype(np.float64)
     for pair in np.argsort(np.abs(frequencies)):
         if frequencies[pair] == 0:
             continue
-        ahead = np.angle(turns[:, pair] * np.exp(-1j * positions * frequencies[pair]))
+        ahead = np.angle(phasors[:, pair] * np.exp(-1j * positions * frequencies[pair]))
         positions = positions + np.where(has_angle[:, pair], ahead, 0.0) / frequencies[pair]
     positions = np.rint(positions)
-    return np.where(_are_at(positions, turns, frequencies), positions, np.nan)
+    return np.where(_are_at(positions, phasors, frequencies), positions, np.nan)
 
 
-def _are_at(positions: Floats, turns: Complex, frequencies: Floats) -> Flags:
-    """Return which rows of turns (rows, pairs) are near exp(i · position · frequency) in the mean.
+def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
+    """Return which rows of phasors (rows, pairs) are near exp(i · position · frequency) in the mean.
 
     Fast pairs count more, since they distinguish neighbouring positions. If all pairs are slow,
-    neighbouring positions are near each other, and turns have to be as much nearer.
+    neighbouring positions are near each other, and phasors have to be as much nearer.
     """
-    sizes = np.abs(turns)
+    sizes = np.abs(phasors)
     weight = (sizes > 0) * np.abs(frequencies)
-    unit = turns / np.where(sizes > 0, sizes, 1.0)
+    unit = phasors / np.where(sizes > 0, sizes, 1.0)
     distance = np.abs(unit - np.exp(1j * np.multiply.outer(positions, frequencies)))
     total = weight.sum(axis=1)
     allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1.0) * total

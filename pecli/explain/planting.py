@@ -12,13 +12,13 @@ from pecli.engine.edits import Edit
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.explain.bias_making import BiasMaking
+from pecli.explain.bias_computation import BiasComputation
+from pecli.explain.computation import FLOAT32, Computation, SchemeComputation
 from pecli.explain.hypothesis import Case, Mistake, Observations
-from pecli.explain.making import FLOAT32, Making, SchemeMaking
-from pecli.explain.subject import making_of
+from pecli.explain.subject import computation_of
 
 WAVES = ("cos", "sin", "pe")
-"""Tensors that one making makes together, if a scheme has several of them."""
+"""Tensors that one computation makes together, if a scheme has several of them."""
 
 
 class Tensors(NamedTuple):
@@ -26,7 +26,7 @@ class Tensors(NamedTuple):
 
     scheme: Scheme
     names: tuple[str, ...]
-    making: Making
+    computation: Computation
 
     def with_mistake(self, mistake: Mistake) -> "Tensors":
         """Return the tensors with a mistake in them.
@@ -34,27 +34,27 @@ class Tensors(NamedTuple):
         Raises:
             TypeError: The mistake is one of other tensors; frequencies have no columns to exchange.
         """
-        return self._replace(making=mistake.plant(self.making))
+        return self._replace(computation=mistake.plant(self.computation))
 
     def rows(self, rows: Indices) -> dict[str, Floats]:
         """Return some rows of each tensor, where damaged elements hold the damage's filler."""
-        values = self.making.rendered(rows)
-        if self.making.storage is not None:
-            values = self.making.storage.rounded(values)
-        if self.making.damaged is not None:
-            values = np.where(self.making.damaged[rows], self.making.filler, values)
+        values = self.computation.rendered(rows)
+        if self.computation.storage is not None:
+            values = self.computation.storage.rounded(values)
+        if self.computation.damaged is not None:
+            values = np.where(self.computation.damaged[rows], self.computation.filler, values)
         parts = np.split(values, len(self.names), axis=1)
         return dict(zip(self.names, parts, strict=True))
 
     @property
     def every_row(self) -> dict[str, Floats]:
-        return self.rows(np.arange(self.making.rows))
+        return self.rows(np.arange(self.computation.rows))
 
     @property
     def in_float32(self) -> dict[str, Floats]:
         """All rows, computed in float32."""
-        computed = replace(self.making, arithmetic=FLOAT32)
-        return self._replace(making=computed).every_row
+        computed = replace(self.computation, arithmetic=FLOAT32)
+        return self._replace(computation=computed).every_row
 
     def shaped(self, tensors: Mapping[str, Floats]) -> dict[str, Floats]:
         """Return matrices with the shapes that these tensors have: slopes are a vector, for example."""
@@ -64,36 +64,36 @@ class Tensors(NamedTuple):
     def edits(self, mistake: Mistake) -> tuple[Edit, ...]:
         """Return a mistake in the vocabulary of results."""
         wrong = self.with_mistake(mistake).every_row
-        case = Case.of(self.scheme, self.making, Observations(wrong, "float64"))
+        case = Case.of(self.scheme, self.computation, Observations(wrong, "float64"))
         return mistake.edits(case.given(mistake))
 
 
 @singledispatch
-def makings(scheme: Scheme, names: Sequence[str]) -> Iterator[Tensors]:
+def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tensors]:
     """Yield those of a scheme's tensors that have these names, with what makes them.
 
-    Of schemes without a making of their own, only the parameters are known.
+    Of schemes without a computation of their own, only the parameters are known.
     """
     for name in names:
         if len(named_tensors(scheme)[name].shape) > 1:
-            yield Tensors(scheme, (name,), SchemeMaking(scheme, (name,)))
+            yield Tensors(scheme, (name,), SchemeComputation(scheme, (name,)))
 
 
-@makings.register
+@tensors_made_together.register
 def _(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
     waves = tuple(name for name in WAVES if name in names)
     for together in (waves, ("inv_freq",)):
         if not set(together) <= set(names) or not together:
             continue
-        making = making_of(scheme, together)
-        if making is not None:
-            yield Tensors(scheme, together, making)
+        computation = computation_of(scheme, together)
+        if computation is not None:
+            yield Tensors(scheme, together, computation)
 
 
-@makings.register
+@tensors_made_together.register
 def _(scheme: Alibi, names: Sequence[str]) -> Iterator[Tensors]:
     for name in names:
-        yield Tensors(scheme, (name,), BiasMaking.of(scheme, name))
+        yield Tensors(scheme, (name,), BiasComputation.of(scheme, name))
 
 
 class Planted(NamedTuple):
@@ -113,7 +113,9 @@ def planted(
     `pecli golden` writes them as tables that a port must reject. Mistakes that change no number are left
     out, also those that change none if everything is computed in float32.
     """
-    for tensors in makings(scheme, names):  # those that are made together, such as cos and sin
+    for tensors in tensors_made_together(
+        scheme, names
+    ):  # those that are made together, such as cos and sin
         right = tensors.every_row
         right_in_float32 = tensors.in_float32
         for mistake in _typical_mistakes(tensors, kinds):
@@ -125,7 +127,7 @@ def planted(
 
 def _typical_mistakes(tensors: Tensors, kinds: Iterable[type[Mistake]]) -> Iterator[Mistake]:
     for kind in kinds:
-        yield from kind.examples(tensors.making, tensors.scheme)
+        yield from kind.examples(tensors.computation, tensors.scheme)
 
 
 def _are_equal(tensors: Mapping[str, Floats], others: Mapping[str, Floats]) -> bool:

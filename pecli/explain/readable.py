@@ -3,7 +3,7 @@
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.explain.bias_making import MASKED, BiasMaking
+from pecli.explain.bias_computation import MASKED, BiasComputation
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.rotation_mistakes import (
     OtherChannels,
@@ -12,7 +12,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherRotaryDim,
 )
 from pecli.explain.hypothesis import Case, Mistake
-from pecli.explain.rotated_making import RotatedMaking, turn_fit
+from pecli.explain.rotated_computation import RotatedComputation, rotation_fit
 from pecli.explain.wave_measurement import MIN_RUN
 
 MIN_KEYS = 5
@@ -29,21 +29,21 @@ def is_readable(case: Case) -> bool:
     or known positions, a bias must have straight rows, and heads must be rotated alike. Data whose
     frequencies, positions and amplitude are all right have no mistake left to find: the rest is noise.
     """
-    if isinstance(case.making, BiasMaking):
+    if isinstance(case.computation, BiasComputation):
         return _has_straight_rows(case)
     waves = case.waves
     if waves is None:
         return True
     if is_as_supposed(case):
         return False
-    if isinstance(waves, RotatedMaking):
+    if isinstance(waves, RotatedComputation):
         is_rotated = _shows_rotation(case, waves)
         if waves.heads.before.count > 1 or not is_rotated:
             return is_rotated
     return _shows_waves(case) or _has_positions(case)
 
 
-def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
+def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
     """Return True if all heads are rotated alike for some choice of formula, pairs and channels.
 
     Rotations are solved row by row from all heads together: several heads agree on one only if there is
@@ -52,7 +52,7 @@ def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
     """
     rows = case.observations.tested_rows
     heads = case.observations.measured(rows)
-    fit = turn_fit(rotated, heads, rows)
+    fit = rotation_fit(rotated, heads, rows)
     if fit is not None and fit.is_noise:
         return False
     return any(_rotates_alike(reading, heads, rows) for reading in _readings_of_heads(case))
@@ -70,22 +70,22 @@ def _readings_of_heads(case: Case) -> list[Case]:
 
 def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
     """Return True if one rotation per row explains all heads, if channels are paired as in a case."""
-    assert isinstance(case.making, RotatedMaking)
-    fit = turn_fit(case.making, heads, rows)
-    return fit is not None and fit.shows_turns
+    assert isinstance(case.computation, RotatedComputation)
+    fit = rotation_fit(case.computation, heads, rows)
+    return fit is not None and fit.shows_rotation
 
 
-def turns_heads_alike(case: Case) -> bool:
+def rotates_heads_alike(case: Case) -> bool:
     """Return True unless heads are turned differently if their channels are read as supposed.
 
-    Tables have no heads, and one head is turned by whatever turns it takes.
+    Tables have no heads, and one head is turned by whatever phasors it takes.
     """
     rotated = case.waves
-    if not isinstance(rotated, RotatedMaking):
+    if not isinstance(rotated, RotatedComputation):
         return True
     rows = case.observations.tested_rows
-    fit = turn_fit(rotated, case.observations.measured(rows), rows)
-    return fit is None or fit.shows_turns
+    fit = rotation_fit(rotated, case.observations.measured(rows), rows)
+    return fit is None or fit.shows_rotation
 
 
 def is_as_supposed(case: Case) -> bool:

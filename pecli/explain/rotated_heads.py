@@ -1,7 +1,7 @@
-"""Queries and keys as a form of turns: each pair of channels of a head is multiplied by a turn.
+"""Queries and keys as a form of phasors: each pair of channels of a head is multiplied by one.
 
 A table holds the cosine and the sine of an angle; a rotated head holds a·cos − b·sin and b·cos + a·sin of the channels
-(a, b) before. So it is one more form in which turns lie in a matrix, and everything that explains tables explains it.
+(a, b) before. So it is one more form in which phasors lie in a matrix, and everything that explains tables explains it.
 """
 
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ import numpy as np
 
 from pecli.compare.forms import halved, joined
 from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
-from pecli.explain.making import TINY, Form
+from pecli.explain.computation import TINY, Form
 from pecli.explain.storage import rounded_to
 
 MEASURED_HEADS = 8
-"""Heads from which turns are measured: their errors are averaged, and more would cost more than they tell."""
+"""Heads from which phasors are measured: their errors are averaged, and more would cost more than they tell."""
 
 SINGULAR = 1e-9
 """Determinant, as a share of its diagonal, below which a head does not show both the cosine and the sine."""
@@ -51,7 +51,7 @@ class Heads:
 
     @cached_property
     def few(self) -> "Heads":
-        """The first heads, of as many sequences as it takes: turns are measured in them."""
+        """The first heads, of as many sequences as it takes: phasors are measured in them."""
         sequences = -(-MEASURED_HEADS // max(1, self.heads))
         return Heads(self.array[:sequences, :MEASURED_HEADS])
 
@@ -142,15 +142,15 @@ class Formula:
         """True if intermediate numbers are rounded to fewer bits than float32 has."""
         return self.tables is not None or self.products is not None
 
-    def applied(self, pair: Pair, first_turns: Complex, second_turns: Complex) -> Pair:
-        """Return the pair after its channels were turned, each by its own turns (rows, pairs)."""
-        first = self._rotated_channel(self.first, pair.first, pair.second, first_turns)
+    def applied(self, pair: Pair, first_phasors: Complex, second_phasors: Complex) -> Pair:
+        """Return the pair after its channels were turned, each by its own phasors (rows, pairs)."""
+        first = self._rotated_channel(self.first, pair.first, pair.second, first_phasors)
         partner = first if self.in_place else pair.first
-        second = self._rotated_channel(self.second, pair.second, partner, second_turns)
+        second = self._rotated_channel(self.second, pair.second, partner, second_phasors)
         return Pair(first, second)
 
     def _rotated_channel(
-        self, terms: Terms | None, channel: Floats, partner: Floats, turns: Complex
+        self, terms: Terms | None, channel: Floats, partner: Floats, phasors: Complex
     ) -> Floats:
         """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
 
@@ -159,8 +159,8 @@ class Formula:
         """
         if terms is None:
             return channel
-        cosines = self._of_table(turns.imag if self.swapped else turns.real)
-        sines = self._of_table(turns.real if self.swapped else turns.imag)
+        cosines = self._of_table(phasors.imag if self.swapped else phasors.real)
+        sines = self._of_table(phasors.real if self.swapped else phasors.imag)
         with_cosine = self._product(terms.cos * channel, cosines)
         with_sine = self._product(terms.sin * partner, sines)
         return with_cosine + with_sine
@@ -172,7 +172,7 @@ class Formula:
     def _product(self, channel: Floats, wave: Floats) -> Floats:
         return rounded_to(channel * wave, self.products)
 
-    def turns(self, before: Pair, after: Pair) -> Complex | None:
+    def phasors(self, before: Pair, after: Pair) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) by which pairs of channels were rotated.
 
         This is the inverse of `applied`. Each rotated channel is an equation for a cosine c and a sine s:
@@ -180,7 +180,7 @@ class Formula:
         of a row have the same c and s, which are solved by least squares.
 
         Returns:
-            The turns; None if no channel, or less than half of the pairs, shows both c and s.
+            The phasors; None if no channel, or less than half of the pairs, shows both c and s.
         """
         equations = NO_EQUATIONS
         if self.first is not None:
@@ -219,11 +219,11 @@ class RotaryChannels:
         return Pair(*halved(values[..., self.rotary], layout))
 
     @cached_property
-    def turns_of_channels(self) -> tuple[Indices, Indices]:
-        """The turn of each first, and of each second channel of a pair.
+    def phasors_of_channels(self) -> tuple[Indices, Indices]:
+        """The phasor of each first, and of each second channel of a pair.
 
         Columns of cos that are doubled as halves, c0 c1 c0 c1, meet interleaved pairs (0, 1), (2, 3) as (c0, c1) and
-        (c0, c1): the first channels have the turns 0, 0 and the second ones 1, 1.
+        (c0, c1): the first channels have the phasors 0, 0 and the second ones 1, 1.
         """
         every = np.arange(self.pairs)
         if not self.doubled:
@@ -242,7 +242,7 @@ class RotatedHeads(Form):
     formula: Formula = RIGHT
     scale: float = 1.0  # of all channels, after the rotation
 
-    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
+    def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         """Return some rows of queries or keys after their rotation, with all heads side by side.
 
         They are what an implementation computes, right or with a supposed mistake: in the formula,
@@ -250,7 +250,7 @@ class RotatedHeads(Form):
         channels (3, 4) into (−4, 3).
 
         Args:
-            turns: cos + i·sin of the angle by which each pair of channels rotates, (rows, pairs).
+            phasors: cos + i·sin of the angle by which each pair of channels rotates, (rows, pairs).
             rows: The indices of these rows among all rows before the rotation.
 
         Returns:
@@ -258,11 +258,11 @@ class RotatedHeads(Form):
         """
         heads = self.before.at(rows)  # (rows, heads, channels)
         if self.formula != NOT_ROTATED:
-            heads = self._with_rotated_channels(heads, turns)
+            heads = self._with_rotated_channels(heads, phasors)
         matrix = heads.reshape(len(heads), -1)
         return matrix if self.scale == 1 else self.scale * matrix
 
-    def _with_rotated_channels(self, heads: Floats, turns: Complex) -> Floats:
+    def _with_rotated_channels(self, heads: Floats, phasors: Complex) -> Floats:
         """Return heads (rows, heads, channels) whose rotary channels are rotated; others stay.
 
         A pair may lie elsewhere after the rotation. DeepSeek reads the channels a0 b0 a1 b1
@@ -270,19 +270,21 @@ class RotatedHeads(Form):
 
         Args:
             heads: Queries or keys before the rotation.
-            turns: cos + i·sin of the angle by which each pair rotates, (rows, pairs).
+            phasors: cos + i·sin of the angle by which each pair rotates, (rows, pairs).
         """
         channels = self.channels
         # The first channels of all pairs, and the second ones: (rows, heads, pairs) each.
         pair = channels.pair(heads, channels.layout_before)
-        # Both channels of pair i have turn i, unless columns of cos and sin are wrongly doubled.
-        turn_of_first, turn_of_second = channels.turns_of_channels
-        rotated = self.formula.applied(pair, turns[:, turn_of_first], turns[:, turn_of_second])
+        # Both channels of pair i have phasor i, unless columns of cos and sin are wrongly doubled.
+        phasor_of_first, phasor_of_second = channels.phasors_of_channels
+        rotated = self.formula.applied(
+            pair, phasors[:, phasor_of_first], phasors[:, phasor_of_second]
+        )
         result = heads.copy()
         result[..., channels.rotary] = joined(rotated, channels.layout_after)
         return result
 
-    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+    def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
         if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
@@ -291,7 +293,7 @@ class RotatedHeads(Form):
         heads = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
         before = self.channels.pair(source.at(rows), self.channels.layout_before)
         after = self.channels.pair(heads, self.channels.layout_after)
-        return self.formula.turns(before, after)
+        return self.formula.phasors(before, after)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         heads = self.before.at(rows)
@@ -301,15 +303,15 @@ class RotatedHeads(Form):
         return abs(self.scale) * errors.reshape(len(errors), -1)
 
     def _errors_of_pairs(self, heads: Floats, bound: Floats) -> Floats:
-        """Return how far turned channels (rows, heads, channels) may be off if turns are off by a bound (rows, pairs).
+        """Return how far turned channels (rows, heads, channels) may be off if phasors are off by a bound (rows, pairs).
 
-        The pair (3, 4) moves on a circle of radius 5: a turn that is off by 1e-6 moves its channels by 5e-6 at most.
+        The pair (3, 4) moves on a circle of radius 5: a phasor that is off by 1e-6 moves its channels by 5e-6 at most.
         """
         pair = self.channels.pair(heads, self.channels.layout_before)
         radius = np.hypot(pair.first, pair.second)
         if self.formula.in_place:
             radius = 2 * radius  # The error of the first channel enters the second.
-        first, second = self.channels.turns_of_channels
+        first, second = self.channels.phasors_of_channels
         bound_of_heads = bound[:, None]
         errors = (radius * bound_of_heads[..., first], radius * bound_of_heads[..., second])
         return np.asarray(joined(errors, self.channels.layout_after))

@@ -15,14 +15,14 @@ from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases, located, ranked
 from pecli.explain.hypothesis import Case, Stage, accept
-from pecli.explain.rotated_heads import Heads
-from pecli.explain.rotated_making import (
+from pecli.explain.rotated_computation import (
     HeadObservations,
     HeadRotation,
-    RotatedMaking,
-    rotated_making,
-    turn_fit,
+    RotatedComputation,
+    rotated_computation,
+    rotation_fit,
 )
+from pecli.explain.rotated_heads import Heads
 from pecli.explain.time_limit import limited
 from pecli.explain.token_rows import TokenRows
 
@@ -159,17 +159,17 @@ class RotatedTensor:
         """
         is_padding = ~self.seen[0]
         every_row = np.ones(expected.shape[1], bool)
-        making = rotated_making(
+        computation = rotated_computation(
             self.plan,
             Heads(self.before[:, :, is_padding]),
             TokenRows(expected, every_row, expected, True),
             self.dtype,
             self.head_shape,
         )
-        rows = np.arange(making.rows)
+        rows = np.arange(computation.rows)
         after = Heads(self.after[:, :, is_padding]).few.matrix(rows)
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            return making.measured_positions(after, rows)
+            return computation.measured_positions(after, rows)
 
     @cached_property
     def case(self) -> Case:
@@ -179,9 +179,11 @@ class RotatedTensor:
         if not self.seen[0].all():
             before = before[:, :, self.seen[0]]
             after = after[:, :, self.seen[0]]
-        making = rotated_making(self.plan, Heads(before), self.tokens, self.dtype, self.head_shape)
+        computation = rotated_computation(
+            self.plan, Heads(before), self.tokens, self.dtype, self.head_shape
+        )
         observations = HeadObservations(Heads(after), self.dtype)
-        return Case.of(self.plan.rope, making, observations)
+        return Case.of(self.plan.rope, computation, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:
         """Return the data as a case to explain in which positions run along the axis taken for heads.
@@ -206,10 +208,10 @@ class RotatedTensor:
             head_shape=(*self.head_shape[:-1], rows),
         )
         case = exchanged.case
-        assert isinstance(case.making, RotatedMaking)
+        assert isinstance(case.computation, RotatedComputation)
         few_rows = case.observations.tested_rows
-        fit = turn_fit(case.making, case.observations.measured(few_rows), few_rows)
-        if fit is None or not fit.shows_turns:
+        fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
+        if fit is None or not fit.shows_rotation:
             return None
         axis = self.plan.axis
         edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
@@ -343,7 +345,7 @@ def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     if not part.seen.any():
         return np.zeros(tensor.heads, bool)
     case = part.case.within(tolerance)
-    return np.asarray(case.making.by_head(case.tested).any(axis=(1, 2)))
+    return np.asarray(case.computation.by_head(case.tested).any(axis=(1, 2)))
 
 
 def _explain_heads(
@@ -390,7 +392,7 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
     for kind in MISTAKES:
         if kind.stage in UNSEEN:
             continue  # Rounding is what a tolerance allows, and damage is not a known mistake.
-        for mistake in kind.examples(first.making, first.scheme):
+        for mistake in kind.examples(first.computation, first.scheme):
             planted = [case.given(mistake) for case in cases]
             if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):
                 yield mistake.edits(planted[0])
@@ -401,7 +403,7 @@ def _would_pass(case: Case, passes: Passes) -> bool:
     every = np.arange(case.observations.rows)
     for count in (*SAMPLES, len(every)):
         rows = every[:: -max(1, len(every) // count)]
-        if not passes(case.making.rendered(rows), case.observations.matrix(rows)):
+        if not passes(case.computation.rendered(rows), case.observations.matrix(rows)):
             return False
     return True
 
@@ -412,10 +414,10 @@ def is_harmless(case: Case) -> bool:
     A base of 10000.01 instead of 10000, for example, or a scaling that begins beyond the last row: no
     data could show it, so a check is not weak for missing it.
     """
-    found = case.making
+    found = case.computation
     expected = case.specification
-    assert isinstance(found, RotatedMaking)
-    assert isinstance(expected, RotatedMaking)
+    assert isinstance(found, RotatedComputation)
+    assert isinstance(expected, RotatedComputation)
     if found.form != expected.form or len(found.frequencies) != len(expected.frequencies):
         return False
     if not np.array_equal(found.positions, expected.positions):

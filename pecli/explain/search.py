@@ -118,7 +118,7 @@ def _explain_each(
 
 
 def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explanation | None:
-    """Return how integers were transposed, negated or reordered: they have no making with such steps."""
+    """Return how integers were transposed, negated or reordered: they have no such steps."""
     table = named_tensors(scheme).get(name)
     if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
         return None

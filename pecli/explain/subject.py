@@ -1,4 +1,4 @@
-"""From a scheme to the making of its tables, and back to the scheme that makes them."""
+"""From a scheme to the computation of its tables, and back to the scheme that makes them."""
 
 from dataclasses import replace
 from functools import singledispatch
@@ -11,12 +11,25 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.law import Law, consecutive, law_of, waves_of_law, with_law
-from pecli.explain.making import Columns, FrequencyMaking, Making, SchemeMaking, Vector, WaveMaking
+from pecli.explain.computation import (
+    Columns,
+    Computation,
+    FrequencyComputation,
+    SchemeComputation,
+    Vector,
+    WaveComputation,
+)
+from pecli.explain.frequency_schedule import (
+    FrequencySchedule,
+    consecutive,
+    schedule_of,
+    waves_of_schedule,
+    with_schedule,
+)
 from pecli.explain.wave_tables import scheme_of_waves
 
 
-def making_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveMaking | None:
+def computation_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveComputation | None:
     """Return the steps by which a scheme makes some of its tensors, so that mistakes can be planted in them.
 
     Args:
@@ -30,28 +43,28 @@ def making_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveMaking | None:
     if not isinstance(scheme, Positioned):
         return None
     waves = consecutive(scheme)
-    law = law_of(waves) if waves is not None else None
-    frequencies = _frequencies(scheme, law)
+    schedule = schedule_of(waves) if waves is not None else None
+    frequencies = _frequencies(scheme, schedule)
     pairs = len(frequencies)
     axes = np.array((scheme.pair_axes or [0] * pairs)[:pairs])
     if tensors == ("inv_freq",):
         one_row = np.ones((1, 1))
-        return FrequencyMaking(frequencies, 0 * axes, one_row, 1.0, Vector(), law)
+        return FrequencyComputation(frequencies, 0 * axes, one_row, 1.0, Vector(), schedule)
     positions = _positions(scheme)
-    return WaveMaking(
+    return WaveComputation(
         frequencies,
         axes,
         positions,
         _amplitude(scheme),
         _columns(scheme, tensors, pairs),
-        law,
+        schedule,
         empty_rows=_empty_rows(scheme, positions),
     )
 
 
-def _frequencies(scheme: Positioned, law: Law | None) -> Floats:
-    if law is not None:
-        return law.frequencies
+def _frequencies(scheme: Positioned, schedule: FrequencySchedule | None) -> Floats:
+    if schedule is not None:
+        return schedule.frequencies
     return np.array(scheme.angular_frequencies())
 
 
@@ -111,37 +124,46 @@ def _empty_rows(scheme: Positioned, positions: Floats) -> Flags | None:
     return empty if empty.any() else None
 
 
-def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
+def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:
     """Return the scheme that makes such tensors, for the command that reproduces them: `pecli rope --base …`.
 
     Mistakes for which a scheme has no parameter (swapped columns, rows in another order) are left out,
     since explanations state them beside the command.
 
     Args:
-        making: The steps that made the tensors, including mistakes.
+        computation: The steps that made the tensors, including mistakes.
         specification: The scheme that should have made them.
 
     Returns:
         The scheme; None if no scheme has such frequencies (a scaling that is applied twice).
     """
-    if not making.is_of_scheme:
+    if not computation.is_of_scheme:
         return None
-    if isinstance(making, SchemeMaking):
-        return making.scheme
-    if not isinstance(making, WaveMaking) or making.law is None or not specification.is_range:
+    if isinstance(computation, SchemeComputation):
+        return computation.scheme
+    if (
+        not isinstance(computation, WaveComputation)
+        or computation.schedule is None
+        or not specification.is_range
+    ):
         return specification
-    is_expressible = making.law.applied == "once" and making.law.scaling_half is None
+    is_expressible = (
+        computation.schedule.applied == "once" and computation.schedule.scaling_half is None
+    )
     if not is_expressible:
         return None
-    if making.places_tokens:
-        return _scheme_of_rotation(specification, making.law, making)
-    if isinstance(making.form, Columns):
-        return _scheme_of_table(specification, making.law, making, making.form)
-    return _with_law(specification, making.law)
+    if computation.places_tokens:
+        return _scheme_of_rotation(specification, computation.schedule, computation)
+    if isinstance(computation.form, Columns):
+        return _scheme_of_table(specification, computation.schedule, computation, computation.form)
+    return _with_schedule(specification, computation.schedule)
 
 
 def _scheme_of_table(
-    specification: Scheme, law: Law, making: WaveMaking, columns: Columns
+    specification: Scheme,
+    schedule: FrequencySchedule,
+    computation: WaveComputation,
+    columns: Columns,
 ) -> Scheme | None:
     """Return the scheme that makes a table of cosines and sines as it was found, mistakes included.
 
@@ -150,18 +172,18 @@ def _scheme_of_table(
 
     Args:
         specification: The scheme that should have made the table.
-        law: The formula of the table's frequencies, base^(−i/half) with some scaling.
-        making: The steps that made the table, with its positions and the factor of its values.
+        schedule: The formula of the table's frequencies, base^(−i/half) with some scaling.
+        computation: The steps that made the table, with its positions and the factor of its values.
         columns: What each column of the table holds.
 
     Returns:
         The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
     """
     # Consecutive positions are the same on every axis of a scheme, so the first axis tells all.
-    positions = making.positions[0]
+    positions = computation.positions[0]
     is_rotary = specification.applied_as == "rotation"
-    waves = waves_of_law(law, columns.dim, rows=len(positions))._replace(
-        amplitude=making.amplitude,
+    waves = waves_of_schedule(schedule, columns.dim, rows=len(positions))._replace(
+        amplitude=computation.amplitude,
         offset=_offset_of(positions),
         layout=columns.layout,
         # Rotary cosines and sines are two tensors, which have no order: True stands for that.
@@ -182,30 +204,32 @@ def _offset_of(positions: Floats) -> int:
     return max(0, int(positions[0]))
 
 
-def _scheme_of_rotation(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | None:
+def _scheme_of_rotation(
+    specification: Scheme, schedule: FrequencySchedule, computation: WaveComputation
+) -> Scheme | None:
     """Return the scheme that rotates queries or keys as they were, from their first position on.
 
     If only positions differ, it is the specification with another offset, so that a command repeats all
-    of its options. Otherwise it has the law and the amplitude that were found.
+    of its options. Otherwise it has the schedule and the amplitude that were found.
     """
     waves = consecutive(specification)
     if waves is None:
         return None
-    offset = _offset_of(making.positions[0])
-    if law == law_of(waves) and making.amplitude == waves.amplitude:
+    offset = _offset_of(computation.positions[0])
+    if schedule == schedule_of(waves) and computation.amplitude == waves.amplitude:
         return with_parameter(specification, "offset", offset)
-    changed = with_law(waves, law)._replace(
-        dim=2 * law.pairs, amplitude=making.amplitude, offset=offset
+    changed = with_schedule(waves, schedule)._replace(
+        dim=2 * schedule.pairs, amplitude=computation.amplitude, offset=offset
     )
     return scheme_of_waves(changed, dtype=specification.dtype)
 
 
-def _with_law(specification: Scheme, law: Law) -> Scheme | None:
-    """Return a scheme with the frequencies of a law, and everything else as specified."""
+def _with_schedule(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
+    """Return a scheme with the frequencies of a schedule, and everything else as specified."""
     waves = consecutive(specification)
     if waves is None:
         return None
-    changed = with_law(waves, law)._replace(amplitude=law.scaling.attention_value)
+    changed = with_schedule(waves, schedule)._replace(amplitude=schedule.scaling.attention_value)
     return scheme_of_waves(changed, dtype=specification.dtype)
 
 

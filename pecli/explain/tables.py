@@ -14,14 +14,14 @@ from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
-from pecli.explain.bias_making import BiasMaking, without_masks
+from pecli.explain.bias_computation import BiasComputation, without_masks
+from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
 from pecli.explain.hypothesis import Case, Observations
-from pecli.explain.making import Making, SchemeMaking
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
-from pecli.explain.subject import making_of, with_parameter
+from pecli.explain.subject import computation_of, with_parameter
 
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
@@ -56,12 +56,12 @@ def explain_tables(
 def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
     """Yield the ways in which tensors can be those of a scheme.
 
-    Of schemes without a making of their own, only the parameters are known.
+    Of schemes without a computation of their own, only the parameters are known.
     """
     for resized, edits in _schemes_of_shapes(scheme, tensors):
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in tensors.items()}
         if len({len(array) for array in flat.values()}) == 1:
-            case = case_of(resized, SchemeMaking(resized, tuple(tensors)), flat, edits)
+            case = case_of(resized, SchemeComputation(resized, tuple(tensors)), flat, edits)
             if case is not None:
                 yield case
 
@@ -113,17 +113,19 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
 
 def wave_case(given: Shaped) -> Case | None:
     """Return the case of tables of cosines and sines; None if their shape is not the scheme's."""
-    making = making_of(given.scheme, tuple(given.tensors))
-    if making is None or making.rows != given.shape[0]:
+    computation = computation_of(given.scheme, tuple(given.tensors))
+    if computation is None or computation.rows != given.shape[0]:
         return None
-    if given.exponent_dim is not None and making.law is not None:
-        making = making.with_law(making.law.having("half", given.exponent_dim / 2))
-    return case_of(given.scheme, making, given.tensors, given.edits)
+    if given.exponent_dim is not None and computation.schedule is not None:
+        computation = computation.with_schedule(
+            computation.schedule.having("half", given.exponent_dim / 2)
+        )
+    return case_of(given.scheme, computation, given.tensors, given.edits)
 
 
 def case_of(
     scheme: Scheme,
-    making: Making,
+    computation: Computation,
     tensors: Mapping[str, Array],
     arranged: tuple[Edit, ...] = (),
 ) -> Case | None:
@@ -131,7 +133,7 @@ def case_of(
 
     Args:
         scheme: The scheme whose tensors they should be.
-        making: The steps by which it makes them.
+        computation: The steps by which it makes them.
         tensors: Matrices (rows, columns) by name.
         arranged: Edits that say how the tensors were transposed or resized to get there.
 
@@ -139,9 +141,9 @@ def case_of(
         The case; None if the steps make another number of columns.
     """
     observations = Observations(tensors, observed_dtype(tensors))
-    if making.rendered(np.arange(1)).shape[1] != observations.columns:
+    if computation.rendered(np.arange(1)).shape[1] != observations.columns:
         return None
-    return Case.of(scheme, making, observations, arranged)
+    return Case.of(scheme, computation, observations, arranged)
 
 
 def observed_dtype(tensors: Mapping[str, Array]) -> str:
@@ -165,7 +167,7 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
     for values, transposed in _as_heads(scheme, array):
         heads, queries, keys = values.shape
         for resized in _with_heads(scheme, heads, keys):
-            if BiasMaking.of(resized, name).queries == queries:
+            if BiasComputation.of(resized, name).queries == queries:
                 matrix = values.reshape(-1, keys)
                 yield _case_of_alibi(scheme, resized, name, matrix, transposed)
 
@@ -190,7 +192,7 @@ def _case_of_alibi(
     values = without_masks(widened(matrix))
     # The values are float64 now, but only as precise as the dtype of the file.
     observations = Observations({name: values}, observed_dtype({name: matrix}))
-    return Case.of(expected, BiasMaking.of(resized, name), observations, edits)
+    return Case.of(expected, BiasComputation.of(resized, name), observations, edits)
 
 
 def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:

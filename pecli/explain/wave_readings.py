@@ -8,8 +8,8 @@ import numpy as np
 
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
+from pecli.explain.computation import Columns, WaveComputation
 from pecli.explain.hypothesis import Observations
-from pecli.explain.making import Columns, WaveMaking
 from pecli.explain.measure import Frequencies
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
@@ -105,12 +105,12 @@ class WaveReading:
         return {}
 
     @property
-    def waves(self) -> WaveMaking:
-        """The making of such tables at consecutive positions from 0 on, without frequencies."""
+    def waves(self) -> WaveComputation:
+        """The computation of such tables at consecutive positions from 0 on, without frequencies."""
         form = Columns(tuple(self.tensors), self.layout, self.pairs, self.width, self.cos_first)
         positions = np.arange(self.rows, dtype=np.float64)[None]
         still = np.zeros(self.pairs)
-        return WaveMaking(still, np.zeros(self.pairs, np.intp), positions, 1.0, form)
+        return WaveComputation(still, np.zeros(self.pairs, np.intp), positions, 1.0, form)
 
     def measured_frequencies(self) -> Frequencies | None:
         """Return the frequencies of all pairs; None if the columns are not waves."""

@@ -12,19 +12,19 @@ from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
-from pecli.explain.catalogue.law_numbers import USUAL_BASES
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
+from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
+from pecli.explain.computation import FLOAT32_FUNCTION, Columns
 from pecli.explain.explanation import Explanation
+from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases, located, storages
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
-from pecli.explain.law import Law, waves_of_law
-from pecli.explain.law_priors import LawPrior, rotary_laws, sinusoidal_laws
-from pecli.explain.making import FLOAT32_FUNCTION, Columns
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.numbers import plain_numbers
+from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
 from pecli.explain.storage import half_ulp, rounded_to
-from pecli.explain.subject import making_of, with_parameter
+from pecli.explain.subject import computation_of, with_parameter
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
 from pecli.explain.wave_tables import scheme_of_waves
@@ -35,14 +35,14 @@ SHIFTS = (0.0, 1.0, 0.5)
 MIN_BASE = 1.5
 """The smallest base: below it, all frequencies are nearly the same."""
 
-MAX_LAWS = 8
-"""Laws that are tested: those after them have numbers of many digits."""
+MAX_SCHEDULES = 8
+"""Schedules that are tested: those after them have numbers of many digits."""
 
-MAX_MISTAKEN_LAWS = 2
-"""Laws that are tested together with a mistake: more would find one for anything."""
+MAX_MISTAKEN_SCHEDULES = 2
+"""Schedules that are tested together with a mistake: more would find one for anything."""
 
 PLAIN_COST = 0.5
-"""Cost of a law from which on its numbers are fitted: another digit may make the table exact."""
+"""Cost of a schedule from which on its numbers are fitted: another digit may make the table exact."""
 
 MAX_START = 1 << 16
 """Positions at which a table may start."""
@@ -135,23 +135,23 @@ class OrientedReading:
     measured: Frequencies
 
     @cached_property
-    def laws(self) -> list[LawPrior]:
-        """The laws that such frequencies may follow, the plainest first."""
+    def schedules(self) -> list[SchedulePrior]:
+        """The schedules that such frequencies may follow, the plainest first."""
         reading = self.reading
         if not reading.is_added:
-            return rotary_laws(self.measured)
+            return rotary_schedules(self.measured)
         half = reading.width / 2 if reading.layout == "interleaved" else float(reading.pairs)
         halves = tuple(half - shift for shift in SHIFTS if half - shift > 0.4)
-        return sinusoidal_laws(self.measured, halves)
+        return sinusoidal_schedules(self.measured, halves)
 
-    def schemes(self, law: Law) -> Iterator[Scheme]:
-        """Yield schemes that make the table from position 0 on, if its frequencies follow a law.
+    def schemes(self, schedule: FrequencySchedule) -> Iterator[Scheme]:
+        """Yield schemes that make the table from position 0 on, if its frequencies follow a schedule.
 
-        A law has no amplitude: there is a scheme for each usual amplitude near the measured one.
+        A schedule has no amplitude: there is a scheme for each usual amplitude near the measured one.
         """
         reading = self.reading
-        for amplitude in self._amplitudes(law):
-            table = waves_of_law(law, 2 * reading.pairs, reading.rows)._replace(
+        for amplitude in self._amplitudes(schedule):
+            table = waves_of_schedule(schedule, 2 * reading.pairs, reading.rows)._replace(
                 amplitude=amplitude,
                 layout=reading.layout,
                 cos_first=reading.cos_first,
@@ -163,7 +163,7 @@ class OrientedReading:
             if scheme is not None:
                 yield scheme
 
-    def _amplitudes(self, law: Law) -> Iterator[float]:
+    def _amplitudes(self, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the amplitudes that the table may have, given the measured one.
 
         These are the usual ones near it: the attention factor of the scaling, 1, and the √(2/dim) and
@@ -172,7 +172,7 @@ class OrientedReading:
         """
         measured = self.measured.amplitude
         dim = 2 * self.reading.pairs
-        usual = (law.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
+        usual = (schedule.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
         rough = ROUGH_AMPLITUDE * measured
         near = [value for value in dict.fromkeys(usual) if abs(value - measured) <= rough]
         if near:
@@ -233,18 +233,18 @@ def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
     return measured._replace(errors=errors)
 
 
-def _by_laws(
-    subject: OrientedReading, priors: Iterable[LawPrior], explain: Explain
+def _by_schedules(
+    subject: OrientedReading, priors: Iterable[SchedulePrior], explain: Explain
 ) -> Explanation | None:
-    """Return the explanation of a table by the first law that explains it; the plainest laws come first.
+    """Return the explanation of a table by the first schedule that explains it; the plainest schedules come first.
 
-    A law is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with fitted numbers, such as base 10123.4, may only come near: another digit may make the
-    table exactly. So it is the answer only if it is exact, or if no later law explains the table better.
+    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with fitted numbers, such as base 10123.4, may only come near: another digit may make the
+    table exactly. So it is the answer only if it is exact, or if no later schedule explains the table better.
     """
     first_fitted: Explanation | None = None
     for prior in priors:
         check_time()
-        explanation = _by_law(subject, prior, explain)
+        explanation = _by_schedule(subject, prior, explain)
         if explanation is None:
             continue
         if prior.cost < PLAIN_COST:
@@ -257,19 +257,21 @@ def _by_laws(
     return first_fitted
 
 
-def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Explanation | None:
-    """Return the explanation of a table by one law (a rule for all frequencies), if there is one.
+def _by_schedule(
+    subject: OrientedReading, prior: SchedulePrior, explain: Explain
+) -> Explanation | None:
+    """Return the explanation of a table by one schedule (a rule for all frequencies), if there is one.
 
-    The law has no amplitude: the usual ones near the measured amplitude are tried, the likeliest first.
+    The schedule has no amplitude: the usual ones near the measured amplitude are tried, the likeliest first.
 
     Args:
         subject: The table as cosines and sines, and its measured frequencies.
-        prior: A law that gives these frequencies, such as base 10000, and what it costs to suppose it.
-        explain: Yields explanations by a scheme, the best first: some allow a mistake beside the law.
+        prior: A schedule that gives these frequencies, such as base 10000, and what it costs to suppose it.
+        explain: Yields explanations by a scheme, the best first: some allow a mistake beside the schedule.
     """
-    if prior.law.base < MIN_BASE:
+    if prior.schedule.base < MIN_BASE:
         return None
-    for scheme in subject.schemes(prior.law):
+    for scheme in subject.schemes(prior.schedule):
         case = _case(subject.reading, scheme)
         if case is None:
             continue
@@ -279,38 +281,38 @@ def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Expl
 
 
 def _case(reading: WaveReading, scheme: Scheme) -> Case | None:
-    making = making_of(scheme, tuple(reading.tensors))
-    if making is None:
+    computation = computation_of(scheme, tuple(reading.tensors))
+    if computation is None:
         return None
-    case = Case.of(scheme, making, reading.observations)
+    case = Case.of(scheme, computation, reading.observations)
     return replace(case, measured=reading.kept)
 
 
 def _from_any_start(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by the plainest law, from the position on that the first row has."""
-    return _first(subject.oriented, MAX_LAWS, _moved)
+    """Return the explanation by the plainest schedule, from the position on that the first row has."""
+    return _first(subject.oriented, MAX_SCHEDULES, _moved)
 
 
 def _with_one_mistake(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a law and one mistake."""
-    return _first(subject.oriented, MAX_MISTAKEN_LAWS, _mistaken)
+    """Return the explanation by a schedule and one mistake."""
+    return _first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _mistaken)
 
 
 def _with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a law if one step of the computation was rounded to 16 bits."""
-    return _first(_before_rounded_steps(subject.reading, subject.measured), MAX_LAWS, _narrow)
+    """Return the explanation by a schedule if one step of the computation was rounded to 16 bits."""
+    return _first(_before_rounded_steps(subject.reading, subject.measured), MAX_SCHEDULES, _narrow)
 
 
 def _with_damage(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a law if a small part of the table is wrong."""
-    return _first(subject.oriented, MAX_MISTAKEN_LAWS, _damaged)
+    """Return the explanation by a schedule if a small part of the table is wrong."""
+    return _first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _damaged)
 
 
 def _first(
-    subjects: Iterable[OrientedReading], most_laws: int, explain: Explain
+    subjects: Iterable[OrientedReading], most_schedules: int, explain: Explain
 ) -> Explanation | None:
     for subject in subjects:
-        explanation = _by_laws(subject, subject.laws[:most_laws], explain)
+        explanation = _by_schedules(subject, subject.schedules[:most_schedules], explain)
         if explanation is not None:
             return explanation
     return None
@@ -421,7 +423,7 @@ def _padded(reading: WaveReading, scheme: Scheme, start: int) -> Iterator[Scheme
 
 
 def _at_usual_base(
-    subject: OrientedReading, prior: LawPrior, explanation: Explanation
+    subject: OrientedReading, prior: SchedulePrior, explanation: Explanation
 ) -> Explanation:
     """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
@@ -430,10 +432,10 @@ def _at_usual_base(
     """
     if not any(isinstance(edit, Runtime) for edit in explanation.edits):
         return explanation
-    fitted = prior.law.base
+    fitted = prior.schedule.base
     usual = [base for base in USUAL_BASES if abs(base - fitted) <= SAME_BASE * fitted]
     for base in usual:
-        for scheme in subject.schemes(prior.law.having("base", base)):
+        for scheme in subject.schemes(prior.schedule.having("base", base)):
             case = _case(subject.reading, scheme)
             if case is not None:
                 return next(_by_runtimes(case), explanation)

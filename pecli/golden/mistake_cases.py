@@ -19,7 +19,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain import catalogue
 from pecli.explain.exact_tables import exact_tensors
 from pecli.explain.hypothesis import Mistake
-from pecli.explain.planting import Tensors, makings
+from pecli.explain.planting import Tensors, tensors_made_together
 
 TEXT = "a known mistake: this must be rejected, for this reason"
 
@@ -98,7 +98,7 @@ def _right_tensors() -> Iterator[Tensors]:
     """Yield the tensors of each scheme that are made at once; derived ones are left out."""
     for scheme in SCHEMES:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
-        yield from makings(scheme, names)
+        yield from tensors_made_together(scheme, names)
 
 
 def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
@@ -107,8 +107,8 @@ def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | No
     Of «another base», for example, typical mistakes are 10000 instead of 500000, and so on. None if
     no mistake of the kind goes with the scheme, or none of them shows.
     """
-    right = tensors.rows(np.arange(tensors.making.rows))
-    for mistake in kind.examples(tensors.making, tensors.scheme):
+    right = tensors.rows(np.arange(tensors.computation.rows))
+    for mistake in kind.examples(tensors.computation, tensors.scheme):
         wrong = exact_tensors(tensors, mistake)
         if wrong is None or _are_close(wrong, right):
             continue

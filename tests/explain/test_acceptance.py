@@ -6,7 +6,7 @@ import pytest
 import pecli
 from pecli.explain.catalogue.arithmetic import COARSE_PIS, CoarsePi
 from pecli.explain.catalogue.coarse_storage import Stored
-from pecli.explain.catalogue.law_numbers import OtherBase
+from pecli.explain.catalogue.schedule_numbers import OtherBase
 from pecli.explain.hypothesis import Case, accept
 from pecli.explain.storage import decimals
 from pecli.explain.tables import cases_of

@@ -28,7 +28,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
-from pecli.explain.array_making import ArrayMaking, ArrayObservations, array_case
+from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
 from pecli.explain.array_transforms import Sides, factor_edits, plain_factor
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
@@ -271,8 +271,8 @@ def _explained_sequence(
     for addition in _wrong_additions(sequence, weight):
         sums = sequence.with_rows_added(addition.rows)
         # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
-        making = ArrayMaking((sums,), is_computed=True)
-        case = array_case(making, observed, addition.edits)
+        computation = ArrayComputation((sums,), is_computed=True)
+        case = array_case(computation, observed, addition.edits)
         # The addition is itself the mistake: no further one is supposed.
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:

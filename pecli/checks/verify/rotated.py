@@ -39,7 +39,7 @@ from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.engine.named_values import NamedValues
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
-from pecli.explain.rotated_making import HeadRotation
+from pecli.explain.rotated_computation import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.files.load import Given
 from pecli.files.tensor_roles import layer_number

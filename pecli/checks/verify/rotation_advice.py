@@ -13,7 +13,7 @@ from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
 from pecli.explain.explanation import Explanation
-from pecli.explain.rotated_making import HeadRotation
+from pecli.explain.rotated_computation import HeadRotation
 from pecli.explain.words import is_readable
 from pecli.files.raw_layout import current_layout, layout_options
 from pecli.tensors.inputs import SEQ_AXIS

@@ -29,13 +29,6 @@ from pecli.explain.catalogue.damage import (
     DamagedRows,
     Uninitialised,
 )
-from pecli.explain.catalogue.law_numbers import (
-    FewerPairs,
-    OtherAmplitude,
-    OtherBase,
-    OtherExponentDim,
-    OtherScale,
-)
 from pecli.explain.catalogue.placements import (
     OtherAxes,
     OtherGridBase,
@@ -77,6 +70,13 @@ from pecli.explain.catalogue.scalings import (
     OtherTwoNumbers,
     ScalingReadDifferently,
     ScalingTwice,
+)
+from pecli.explain.catalogue.schedule_numbers import (
+    FewerPairs,
+    OtherAmplitude,
+    OtherBase,
+    OtherExponentDim,
+    OtherScale,
 )
 from pecli.explain.catalogue.scheme_parameters import OtherSchemeParameter
 from pecli.explain.catalogue.token_positions import OtherTokenPositions

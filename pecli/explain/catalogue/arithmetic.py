@@ -7,8 +7,8 @@ from typing import Self
 
 from pecli.engine.edits import Edit, Parameter, Recipe
 from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.computation import FLOAT32, Arithmetic, FrequencyComputation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.making import FLOAT32, Arithmetic, FrequencyMaking, WaveMaking
 
 RECIPES = {
     "bfloat16-inv-freq": replace(FLOAT32, frequencies="bfloat16"),
@@ -37,20 +37,20 @@ class RoundedSteps(WaveMistake):
     weight = 0.5
     changes_reading = True
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=RECIPES[self.recipe])
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield all recipes, unless something else is wrong: they hardly change the first rows."""
         if not case.is_far_off_near_zero:
             yield from cls.examples_for(waves)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         for name, arithmetic in RECIPES.items():
             changes_frequencies = arithmetic.frequencies != "float32"
-            if changes_frequencies or not isinstance(waves, FrequencyMaking):
+            if changes_frequencies or not isinstance(waves, FrequencyComputation):
                 yield cls(name)
 
     @classmethod
@@ -77,18 +77,18 @@ class CoarsePi(WaveMistake):
     seen_in = ("fast sines of embedded and shader code",)
     stage = Stage.ARITHMETIC
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=replace(waves.arithmetic, pi=self.pi))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield all values, unless something else is wrong: they hardly change the first rows."""
         if not case.is_far_off_near_zero:
             yield from cls.examples_for(waves)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        if not isinstance(waves, FrequencyMaking):
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+        if not isinstance(waves, FrequencyComputation):
             yield from map(cls, COARSE_PIS)
 
     @classmethod

@@ -5,17 +5,17 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
+from pecli.explain.computation import WaveComputation, unit_phasors
 from pecli.explain.hypothesis import Case
-from pecli.explain.making import WaveMaking, turned
 
 
-def best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
+def best_sections(case: Case, measured: Complex, waves: WaveComputation) -> tuple[int, ...]:
     """Return how many pairs follow each of three axes, one after the other, as the data show it."""
     rows = case.observations.sampled_rows
     left = []
     for positions in waves.positions[:, rows]:
-        turns = waves.amplitude * turned(np.multiply.outer(positions, waves.frequencies))
-        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
+        phasors = waves.amplitude * unit_phasors(np.multiply.outer(positions, waves.frequencies))
+        left.append((np.abs(measured - phasors) ** 2).sum(axis=0))
     return best_split(np.array(left))
 
 

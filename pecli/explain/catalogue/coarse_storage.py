@@ -8,9 +8,9 @@ from typing import Self
 from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, Recipe, RoundingMode
 from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.bias_making import MASKED, BiasMaking
+from pecli.explain.bias_computation import MASKED, BiasComputation
+from pecli.explain.computation import Computation, FrequencyComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.making import FrequencyMaking, Making
 from pecli.explain.storage import (
     MODES,
     FloatStorage,
@@ -32,8 +32,8 @@ class Stored(Mistake):
     weight = 0.1
     changes_reading = True
 
-    def plant(self, making: Making) -> Making:
-        return replace(making, storage=self.storage)
+    def plant(self, computation: Computation) -> Computation:
+        return replace(computation, storage=self.storage)
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
@@ -48,7 +48,7 @@ class Stored(Mistake):
             yield Stored(TwiceRounded())
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield cls(FloatStorage("bfloat16"))
         yield cls(StepStorage(1e-4))
 
@@ -57,7 +57,7 @@ class Stored(Mistake):
         return tuple(case.observations.tensors) if len(case.mistakes) == 1 else ()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        is_vector = isinstance(case.specification, FrequencyMaking)
+        is_vector = isinstance(case.specification, FrequencyComputation)
         if is_vector and isinstance(self.storage, FloatStorage):
             recipe = f"{self.storage.dtype}-inv-freq"
             if recipe in RECIPES:  # Frequencies in 8 bits are no recipe of any runtime.
@@ -103,10 +103,10 @@ def grid_edit(storage: Storage) -> Edit:
 def _storages(case: Case) -> list[Storage]:
     """Return the grids on which the values lie; infinite ones of a mask lie on none."""
     values = case.observations.sample
-    if isinstance(case.making, BiasMaking):
+    if isinstance(case.computation, BiasComputation):
         values = values[values > MASKED]
     grids = storages_of(values, case.observations.dtype)
-    if isinstance(case.making, FrequencyMaking):
+    if isinstance(case.computation, FrequencyComputation):
         return [grid for grid in grids if _is_recipe_or_step(grid)]
     return list(grids)
 

@@ -12,9 +12,9 @@ from pecli.engine import edits
 from pecli.engine.arrays import Flags, Floats
 from pecli.engine.edits import ColumnsWrong, Edit, ElementsWrong, HeadsWrong, RowsWrong
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.bias_making import BiasMaking
+from pecli.explain.bias_computation import BiasComputation
+from pecli.explain.computation import Computation, FrequencyComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.making import FrequencyMaking, Making
 
 MAX_SHARE = 0.25
 """Share of the rows, columns or elements that may be wrong: if more are, the rest is not «the
@@ -43,8 +43,8 @@ class Damage(Mistake):
     stage = Stage.DAMAGE
     weight = 2.0
 
-    def plant(self, making: Making) -> Making:
-        return replace(making, damaged=self.damaged)
+    def plant(self, computation: Computation) -> Computation:
+        return replace(computation, damaged=self.damaged)
 
     @classmethod
     @abstractmethod
@@ -63,35 +63,35 @@ class Damage(Mistake):
             return
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
         wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
-        making = case.specification
-        covered, *others = [cls.covers(making.by_head(flags)) for flags in wrong.values()]
+        computation = case.specification
+        covered, *others = [cls.covers(computation.by_head(flags)) for flags in wrong.values()]
         are_alike = all(np.array_equal(covered, other) for other in others)
         share = float(covered.mean())
         if not are_alike or share > MAX_SHARE:
             return
         first = next(iter(wrong.values()))
-        part = making.from_heads(covered).reshape(first.shape)
+        part = computation.from_heads(covered).reshape(first.shape)
         # Tensors without wrong elements are compared everywhere.
         damaged = dict.fromkeys(wrong_by_tensor, np.zeros(first.shape, bool))
         damaged |= dict.fromkeys(wrong, part)
         yield cls(np.concatenate(list(damaged.values()), axis=1), tuple(wrong), first, share)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield damage of one small part in the middle of the table, as an example.
 
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
         """
-        columns = making.rendered(np.arange(1)).shape[1] // making.tensor_count
-        undamaged = np.zeros((making.rows, columns), bool)
-        is_damaged = np.array(making.by_head(undamaged))  # (heads, rows, columns)
+        columns = computation.rendered(np.arange(1)).shape[1] // computation.tensor_count
+        undamaged = np.zeros((computation.rows, columns), bool)
+        is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
         middle = cls.middle(is_damaged.shape)
         if middle is None:
             return
         is_damaged[middle] = True
-        part = making.from_heads(is_damaged).reshape(making.rows, columns)
-        of_all_tensors = np.tile(part, making.tensor_count)
+        part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
+        of_all_tensors = np.tile(part, computation.tensor_count)
         yield cls(of_all_tensors, (), part, float(part.mean()))
 
     @classmethod
@@ -146,9 +146,9 @@ class DamagedElements(Damage):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if len(self.part) == 1:
             return (ElementsWrong(tuple(np.flatnonzero(self.part[0]).tolist())),)
-        making = case.specification
-        wrong = np.argwhere(making.by_head(self.part)).tolist()
-        places = [(*making.head_index(head), row, column) for head, row, column in wrong]
+        computation = case.specification
+        wrong = np.argwhere(computation.by_head(self.part)).tolist()
+        places = [(*computation.head_index(head), row, column) for head, row, column in wrong]
         return (ElementsWrong(tuple(places)),)
 
 
@@ -210,9 +210,9 @@ class DamagedHeads(DamagedPart):
     edit = HeadsWrong
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        making = case.specification
-        heads = np.flatnonzero(making.by_head(self.part).any(axis=self.others()))
-        places = [making.head_index(head) for head in heads.tolist()]
+        computation = case.specification
+        heads = np.flatnonzero(computation.by_head(self.part).any(axis=self.others()))
+        places = [computation.head_index(head) for head in heads.tolist()]
         return (HeadsWrong(tuple(place[0] if len(place) == 1 else place for place in places)),)
 
 
@@ -260,17 +260,17 @@ class Uninitialised(Mistake):
     shows_in_few_values = True
     weight = 0.5
 
-    def plant(self, making: Making) -> Making:
-        shape = making.rendered(np.arange(making.rows)).shape
+    def plant(self, computation: Computation) -> Computation:
+        shape = computation.rendered(np.arange(computation.rows)).shape
         damaged = np.ones(shape, bool)
         if self.rows:
             damaged[:] = False
             damaged[list(self.rows)] = True
-        return replace(making, damaged=damaged, filler=np.nan)
+        return replace(computation, damaged=damaged, filler=np.nan)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        if not isinstance(making, BiasMaking):
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        if not isinstance(computation, BiasComputation):
             yield cls()
 
     @classmethod
@@ -280,10 +280,10 @@ class Uninitialised(Mistake):
         Memory that was never written holds old bits: NaN, 1e26, 4e-39. Biases are left out, since a
         mask is as large; and so are expected tables that hold such numbers themselves.
         """
-        if isinstance(case.specification, BiasMaking):
+        if isinstance(case.specification, BiasComputation):
             return
         observed = case.observations
-        if isinstance(case.specification, FrequencyMaking):
+        if isinstance(case.specification, FrequencyComputation):
             sizes = np.abs(observed.sample)
             if (sizes < SMALL).all() or _is_garbage(sizes, LONGEST):
                 yield cls()

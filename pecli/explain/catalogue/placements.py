@@ -13,14 +13,14 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.catalogue.law_numbers import USUAL_BASES
+from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import Columns, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
-from pecli.explain.making import Columns, Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number
 from pecli.explain.numbers import plain_numbers
-from pecli.explain.subject import making_of
+from pecli.explain.subject import computation_of
 
 MROPE_AXES = 3
 """Axes of positions of M-RoPE: time, height and width."""
@@ -50,23 +50,23 @@ class OtherPlacement(WaveMistake):
     stage = Stage.PARAMETERS
     changes_reading = True
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         if not isinstance(waves.form, Columns):
             raise TypeError("only tables have rows on a grid")
-        other = making_of(self.scheme, waves.form.tensors)
+        other = computation_of(self.scheme, waves.form.tensors)
         if other is None:
             raise TypeError("a grid has cosines and sines")
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         if not case.waves_were_replaced:
             yield from cls._neighbours(case.scheme, waves)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(making, WaveMaking):
-            yield from cls._neighbours(scheme, making)
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(computation, WaveComputation):
+            yield from cls._neighbours(scheme, computation)
 
     @classmethod
     def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Self:
@@ -74,7 +74,7 @@ class OtherPlacement(WaveMistake):
         return cls(_placed(with_parameters(scheme, **changes)), (edit,))
 
     @classmethod
-    def _neighbours(cls, scheme: Scheme, waves: WaveMaking) -> Iterator[Self]:
+    def _neighbours(cls, scheme: Scheme, waves: WaveComputation) -> Iterator[Self]:
         """Yield the known mistakes in placing rows that leave a table's shape as it is."""
         if scheme.is_range or not isinstance(waves.form, Columns):
             return
@@ -83,7 +83,7 @@ class OtherPlacement(WaveMistake):
             if mistake.has_shape_of(waves):
                 yield mistake
 
-    def has_shape_of(self, waves: WaveMaking) -> bool:
+    def has_shape_of(self, waves: WaveComputation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
         other = self.in_waves(waves)
         if not isinstance(other.form, Columns) or not isinstance(waves.form, Columns):
@@ -110,7 +110,7 @@ class OtherSections(OtherPlacement):
     weight = 1.1
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield one pair more for time and one less for height: (17, 23, 24) for (16, 24, 24)."""
         sections = _sections_of(scheme)
         if sections is None or len(sections) != MROPE_AXES:
@@ -119,7 +119,7 @@ class OtherSections(OtherPlacement):
         yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure which pairs follow time, height and width; yield these unless they are expected.
 
         M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
@@ -128,9 +128,9 @@ class OtherSections(OtherPlacement):
         expected = _sections_of(case.scheme)
         if expected is None or len(waves.positions) != MROPE_AXES:
             return
-        if case.turns is None or case.waves_were_replaced:
+        if case.phasors is None or case.waves_were_replaced:
             return
-        measured = best_sections(case, case.turns, waves)
+        measured = best_sections(case, case.phasors, waves)
         if measured != expected and min(measured) > 0:
             yield cls._with_sections(case.scheme, expected, measured)
 
@@ -149,7 +149,7 @@ class OtherAxes(OtherPlacement):
     weight = 1.1
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the channels in the reverse order, or one pair moved from the last axis to the first."""
         channels = _channels_of_axes(scheme)
         if channels is None:
@@ -161,7 +161,7 @@ class OtherAxes(OtherPlacement):
             yield cls._with_channels(scheme, channels, moved)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how many channels follow each axis of a grid; yield these unless they are expected.
 
         The 64 channels of a video model may be 16 for time, 24 for height and 24 for width. If the
@@ -174,7 +174,7 @@ class OtherAxes(OtherPlacement):
         expected = _channels_of_axes(case.scheme)
         if expected is None:
             return  # Only the channels of a grid are shared by axes.
-        if case.turns is None:
+        if case.phasors is None:
             return  # The data lack the cosines or the sines.
         if case.waves_were_replaced:
             return  # A supposed mistake has other parameters, which these would overwrite.
@@ -182,7 +182,7 @@ class OtherAxes(OtherPlacement):
         if len(axes_in_order) != len(expected):
             return  # A supposed mistake of positions put all pairs on one axis: none can be told.
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
-        channels = _channels_following_each_axis(case.turns, positions[axes_in_order])
+        channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
         if channels != expected:
             yield cls._with_channels(case.scheme, expected, channels)
 
@@ -230,7 +230,7 @@ def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
     return tuple(block.channels for block in blocks)
 
 
-def _channels_following_each_axis(turns: Complex, positions: Floats) -> tuple[int, ...]:
+def _channels_following_each_axis(phasors: Complex, positions: Floats) -> tuple[int, ...]:
     """Return how many neighbouring channels depend on each axis of a grid, as a table shows it.
 
     A pair of channels that follows the height has equal values in all rows of equal height, whereas
@@ -238,30 +238,30 @@ def _channels_following_each_axis(turns: Complex, positions: Floats) -> tuple[in
     values at equal positions along a pair's axis differ least.
 
     Args:
-        turns: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
+        phasors: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
         positions: The position of each row along each axis, (axes, rows).
     """
-    spread = [_spread_at_equal_positions(turns, along_axis) for along_axis in positions]
+    spread = [_spread_at_equal_positions(phasors, along_axis) for along_axis in positions]
     pairs_per_axis = best_split(np.array(spread))  # of (axes, pairs)
     return tuple(2 * pairs for pairs in pairs_per_axis)  # A pair is two channels.
 
 
-def _spread_at_equal_positions(turns: Complex, positions: Floats) -> Floats:
+def _spread_at_equal_positions(phasors: Complex, positions: Floats) -> Floats:
     """Return how much each pair differs among rows with the same position along an axis, (pairs,).
 
     It is a sum of squares, and 0 for a pair that follows the axis. In rows with the positions
-    0 0 1 1, a pair with the turns 1, 1, i, i has the spread 0. One with 1, i, 1, i has the mean
+    0 0 1 1, a pair with the phasors 1, 1, i, i has the spread 0. One with 1, i, 1, i has the mean
     (1 + i)/2 at either position, and the spread 4 · 0.5 = 2.
 
     Args:
-        turns: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
+        phasors: The cosine and sine of each pair, as cos + i·sin (rows, pairs).
         positions: The position of each row along the axis, (rows,).
     """
     distinct, index = np.unique(positions, return_inverse=True)
-    sums = np.zeros((len(distinct), turns.shape[1]), np.complex128)  # (positions, pairs)
-    np.add.at(sums, index, turns)
+    sums = np.zeros((len(distinct), phasors.shape[1]), np.complex128)  # (positions, pairs)
+    np.add.at(sums, index, phasors)
     means = sums / np.bincount(index)[:, None]
-    differences = turns - means[index]  # (rows, pairs)
+    differences = phasors - means[index]  # (rows, pairs)
     return np.asarray((np.abs(differences) ** 2).sum(axis=0))
 
 
@@ -272,23 +272,23 @@ class OtherGridSpan(OtherPlacement):
     seen_in = ("Stable Diffusion 3's pos_embed_max_size",)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield a span of twice the model's."""
         span = _span_of(scheme)
         if span is not None:
             yield cls._with_span(scheme, span, 2 * span)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how far positions are stretched, and yield plain spans that stretch them so.
 
         A model that was trained on 16 points stretches the positions of 32 points by a half. If
         they are stretched by a quarter, the span of its training is taken for 8 points.
         """
         expected = _span_of(case.scheme)
-        if expected is None or case.turns is None or case.waves_were_replaced:
+        if expected is None or case.phasors is None or case.waves_were_replaced:
             return
-        stretch = _stretch(case, case.turns, waves)
+        stretch = _stretch(case, case.phasors, waves)
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
             if span != expected and span > 0:
@@ -299,7 +299,7 @@ class OtherGridSpan(OtherPlacement):
         return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
 
 
-def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
+def _stretch(case: Case, phasors: Complex, waves: WaveComputation) -> float:
     """Return the median ratio of angles to the expected ones, of pairs that have not made half a
     turn.
     """
@@ -307,7 +307,7 @@ def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
     is_slow = (np.abs(expected) < SLOW_ANGLE) & (expected != 0)
     if not is_slow.any():
         return 1.0
-    return float(np.median((np.angle(turns) / np.where(is_slow, expected, 1.0))[is_slow]))
+    return float(np.median((np.angle(phasors) / np.where(is_slow, expected, 1.0))[is_slow]))
 
 
 class OtherGridBase(OtherPlacement):
@@ -317,20 +317,22 @@ class OtherGridBase(OtherPlacement):
     weight = 1.05  # A dimension at hand is the better reason for a base that is a power of the expected one.
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the base of the rotary paper, or else that of Llama 3."""
-        if not isinstance(making, WaveMaking) or not isinstance(making.form, Columns):
+        if not isinstance(computation, WaveComputation) or not isinstance(
+            computation.form, Columns
+        ):
             return
-        if making.law is not None:
-            return  # It is the base of a law, which has a mistake of its own.
+        if computation.schedule is not None:
+            return  # It is the base of a schedule, which has a mistake of its own.
         expected = _placed(scheme).base
         base = next(usual for usual in USUAL_BASES if usual != expected)
         yield cls.changed(scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
-        is_grid = waves.law is None and isinstance(waves.form, Columns)
+        is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.waves_were_replaced:
             return
         expected = _placed(case.scheme).base
@@ -374,13 +376,13 @@ class OtherPlacementAndBase(OtherPlacement):
     counts_as = 2
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield from ()  # Each of the two mistakes has examples of its own.
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield each misplacement with the bases that give the frequencies measured in its places."""
-        is_grid = waves.law is None and isinstance(waves.form, Columns)
+        is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.waves_were_replaced:
             return
         for kind in (OtherAxes, OtherPlacement):

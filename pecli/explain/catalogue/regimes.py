@@ -8,7 +8,6 @@ import numpy as np
 
 from pecli.engine.edits import Edit, RowRange
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.catalogue.law_numbers import OtherAmplitude, OtherBase
 from pecli.explain.catalogue.scalings import (
     MissingScaling,
     OtherFactor,
@@ -16,8 +15,9 @@ from pecli.explain.catalogue.scalings import (
     OtherScaling,
     ScalingReadDifferently,
 )
+from pecli.explain.catalogue.schedule_numbers import OtherAmplitude, OtherBase
+from pecli.explain.computation import Computation, RegimeComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.making import Making, RegimeMaking
 
 MIN_ROWS = 16
 """Rows of each regime: fewer are damaged rows."""
@@ -42,14 +42,14 @@ class OnlyInRows(Mistake):
     stage = Stage.DAMAGE  # Both regimes have the form of the whole table.
     rank = 0
 
-    def plant(self, making: Making) -> Making:
-        return RegimeMaking(
-            self.mistake.plant(making),
-            making,
+    def plant(self, computation: Computation) -> Computation:
+        return RegimeComputation(
+            self.mistake.plant(computation),
+            computation,
             self.first,
             self.last,
-            arithmetic=making.arithmetic,
-            storage=making.storage,
+            arithmetic=computation.arithmetic,
+            storage=computation.storage,
         )
 
     @classmethod
@@ -67,10 +67,10 @@ class OnlyInRows(Mistake):
         only_wrong_rows = replace(
             case,
             specification=case.expected_waves.at_rows(rows),
-            making=case.waves.at_rows(rows),
+            computation=case.waves.at_rows(rows),
             observations=case.observations.at_rows(rows),
             measured={},
-            makings=(),
+            computations=(),
         )
         for kind in KINDS:
             for mistake in kind.proposals(only_wrong_rows):

@@ -28,11 +28,11 @@ from pecli.explain.catalogue.arithmetic import RECIPES
 from pecli.explain.catalogue.axis_sections import best_sections
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.making import WaveMaking
 from pecli.explain.numbers import plain_numbers
+from pecli.explain.rotated_computation import RotatedComputation
 from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, RotaryChannels, Terms
-from pecli.explain.rotated_making import RotatedMaking
 
 LAYOUTS = ("halves", "interleaved")
 
@@ -64,50 +64,50 @@ class RotationMistake(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
-        if not isinstance(waves, RotatedMaking):
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+        if not isinstance(waves, RotatedComputation):
             raise TypeError(f"{type(self).__name__} is a mistake of rotated queries and keys")
         return self.in_rotation(waves)
 
     @abstractmethod
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        """Return the making with this mistake in it."""
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+        """Return the computation with this mistake in it."""
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        if isinstance(waves, RotatedMaking):
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        if isinstance(waves, RotatedComputation):
             yield from cls.rotations_proposed(case, waves)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
         yield from cls.typical(rotated)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        if isinstance(waves, RotatedMaking):
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+        if isinstance(waves, RotatedComputation):
             yield from cls.typical(waves)
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
 
-def with_channels(rotated: RotatedMaking, **changes: Any) -> RotatedMaking:
-    """Return the making with other rotary channels."""
+def with_channels(rotated: RotatedComputation, **changes: Any) -> RotatedComputation:
+    """Return the computation with other rotary channels."""
     channels = replace(rotated.heads.channels, **changes)
     return replace(rotated, form=replace(rotated.heads, channels=channels))
 
 
-def with_formula(rotated: RotatedMaking, formula: Formula) -> RotatedMaking:
-    """Return the making with another formula."""
+def with_formula(rotated: RotatedComputation, formula: Formula) -> RotatedComputation:
+    """Return the computation with another formula."""
     return replace(rotated, form=replace(rotated.heads, formula=formula))
 
 
 def expected_channels(case: Case) -> RotaryChannels:
     """Return the channels that should be rotated."""
-    assert isinstance(case.specification, RotatedMaking)
+    assert isinstance(case.specification, RotatedComputation)
     return case.specification.heads.channels
 
 
@@ -119,16 +119,16 @@ class NotRotated(RotationMistake):
     seen_in = ("layers without positions (NoPE) that are taken for others, and the reverse",)
     weight = 0.9
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_formula(rotated, NOT_ROTATED)
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         rotated = case.specification
-        assert isinstance(rotated, RotatedMaking)
+        assert isinstance(rotated, RotatedComputation)
         if not rotated.tokens.are_stated:
             return (Rotation("none"),)
         still = np.zeros_like(rotated.positions)
@@ -148,7 +148,7 @@ class OtherFormula(RotationMistake):
     )
     seen_in = ("rotate_half without its minus", "in-place kernels that overwrite the first channel")
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         formula = FORMULAS[self.name]
         rounding = rotated.heads.formula
         return with_formula(
@@ -156,7 +156,7 @@ class OtherFormula(RotationMistake):
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula == RIGHT:
             yield from map(cls, FORMULAS)
 
@@ -179,13 +179,13 @@ class OtherPairs(RotationMistake):
     summary = "queries or keys are rotated in interleaved pairs for halves, or the other way round"
     seen_in = ("llama.cpp's conversion of Hugging Face weights", "DeepSeek-V3 ports")
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
             rotated, layout_before=self.layouts.takes, layout_after=self.layouts.gives
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         channels = rotated.heads.channels
         for layouts in product(LAYOUTS, LAYOUTS):
             if layouts != (channels.layout_before, channels.layout_after) and not channels.doubled:
@@ -206,13 +206,13 @@ class OtherDoubling(RotationMistake):
     summary = "cos and sin are doubled as halves and multiplied with interleaved pairs, or reversed"
     seen_in = ("rotate_half of halves with tables of repeat_interleave",)
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
             rotated, layout_before=self.pairs, layout_after=self.pairs, doubled=self.doubled
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula == RIGHT:
             yield cls("halves", "interleaved")
             yield cls("interleaved", "halves")
@@ -231,13 +231,13 @@ class OtherChannels(RotationMistake):
     summary = "the first channels of a head are rotated instead of the last, or the reverse"
     seen_in = ("DeepSeek-V3 ports, whose last 64 of 192 channels rotate",)
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         # Another rotary dimension, 128 for 64, moves the start of the last channels from 128 to 64.
         first = _channels_left(rotated) if self.are_last else 0
         return with_channels(rotated, first=first)
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if _channels_left(rotated) > 0:
             yield cls(are_last=rotated.heads.channels.first == 0)
 
@@ -245,7 +245,7 @@ class OtherChannels(RotationMistake):
         return (Rotation("last channels" if self.are_last else "first channels"),)
 
 
-def _channels_left(rotated: RotatedMaking) -> int:
+def _channels_left(rotated: RotatedComputation) -> int:
     """Return how many channels of a head are not rotated."""
     return rotated.heads.before.channels - 2 * rotated.heads.channels.pairs
 
@@ -261,26 +261,26 @@ class PairsAcrossHead(RotationMistake):
     seen_in = ("rotate_half of a whole head in ports of models with a partial_rotary_factor",)
     stage = Stage.PARAMETERS
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        law = rotated.law
-        assert law is not None
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+        schedule = rotated.schedule
+        assert schedule is not None
         pairs = rotated.heads.before.channels // 2
-        waves = rotated.with_law(replace(law, pairs=pairs, rotating=law.pairs))
-        assert isinstance(waves, RotatedMaking)
+        waves = rotated.with_schedule(replace(schedule, pairs=pairs, rotating=schedule.pairs))
+        assert isinstance(waves, RotatedComputation)
         whole = replace(waves, axes=np.zeros(pairs, np.intp))
         return with_channels(whole, pairs=pairs, first=0)
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the mistake of pairing channels that are half a head apart, if it is possible.
 
         It is if only the first channels of a head rotate, in halves: of 80 channels in Phi-2, the
         first 32, channel 0 with 16. Interleaved pairs are neighbours, however many channels rotate:
         they cannot be paired across the head.
         """
-        law = rotated.law
+        schedule = rotated.schedule
         has_one_axis = len(rotated.positions) == 1
-        if law is None or law.rotating is not None or not has_one_axis:
+        if schedule is None or schedule.rotating is not None or not has_one_axis:
             return
         channels = rotated.heads.channels
         are_halves = channels.layout_before == channels.layout_after == "halves"
@@ -302,32 +302,32 @@ class OtherRotaryDim(RotationMistake):
     stage = Stage.PARAMETERS
     rank = 0
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         """Return the rotation of `dim` channels of each head instead of the expected number.
 
         The exponents of the frequencies are divided by the same number. If the last channels of a
         head rotate, as in DeepSeek, they begin `dim` channels before its end.
         """
-        law = rotated.law
-        assert law is not None
+        schedule = rotated.schedule
+        assert schedule is not None
         pairs = self.dim // 2
-        waves = rotated.with_law(replace(law, pairs=pairs, half=self.dim / 2))
-        assert isinstance(waves, RotatedMaking)
+        waves = rotated.with_schedule(replace(schedule, pairs=pairs, half=self.dim / 2))
+        assert isinstance(waves, RotatedComputation)
         resized = replace(waves, axes=np.zeros(pairs, np.intp))
         are_last = resized.heads.channels.first > 0
         first = resized.heads.before.channels - self.dim if are_last else 0
         return with_channels(resized, pairs=pairs, first=first)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head."""
-        law = rotated.law
-        if law is None or law.rotating is not None or len(rotated.positions) > 1:
+        schedule = rotated.schedule
+        if schedule is None or schedule.rotating is not None or len(rotated.positions) > 1:
             return
         width = rotated.heads.before.channels
         sizes = dict.fromkeys((_rotated_channels(case, rotated), width, width // 2, width // 4))
         for dim in sizes:
-            if dim > 0 and dim % 2 == 0 and dim != 2 * law.pairs:
+            if dim > 0 and dim % 2 == 0 and dim != 2 * schedule.pairs:
                 yield cls(dim)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
@@ -337,7 +337,7 @@ class OtherRotaryDim(RotationMistake):
         return (Parameter("dim", 2 * expected_channels(case).pairs, self.dim),)
 
 
-def _rotated_channels(case: Case, rotated: RotatedMaking) -> int:
+def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
     """Return the channels of a head up to the last one that differs from before, as an even number."""
     rows = case.observations.sampled_rows
     heads = rotated.heads.before.few.matrix(rows)
@@ -359,11 +359,11 @@ class ScaledHeads(RotationMistake):
     changes_reading = False
     fitted = ("by",)
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, form=replace(rotated.heads, scale=self.by))
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers near it.
 
         Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
@@ -413,12 +413,12 @@ class NarrowProducts(NarrowArithmetic):
     )
     seen_in = ("transformers models in bfloat16, and vLLM's in float16",)
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         formula = rotated.heads.formula
         return with_formula(rotated, replace(formula, tables=self.dtype, products=self.dtype))
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if not rotated.heads.formula.rounds:
             yield from map(cls, NARROW)
 
@@ -435,11 +435,11 @@ class NarrowTables(NarrowArithmetic):
     seen_in = ("rotary modules that return cos and sin in the dtype of the hidden states",)
     weight = 0.9
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_formula(rotated, replace(rotated.heads.formula, tables=self.dtype))
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if not rotated.heads.formula.rounds:
             yield from map(cls, NARROW)
 
@@ -458,13 +458,13 @@ class NarrowModule(NarrowArithmetic):
     seen_in = ("model.half() and model.to(torch.bfloat16), which cast inv_freq as well",)
     weight = 1.3  # Tables that are only rounded are the shorter answer, even if float32 arithmetic shows.
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         products = self.dtype if self.has_narrow_products else None
         formula = replace(rotated.heads.formula, tables=self.dtype, products=products)
         return replace(with_formula(rotated, formula), arithmetic=RECIPES[self.recipe])
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula.rounds:
             return
         for recipe in RECIPES:
@@ -491,13 +491,13 @@ class ZeroRows(RotationMistake):
     rank = 10  # It is stated after the positions of the other rows.
     shows_in_few_values = True
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         empty = np.zeros(rotated.rows, bool)
         empty[list(self.rows)] = True
         return replace(rotated, empty_rows=empty)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros after the rotation, and not before it."""
         if rotated.empty_rows is not None:
             return
@@ -523,13 +523,13 @@ class ZeroRowsBefore(RotationMistake):
     seen_in = ("dumps of two different runs",)
     stage = Stage.DAMAGE
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         damaged = np.zeros((rotated.rows, rotated.heads.before.columns), bool)
         damaged[list(self.rows)] = True
         return replace(rotated, damaged=damaged)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros before the rotation and not after it, unless all are."""
         every = np.arange(rotated.rows)
         has_values = case.observations.measured(every).any(axis=1)
@@ -554,11 +554,11 @@ class OtherPairAxes(RotationMistake):
     seen_in = ("MNN #4133", "Qwen2-VL sections in ports of Qwen3-VL")
     stage = Stage.PARAMETERS
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, axes=np.array(self.axes))
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the other order of M-RoPE's sections, and the sections measured in the rotation.
 
         Sections are the numbers of pairs that follow time, height and width, as blocks (t t h w) or
@@ -570,8 +570,8 @@ class OtherPairAxes(RotationMistake):
         if not has_axes or expected is None:
             return
         yield cls._in_other_order(case.scheme)
-        if case.turns is not None:
-            measured = best_sections(case, case.turns, rotated)
+        if case.phasors is not None:
+            measured = best_sections(case, case.phasors, rotated)
             if measured != tuple(expected) and min(measured) > 0:
                 yield cls._with_sections(expected, measured)
 

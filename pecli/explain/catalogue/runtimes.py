@@ -11,9 +11,9 @@ from pecli.engine.edits import Edit, Recipe, Runtime
 from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.errors import ParameterError
+from pecli.explain.computation import Columns, Computation, SchemeComputation
+from pecli.explain.frequency_schedule import NO_SCALING
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.law import NO_SCALING
-from pecli.explain.making import Columns, Making, SchemeMaking
 
 COMPARED_ROWS = 64
 """Rows by which the tables of two runtimes are the same, or not."""
@@ -33,8 +33,8 @@ class ComputedByRuntime(Mistake):
     stage = Stage.ARITHMETIC
     weight = 0.2  # less than «computed in float32»: the name of a runtime says more
 
-    def plant(self, making: Making) -> Making:
-        return SchemeMaking(self.scheme, self.tensors, storage=making.storage)
+    def plant(self, computation: Computation) -> Computation:
+        return SchemeComputation(self.scheme, self.tensors, storage=computation.storage)
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
@@ -75,7 +75,7 @@ class ComputedByRuntime(Mistake):
 def _first_numbers(case: Case) -> bytes:
     """Return the first rows that a hypothesis predicts, as float32 bytes that can be compared."""
     rows = np.arange(min(COMPARED_ROWS, case.observations.rows))
-    return case.making.rendered(rows).astype(np.float32).tobytes()
+    return case.computation.rendered(rows).astype(np.float32).tobytes()
 
 
 def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:

@@ -12,11 +12,11 @@ from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.catalogue.kinds import LawMistake
-from pecli.explain.catalogue.law_numbers import OtherBase, OtherScale, ParameterMistake
+from pecli.explain.catalogue.kinds import ScheduleMistake
+from pecli.explain.catalogue.schedule_numbers import OtherBase, OtherScale, ParameterMistake
+from pecli.explain.computation import Computation, WaveComputation
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case
-from pecli.explain.law import NO_SCALING, Law, fit_parameter
-from pecli.explain.making import Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
@@ -58,8 +58,8 @@ class OtherFactor(ParameterMistake):
     usual = FACTORS
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        factor = law.value("factor")
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        factor = schedule.value("factor")
         if isinstance(factor, float):
             smaller = [usual for usual in COMMON_FACTORS if usual < factor]
             larger = [usual for usual in COMMON_FACTORS if usual > factor]
@@ -78,11 +78,11 @@ class OtherOriginalLength(ParameterMistake):
     usual = LENGTHS
 
     @classmethod
-    def at_hand(cls, law: Law) -> Iterator[float]:
+    def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the extended length, which configurations give beside the original one."""
-        factor = law.value("factor")
+        factor = schedule.value("factor")
         if isinstance(factor, float):
-            yield law.value(cls.name) * factor
+            yield schedule.value(cls.name) * factor
 
 
 class OtherTrainedLength(ParameterMistake):
@@ -150,8 +150,8 @@ class OtherHighFactor(ParameterMistake):
 
 
 @dataclass(frozen=True)
-class OtherTwoNumbers(LawMistake):
-    """Other values of two numbers of the law at once, which cannot be measured one after the other."""
+class OtherTwoNumbers(ScheduleMistake):
+    """Other values of two numbers of the schedule at once, which cannot be measured one after the other."""
 
     names: tuple[str, str]
     values: tuple[float, float]
@@ -160,33 +160,35 @@ class OtherTwoNumbers(LawMistake):
     weight = 2.0
     rank = 4
 
-    def in_law(self, law: Law) -> Law:
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         for name, value in zip(self.names, self.values, strict=True):
-            law = law.having(name, value)
-        return law
+            schedule = schedule.having(name, value)
+        return schedule
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        """Fit every two numbers of the law to the measured frequencies; yield those that fit."""
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+        """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
         if case.frequencies is None:
             return
-        candidates = ("base", "scale", *law.scaling.frequency_parameters())
-        names = [name for name in candidates if name in KINDS and law.number(name) is not None]
+        candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
+        names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
         for two_names in combinations(names, 2):
-            yield from cls._fitted(two_names, case.frequencies, law)
+            yield from cls._fitted(two_names, case.frequencies, schedule)
 
     @classmethod
-    def _fitted(cls, names: tuple[str, str], measured: Frequencies, law: Law) -> Iterator[Self]:
-        """Fit two numbers of a law at once; yield the plainest values, if neither is as expected.
+    def _fitted(
+        cls, names: tuple[str, str], measured: Frequencies, schedule: FrequencySchedule
+    ) -> Iterator[Self]:
+        """Fit two numbers of a schedule at once; yield the plainest values, if neither is as expected.
 
         A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be
         measured before the other is known.
         """
 
         def frequencies(values: Sequence[float]) -> Floats:
-            return cls(names, (values[0], values[1])).in_law(law).frequencies
+            return cls(names, (values[0], values[1])).in_schedule(schedule).frequencies
 
-        expected = [float(law.value(name)) for name in names]
+        expected = [float(schedule.value(name)) for name in names]
         fits = fit_numbers(frequencies, measured, expected)
         if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
@@ -204,7 +206,9 @@ class OtherTwoNumbers(LawMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         both = zip(self.names, self.values, strict=True)
-        return tuple(Parameter(name, case.expected_law.value(name), value) for name, value in both)
+        return tuple(
+            Parameter(name, case.expected_schedule.value(name), value) for name, value in both
+        )
 
 
 KINDS: dict[str, type[ParameterMistake]] = {
@@ -218,7 +222,7 @@ KINDS: dict[str, type[ParameterMistake]] = {
 
 
 @dataclass(frozen=True)
-class OtherScalingNumber(LawMistake):
+class OtherScalingNumber(ScheduleMistake):
     """Another value of a number that only this scaling has."""
 
     name: str
@@ -228,34 +232,36 @@ class OtherScalingNumber(LawMistake):
     rank = 4
     usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
-    def in_law(self, law: Law) -> Law:
-        return law.having(self.name, self.value)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return schedule.having(self.name, self.value)
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
         if case.frequencies is None:
             return
-        for name in law.scaling.frequency_parameters():
-            expected = law.number(name)
+        for name in schedule.scaling.frequency_parameters():
+            expected = schedule.number(name)
             if expected is not None and name not in KINDS:
-                yield from cls._fitted(name, expected, case.frequencies, law)
+                yield from cls._fitted(name, expected, case.frequencies, schedule)
 
     @classmethod
-    def _fitted(cls, name: str, expected: float, measured: Frequencies, law: Law) -> Iterator[Self]:
-        fit = fit_parameter(law, name, measured, (expected, *cls.usual))
+    def _fitted(
+        cls, name: str, expected: float, measured: Frequencies, schedule: FrequencySchedule
+    ) -> Iterator[Self]:
+        fit = fit_parameter(schedule, name, measured, (expected, *cls.usual))
         if fit is not None:
             for value in plain_numbers(fit.value, fit.error):
                 if value != expected:
                     yield cls(name, value)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield twice the value of each such number."""
-        if waves.law is None:
+        if waves.schedule is None:
             return
-        for name in waves.law.scaling.frequency_parameters():
-            expected = waves.law.number(name)
+        for name in waves.schedule.scaling.frequency_parameters():
+            expected = waves.schedule.number(name)
             if expected and name not in KINDS:
                 yield cls(name, 2 * expected)
 
@@ -264,11 +270,11 @@ class OtherScalingNumber(LawMistake):
         return self.weight if self.value in self.usual else super().cost
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter(self.name, case.expected_law.value(self.name), self.value),)
+        return (Parameter(self.name, case.expected_schedule.value(self.name), self.value),)
 
 
 @dataclass(frozen=True)
-class MissingScaling(LawMistake):
+class MissingScaling(ScheduleMistake):
     """The model's scaling was not applied."""
 
     summary = "the model's scaling was not applied"
@@ -279,20 +285,20 @@ class MissingScaling(LawMistake):
     weight = 0.9
     rank = 3
 
-    def in_law(self, law: Law) -> Law:
-        return law.unscaled()
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return schedule.unscaled()
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        if law.scaling != NO_SCALING:
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        if schedule.scaling != NO_SCALING:
             yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("scaling", case.expected_law.scaling_name, "none"),)
+        return (Parameter("scaling", case.expected_schedule.scaling_name, "none"),)
 
 
 @dataclass(frozen=True)
-class ScalingTwice(LawMistake):
+class ScalingTwice(ScheduleMistake):
     """The scaling applied to its own result, or with its ratios squared."""
 
     applied: str  # again, or squared
@@ -300,22 +306,22 @@ class ScalingTwice(LawMistake):
     seen_in = ("llama.cpp --rope-scaling beside a GGUF that has one",)
     rank = 3
 
-    def in_law(self, law: Law) -> Law:
-        return replace(law, applied=self.applied)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return replace(schedule, applied=self.applied)
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        if law.scaling != NO_SCALING:
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        if schedule.scaling != NO_SCALING:
             yield cls("squared")
             yield cls("again")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        name = case.expected_law.scaling_name
+        name = case.expected_schedule.scaling_name
         return (Parameter("scaling", name, f"{name}, applied twice"),)
 
 
 @dataclass(frozen=True)
-class OtherScaling(LawMistake):
+class OtherScaling(ScheduleMistake):
     """A scaling of another kind than the model's, with a factor solved from the frequencies."""
 
     scaling: Scaling
@@ -326,8 +332,8 @@ class OtherScaling(LawMistake):
     weight = 1.3
     rank = 3
 
-    def in_law(self, law: Law) -> Law:
-        scaled = replace(law.unscaled(), scaling=self.scaling).having("factor", self.factor)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        scaled = replace(schedule.unscaled(), scaling=self.scaling).having("factor", self.factor)
         return replace(scaled, scaling=scaled.scaling.complete())
 
     @property
@@ -338,21 +344,25 @@ class OtherScaling(LawMistake):
         return LINEAR_WEIGHT if isinstance(self.scaling, Linear) else self.weight
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         if case.frequencies is None or case.scheme.applied_as != "rotation":
             return
         for name, parameters in PROBABLE:
-            if name != law.scaling_name:
-                yield from cls._with_factor(SCALINGS[name](**parameters), case.frequencies, law)
+            if name != schedule.scaling_name:
+                yield from cls._with_factor(
+                    SCALINGS[name](**parameters), case.frequencies, schedule
+                )
 
     @classmethod
-    def _with_factor(cls, scaling: Scaling, measured: Frequencies, law: Law) -> Iterator[Self]:
+    def _with_factor(
+        cls, scaling: Scaling, measured: Frequencies, schedule: FrequencySchedule
+    ) -> Iterator[Self]:
         """Fit the factor by which a scaling gives the measured frequencies; yield plain ones.
 
         A model without scaling whose frequencies are all a fourth was scaled linearly by 4.
         """
-        # The law of `in_law`, but completed once: hundreds of factors are tried.
-        scaled = replace(law.unscaled(), scaling=scaling.complete())
+        # The schedule of `in_law`, but completed once: hundreds of factors are tried.
+        scaled = replace(schedule.unscaled(), scaling=scaling.complete())
 
         def frequencies(factor: float) -> Floats:
             return scaled.having("factor", factor).frequencies
@@ -365,27 +375,27 @@ class OtherScaling(LawMistake):
                 yield cls(scaling, factor)
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        if law.scaling == NO_SCALING:
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        if schedule.scaling == NO_SCALING:
             yield cls(Linear(2.0), 2.0)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if scheme.applied_as == "rotation":  # Other schemes have no scalings.
-            yield from super().examples(making, scheme)
+            yield from super().examples(computation, scheme)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        law = self.in_law(case.expected_law)
-        kind = Parameter("scaling", case.expected_law.scaling_name, law.scaling_name)
-        brief = law.scaling.brief()
-        values = {name: getattr(brief, name) for name in law.scaling.frequency_parameters()}
+        schedule = self.in_schedule(case.expected_schedule)
+        kind = Parameter("scaling", case.expected_schedule.scaling_name, schedule.scaling_name)
+        brief = schedule.scaling.brief()
+        values = {name: getattr(brief, name) for name in schedule.scaling.frequency_parameters()}
         return kind, *(
             Parameter(name, None, value) for name, value in values.items() if value is not None
         )
 
 
 @dataclass(frozen=True)
-class ScalingReadDifferently(LawMistake):
+class ScalingReadDifferently(ScheduleMistake):
     """The model's scaling read in another way: YaRN's limits not rounded or exchanged, LongRoPE's
     other divisors.
     """
@@ -399,16 +409,16 @@ class ScalingReadDifferently(LawMistake):
     rank = 4
     weight = 0.9
 
-    def in_law(self, law: Law) -> Law:
-        return replace(law, scaling=self.scaling.complete())
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return replace(schedule, scaling=self.scaling.complete())
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        yield from map(cls, law.scaling.known_mistakes())
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        yield from map(cls, schedule.scaling.known_mistakes())
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the numbers of the scaling that differ, as «beta_fast is 1 (the spec says 32)»."""
-        expected = case.expected_law.scaling
+        expected = case.expected_schedule.scaling
         if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
             return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
         found = self.scaling.complete()

@@ -12,8 +12,8 @@ from pecli.engine.schemes.parameters import Parameter as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.making import Making, SchemeMaking
 from pecli.explain.numbers import digits
 
 SKIPPED = frozenset({"dtype", "recipe", "runtime", "seed", "seq_len", "max_len"})
@@ -45,47 +45,47 @@ class OtherSchemeParameter(Mistake):
     summary = "another value of a parameter: the default, another option, a usual number"
     stage = Stage.PARAMETERS
 
-    def plant(self, making: Making) -> Making:
-        if not isinstance(making, SchemeMaking):
+    def plant(self, computation: Computation) -> Computation:
+        if not isinstance(computation, SchemeComputation):
             raise TypeError("only tables of a scheme have parameters")
-        return self.in_scheme(making)
+        return self.in_scheme(computation)
 
-    def in_scheme(self, making: SchemeMaking) -> SchemeMaking:
+    def in_scheme(self, computation: SchemeComputation) -> SchemeComputation:
         """Return the tables of the scheme with the other value."""
-        return replace(making, scheme=self.scheme_after(making.scheme))
+        return replace(computation, scheme=self.scheme_after(computation.scheme))
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        is_of_scheme = isinstance(case.specification, SchemeMaking)
-        if is_of_scheme and isinstance(case.making, SchemeMaking):
-            yield from cls._possible(case.making)
+        is_of_scheme = isinstance(case.specification, SchemeComputation)
+        if is_of_scheme and isinstance(case.computation, SchemeComputation):
+            yield from cls._possible(case.computation)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield parameters at their defaults and other options; a usual number would be a guess."""
-        if not isinstance(making, SchemeMaking):
+        if not isinstance(computation, SchemeComputation):
             return
-        for mistake in cls._possible(making):
+        for mistake in cls._possible(computation):
             is_choice = isinstance(mistake.value, (bool, str))
-            if is_choice or mistake.value == default_of(type(making.scheme), mistake.name):
+            if is_choice or mistake.value == default_of(type(computation.scheme), mistake.name):
                 yield mistake
 
     @classmethod
-    def _possible(cls, making: SchemeMaking) -> Iterator[Self]:
+    def _possible(cls, computation: SchemeComputation) -> Iterator[Self]:
         """Yield other values of each parameter for which the scheme's tables keep their shape.
 
         T5 with 64 buckets for 32 is one; a table of another length is no mistake of a parameter,
         and values that the scheme refuses are skipped.
         """
-        scheme = making.scheme
-        shapes = [table.shape for table in making.tables]
+        scheme = computation.scheme
+        shapes = [table.shape for table in computation.tables]
         for name, parameter in scheme.parameters().items():
             if name in SKIPPED or name in scheme.inert_parameters:
                 continue
             for value in _likely_values(scheme, name, parameter):
                 mistake = cls(name, value)
                 try:
-                    tables = mistake.in_scheme(making).tables
+                    tables = mistake.in_scheme(computation).tables
                 except ParameterError:
                     continue
                 if [table.shape for table in tables] == shapes:

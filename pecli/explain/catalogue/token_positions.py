@@ -12,7 +12,7 @@ from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, R
 from pecli.explain.catalogue.rotation_mistakes import RotationMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.position_runs import count_runs
-from pecli.explain.rotated_making import RotatedMaking
+from pecli.explain.rotated_computation import RotatedComputation
 
 STATED_COST = 0.8
 """Cost of positions with a known mistake, if somebody stated the right ones: these are what may be
@@ -61,11 +61,11 @@ class OtherTokenPositions(RotationMistake):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, positions=self.positions)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield mixed-up axes of M-RoPE, and the measured positions with the mistake behind them.
 
         Tokens that are measured at 3 4 5 6 and expected at 0 1 2 3 were shifted by 3, as with
@@ -83,7 +83,7 @@ class OtherTokenPositions(RotationMistake):
             yield cls(positions, mistake, rotated.tokens.are_stated)
 
     @classmethod
-    def _of_axes(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+    def _of_axes(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield M-RoPE's positions with all axes the same, and with exchanged axes.
 
         Ports that know only text give time's positions (expected, or as measured) to height and
@@ -104,7 +104,7 @@ class OtherTokenPositions(RotationMistake):
             yield cls(expected[list(order)], mistake, are_stated)
 
     @classmethod
-    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield positions that are one too far or too low, unless somebody states them."""
         if rotated.tokens.are_stated:
             return
@@ -131,7 +131,7 @@ class OtherTokenPositions(RotationMistake):
         If positions were only supposed to be 0, 1, 2, …, «offset is 3» says more than a list.
         """
         rotated = case.specification
-        assert isinstance(rotated, RotatedMaking)
+        assert isinstance(rotated, RotatedComputation)
         if not rotated.tokens.are_stated and self.mistake is not None:
             expected = int(rotated.positions[0, 0])
             first = int(self.positions[0, 0])
@@ -143,7 +143,7 @@ class OtherTokenPositions(RotationMistake):
         return (rotated.tokens.edit(self.positions, self.mistake),)
 
 
-def _at_all_rows(case: Case, rotated: RotatedMaking, used: Floats) -> Floats | None:
+def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats | None:
     """Return the positions of all rows, of which some were measured; None if these follow no rule.
 
     Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by

@@ -13,8 +13,8 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import MAX_LOST, Case, Stage
-from pecli.explain.making import Making, WaveMaking
 from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, positions_edit
 from pecli.explain.position_runs import count_runs
 
@@ -47,11 +47,11 @@ class RowMistake(WaveMistake):
             yield from cls.proposals_for(case, case.waves)
 
     @classmethod
-    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(making, WaveMaking) and not making.places_tokens:
-            yield from cls.examples_for(making)
+    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(computation, WaveComputation) and not computation.places_tokens:
+            yield from cls.examples_for(computation)
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         used = np.stack([self.used(axis) for axis in waves.positions])
         return replace(waves, positions=used)
 
@@ -72,7 +72,7 @@ class Solved(NamedTuple):
     used: Floats
 
 
-def solved(case: Case, waves: WaveMaking) -> Solved | None:
+def solved(case: Case, waves: WaveComputation) -> Solved | None:
     """Return where rows were made; None if most are at no position, or all at the expected one."""
     if case.used_positions is None:
         return None
@@ -88,7 +88,7 @@ class SolvedRowMistake(RowMistake):
     """A mistake of rows whose numbers follow from the measured positions."""
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         positions = solved(case, waves)
         if positions is not None:
             yield from cls.leading_to(positions.used, positions.expected)
@@ -121,7 +121,7 @@ class OtherStart(SolvedRowMistake):
             yield cls(int(by))
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if len(waves.positions) == 1:  # Grids have `OtherPlacement`.
             yield cls(1)
             yield cls(-1)
@@ -154,7 +154,7 @@ class ReversedRows(RowMistake):
         return np.asarray(expected[::-1])
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -180,7 +180,7 @@ class RolledRows(SolvedRowMistake):
             yield cls(int(starts[0]))
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             yield cls(3)
 
@@ -210,7 +210,7 @@ class Wrapped(SolvedRowMistake):
             yield cls(int(whole_periods.min()))
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS:
             yield cls(3 * waves.rows // 4)
 
@@ -231,7 +231,7 @@ class OnePosition(RowMistake):
         return np.full_like(expected, self.position)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the median measured position, or 0 if none is measured and all rows are equal."""
         if case.observations.rows == 1:
             return
@@ -242,7 +242,7 @@ class OnePosition(RowMistake):
             yield cls(0)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > 1:
             yield cls(0)
 
@@ -266,7 +266,7 @@ class Clamped(SolvedRowMistake):
         yield cls(int(np.nanmax(used)))
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS:
             yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
 
@@ -287,7 +287,7 @@ class Overflowed(RowMistake):
         return expected.astype(np.int64).astype(self.dtype).astype(np.float64)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         expected = waves.positions[0]
         for dtype in NARROW_DTYPES:
             if not np.array_equal(cls(dtype).used(expected), expected):
@@ -322,7 +322,7 @@ class LeftPadded(SolvedRowMistake):
             yield cls(int(padding), int(used[0]))
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             yield cls(5, filler=1)
 
@@ -339,7 +339,7 @@ class UsedPositions(RowMistake):
     def used(self, expected: Floats) -> Floats:
         return np.asarray(self.positions[0])
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, positions=self.positions)
 
     @property
@@ -348,7 +348,7 @@ class UsedPositions(RowMistake):
         return 1.5 + RUN_COST * (count_runs(self.positions[0]) - 1)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the measured positions if every row has one, and they are not the expected ones."""
         used = case.used_positions
         if used is None or len(case.observations.located_rows) < case.observations.rows:
@@ -360,13 +360,13 @@ class UsedPositions(RowMistake):
         yield cls.at(used, waves)
 
     @classmethod
-    def at(cls, used: Floats, waves: WaveMaking) -> Self:
+    def at(cls, used: Floats, waves: WaveComputation) -> Self:
         """Return positions (axes, rows) with the known mistake that leads to them, if there is one."""
         mistake = find_position_mistake(waves.positions[0], used[0], rotated=False)
         return cls(used, mistake)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield positions that restart, as those of two packed sequences of unequal length."""
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             first = 3 * waves.rows // 8
@@ -418,7 +418,7 @@ class PaddedRows(WaveMistake):
     changes_reading = True
     shows_in_few_values = True
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         rows = np.arange(waves.rows)
         if self.at_end:
             return replace(waves, empty_rows=rows >= waves.rows - self.rows)
@@ -426,7 +426,7 @@ class PaddedRows(WaveMistake):
         return replace(waves, positions=moved, empty_rows=rows < self.rows)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Count the rows of zeros at the start and at the end of a table, and yield each count.
 
         fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
@@ -443,7 +443,7 @@ class PaddedRows(WaveMistake):
             yield cls(int(np.argmin(is_zero[::-1])), at_end=True)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         has_no_padding = waves.empty_rows is None and not waves.places_tokens
         if waves.rows > FEW_ROWS and has_no_padding:
             yield cls(3, at_end=False)
@@ -464,7 +464,7 @@ class OtherPaddingRow(WaveMistake):
     stage = Stage.POSITIONS
     changes_reading = True
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         positions = waves.positions[0]
         empty = np.zeros(waves.rows, bool) if waves.empty_rows is None else waves.empty_rows.copy()
         empty[positions == self.expected] = False
@@ -472,7 +472,7 @@ class OtherPaddingRow(WaveMistake):
         return replace(waves, empty_rows=empty)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the position of the only row of zeros, or None if the expected one holds values.
 
         fairseq reserves one position for padding tokens, whose row is zeros. Rows that are zeros

@@ -15,9 +15,9 @@ import numpy as np
 import pecli
 from pecli.engine.schemes.scheme import named_tensors
 from pecli.explain import catalogue
+from pecli.explain.computation import FLOAT32
 from pecli.explain.hypothesis import Case, Mistake, Observations, Stage
-from pecli.explain.making import FLOAT32
-from pecli.explain.planting import Tensors, makings
+from pecli.explain.planting import Tensors, tensors_made_together
 from pecli.golden.mistake_cases import SCHEMES
 from tests.tools.sweeps import Attempt
 
@@ -104,8 +104,8 @@ def _specimens() -> list[Specimen]:
     specimens = []
     for scheme in SCHEMES:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
-        tensors = next(iter(makings(scheme, names)))
-        examples = [list(kind.examples(tensors.making, scheme)) for kind in kinds]
+        tensors = next(iter(tensors_made_together(scheme, names)))
+        examples = [list(kind.examples(tensors.computation, scheme)) for kind in kinds]
         specimens.append(Specimen(tensors, examples))
     return specimens
 
@@ -122,10 +122,10 @@ def _all_show(tensors: Tensors, mistakes: Sequence[Mistake]) -> bool:
 
 
 def _tables(tensors: Tensors, mistakes: Sequence[Mistake]) -> dict[str, np.ndarray]:
-    making = replace(tensors.making, arithmetic=FLOAT32)
+    computation = replace(tensors.computation, arithmetic=FLOAT32)
     for mistake in sorted(mistakes, key=lambda each: (each.stage, each.rank)):
-        making = mistake.plant(making)
-    return tensors._replace(making=making).rows(np.arange(tensors.making.rows))
+        computation = mistake.plant(computation)
+    return tensors._replace(computation=computation).rows(np.arange(tensors.computation.rows))
 
 
 def _differ(tables: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:
@@ -138,7 +138,7 @@ def _differ(tables: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> boo
 
 def _edits(tensors: Tensors, mistakes: Sequence[Mistake], wrong: dict[str, np.ndarray]) -> int:
     """Return how many edits name the mistakes."""
-    case = Case.of(tensors.scheme, tensors.making, Observations(wrong, "float64"))
+    case = Case.of(tensors.scheme, tensors.computation, Observations(wrong, "float64"))
     for mistake in mistakes:
         case = case.given(mistake)
     return sum(len(mistake.edits(case)) for mistake in mistakes)

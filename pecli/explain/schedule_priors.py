@@ -1,4 +1,4 @@
-"""Laws that frequencies may follow if nothing is known of them: usual ones, then fitted numbers."""
+"""Schedules that frequencies may follow if nothing is known of them: usual ones, then fitted numbers."""
 
 import math
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import number
-from pecli.explain.catalogue.law_numbers import NO_MOVE, USUAL_BASES, OtherBase
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
-from pecli.explain.law import NO_SCALING, Law, fit_parameter
+from pecli.explain.catalogue.schedule_numbers import NO_MOVE, USUAL_BASES, OtherBase
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
@@ -49,10 +49,10 @@ it, it is that base.
 """
 
 LONGROPE_COST = 3.0
-"""Cost of one divisor per frequency: every other law is preferred."""
+"""Cost of one divisor per frequency: every other schedule is preferred."""
 
 MIN_PAIRS = 4
-"""Frequencies that a law with a bend has to explain: it has a base, a factor and a length."""
+"""Frequencies that a schedule with a bend has to explain: it has a base, a factor and a length."""
 
 MAX_BLUR = 0.01
 """Relative error of most frequencies up to which bends are looked for: with larger ones, hundreds
@@ -107,35 +107,35 @@ SAME_DIVISORS = (
 
 
 @dataclass(frozen=True)
-class LawPrior:
-    """A law to be tried, what its numbers cost, and doubts that the frequencies leave open."""
+class SchedulePrior:
+    """A schedule to be tried, what its numbers cost, and doubts that the frequencies leave open."""
 
-    law: Law
+    schedule: FrequencySchedule
     cost: float = 0.0
     open: tuple[str, ...] = ()
 
 
-def rotary_laws(measured: Frequencies) -> list[LawPrior]:
-    """Return the laws of rotary tables that agree with frequencies, the plainest first."""
+def rotary_schedules(measured: Frequencies) -> list[SchedulePrior]:
+    """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
     half = float(len(measured.values))
-    priors = [*_laws_without_bend(measured, half, is_added=False)]
+    priors = [*_schedules_without_bend(measured, half, is_added=False)]
     if not _agreeing(priors, measured):
-        priors = [*_llama3_and_yarn_laws(measured, half), *_longrope_laws(measured, half)]
+        priors = [*_llama3_and_yarn_schedules(measured, half), *_longrope_schedules(measured, half)]
     return _agreeing(priors, measured)
 
 
-def sinusoidal_laws(measured: Frequencies, halves: tuple[float, ...]) -> list[LawPrior]:
-    """Return the laws of added tables that agree with frequencies, the plainest first."""
+def sinusoidal_schedules(measured: Frequencies, halves: tuple[float, ...]) -> list[SchedulePrior]:
+    """Return the schedules of added tables that agree with frequencies, the plainest first."""
     priors = []
     for place, half in enumerate(halves):
-        for prior in _laws_without_bend(measured, half, is_added=True):
+        for prior in _schedules_without_bend(measured, half, is_added=True):
             # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
 
 
-def _agreeing(priors: list[LawPrior], measured: Frequencies) -> list[LawPrior]:
-    agreeing = [prior for prior in priors if measured.agree_with(prior.law.frequencies)]
+def _agreeing(priors: list[SchedulePrior], measured: Frequencies) -> list[SchedulePrior]:
+    agreeing = [prior for prior in priors if measured.agree_with(prior.schedule.frequencies)]
     return sorted(agreeing, key=lambda prior: prior.cost)
 
 
@@ -143,7 +143,7 @@ def _agreeing(priors: list[LawPrior], measured: Frequencies) -> list[LawPrior]:
 class Line:
     """A geometric series: frequencies scale · exp(−step · i), and the measured ones that lie on it."""
 
-    level: Fit  # the scale, which is 1 for an unscaled law
+    level: Fit  # the scale, which is 1 for an unscaled schedule
     step: float
     measured: Frequencies  # 0 for those that do not lie on it
 
@@ -196,11 +196,13 @@ def fit_line(measured: Frequencies) -> Line | None:
     return Line(Fit(scale, scale_error), line.step, measured._replace(values=values))
 
 
-def _laws_without_bend(measured: Frequencies, half: float, *, is_added: bool) -> Iterator[LawPrior]:
-    """Yield laws scale · base^(−i/half): each frequency has the same ratio to the one before.
+def _schedules_without_bend(
+    measured: Frequencies, half: float, *, is_added: bool
+) -> Iterator[SchedulePrior]:
+    """Yield schedules scale · base^(−i/half): each frequency has the same ratio to the one before.
 
     1, 0.1, 0.01 and 0.001 with half = 4 have the base 10000. Frequencies with a bend, as YaRN makes
-    them, agree with no such law.
+    them, agree with no such schedule.
 
     Args:
         measured: The frequencies of a table, one per pair of columns, and their errors.
@@ -211,11 +213,11 @@ def _laws_without_bend(measured: Frequencies, half: float, *, is_added: bool) ->
     if is_added:
         # Such fast pairs lose whole turns from row to row, so that nothing can be fitted to them.
         for base in USUAL_BASES:
-            yield LawPrior(Law(pairs, half, base, TIMESTEPS), 2 * COST_PER_DIGIT)
+            yield SchedulePrior(FrequencySchedule(pairs, half, base, TIMESTEPS), 2 * COST_PER_DIGIT)
     line = fit_line(measured)
     if line is None or not 0 < line.step * half < LARGEST_LOG:
         return
-    unscaled = Law(pairs, half, math.exp(line.step * half))
+    unscaled = FrequencySchedule(pairs, half, math.exp(line.step * half))
     scaled = _with_multiplied_positions if is_added else _with_linear_scaling
     yield from _with_bases(scaled(unscaled, line), line.measured)
     turning = _turning(measured)
@@ -223,13 +225,13 @@ def _laws_without_bend(measured: Frequencies, half: float, *, is_added: bool) ->
         yield from _with_bases(_proportional(unscaled, line, turning), line.measured)
 
 
-def _proportional(law: Law, line: Line, turning: int) -> LawPrior:
-    """Return a law by which only the first pairs turn, as proportional scaling has it."""
+def _proportional(schedule: FrequencySchedule, line: Line, turning: int) -> SchedulePrior:
+    """Return a schedule by which only the first pairs turn, as proportional scaling has it."""
     factor = _plainest(_inverse(line.level))
     cost = PROPORTIONAL_COST
     if factor != 1:
         cost += COST_PER_DIGIT * digits(factor)
-    return LawPrior(replace(law, scaling=Proportional(factor), rotating=turning), cost)
+    return SchedulePrior(replace(schedule, scaling=Proportional(factor), rotating=turning), cost)
 
 
 def _is_unscaled(line: Line) -> bool:
@@ -238,23 +240,23 @@ def _is_unscaled(line: Line) -> bool:
     return abs(scale - 1) <= max(error, 1e-7)
 
 
-def _with_linear_scaling(law: Law, line: Line) -> LawPrior:
-    """Return a law that divides all frequencies by one factor: by 4 if the first is 0.25."""
+def _with_linear_scaling(schedule: FrequencySchedule, line: Line) -> SchedulePrior:
+    """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25."""
     if _is_unscaled(line):
-        return LawPrior(law)
+        return SchedulePrior(schedule)
     factor = _plainest(_inverse(line.level))
-    return LawPrior(replace(law, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
+    return SchedulePrior(replace(schedule, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
 
 
-def _with_multiplied_positions(law: Law, line: Line) -> LawPrior:
-    """Return a law that multiplies positions, by 1/3 if that is plainer than 0.333333."""
+def _with_multiplied_positions(schedule: FrequencySchedule, line: Line) -> SchedulePrior:
+    """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
     if _is_unscaled(line):
-        return LawPrior(law)
+        return SchedulePrior(schedule)
     direct = _plainest(line.level)
     divisor = _plainest(_inverse(line.level))
     plainer = 1 / divisor if digits(divisor) < digits(direct) else direct
     cost = COST_PER_DIGIT * min(digits(divisor), digits(direct))
-    return LawPrior(replace(law, scale=plainer), cost)
+    return SchedulePrior(replace(schedule, scale=plainer), cost)
 
 
 def _inverse(fit: Fit) -> Fit:
@@ -271,42 +273,42 @@ def _turning(measured: Frequencies) -> int:
     return int(np.flatnonzero(is_turning)[-1]) + 1 if is_turning.any() else 0
 
 
-def _with_bases(prior: LawPrior, measured: Frequencies) -> Iterator[LawPrior]:
-    """Yield a law with each base that somebody may have written for the measured one.
+def _with_bases(prior: SchedulePrior, measured: Frequencies) -> Iterator[SchedulePrior]:
+    """Yield a schedule with each base that somebody may have written for the measured one.
 
     A base of 499,998 ± 5 may be 500,000. Frequencies without any other scaling may also be those of
     NTK scaling, which does nothing but change the base.
     """
-    law = prior.law
-    base_fit = fit_parameter(law, "base", measured, (law.base,))
+    schedule = prior.schedule
+    base_fit = fit_parameter(schedule, "base", measured, (schedule.base,))
     if base_fit is None:
         return
     doubts = prior.open
     if base_fit.error > SIGMAS * KNOWN_TO * base_fit.value:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
     for base in OtherBase.written(base_fit.value, base_fit.error):
-        yield LawPrior(law.having("base", base), prior.cost + _cost_of_base(base), doubts)
-    if law.scaling == NO_SCALING and law.scale == 1:
-        yield from _ntk_laws(law, base_fit)
+        yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
+    if schedule.scaling == NO_SCALING and schedule.scale == 1:
+        yield from _ntk_schedules(schedule, base_fit)
 
 
 def _cost_of_base(base: float) -> float:
     return 0.0 if base in USUAL_BASES else COST_PER_DIGIT * digits(base)
 
 
-def _ntk_laws(law: Law, base: Fit) -> Iterator[LawPrior]:
-    """Yield laws in which NTK scaling stretches a usual base b to b · s^(d/(d − 2)).
+def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[SchedulePrior]:
+    """Yield schedules in which NTK scaling stretches a usual base b to b · s^(d/(d − 2)).
 
     Nobody writes a base of 40889.94. But for d = 128 it is 10000 · 4^(128/126): NTK scaling of the
     usual base by 4.
 
     Args:
-        law: The law without scaling; its `half` is d/2.
+        schedule: The schedule without scaling; its `half` is d/2.
         base: The measured base, and its error.
     """
-    if law.half <= 1:
+    if schedule.half <= 1:
         return  # The exponent d/(d − 2) would be infinite.
-    power = 1 - 1 / law.half  # (d − 2)/d, the inverse of that exponent
+    power = 1 - 1 / schedule.half  # (d − 2)/d, the inverse of that exponent
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
     for usual in USUAL_BASES:
         ratio = base.value / usual
@@ -317,7 +319,7 @@ def _ntk_laws(law: Law, base: Fit) -> Iterator[LawPrior]:
         plain = _plainest(Fit(factor, factor_error))
         if digits(plain) <= MAX_NTK_DIGITS and plain > 1:
             cost = NTK_COST + COST_PER_DIGIT * digits(plain)
-            yield LawPrior(replace(law, base=usual, scaling=Ntk(plain)), cost, (doubt,))
+            yield SchedulePrior(replace(schedule, base=usual, scaling=Ntk(plain)), cost, (doubt,))
 
 
 @dataclass(frozen=True)
@@ -350,8 +352,8 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
             yield Blend(scaling, cost, SAME_YARN)
 
 
-def _llama3_and_yarn_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield llama3 and YaRN laws, which divide slow frequencies by a factor, and not fast ones.
+def _llama3_and_yarn_schedules(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+    """Yield llama3 and YaRN schedules, which divide slow frequencies by a factor, and not fast ones.
 
     Llama 3.1 (base 500000, factor 8, 64 pairs) has the frequencies of its base in pairs 0 to 28,
     and an eighth of them in pairs 35 to 63. So the first pairs give the base, and the last one the
@@ -364,20 +366,22 @@ def _llama3_and_yarn_laws(measured: Frequencies, half: float) -> Iterator[LawPri
     if np.median(relative_errors) > MAX_BLUR:
         return
     for base in _bases_of_fast_pairs(measured, known, half):
-        unscaled = Law(len(measured.values), half, base)
+        unscaled = FrequencySchedule(len(measured.values), half, base)
         for factor in _blend_factors(unscaled, measured, known):
             yield from _with_usual_blends(unscaled, factor, measured)
 
 
-def _blend_factors(unscaled: Law, measured: Frequencies, known: Indices) -> Iterator[float]:
-    """Yield factors by which slow frequencies of a law may have been divided, the fitted one first.
+def _blend_factors(
+    unscaled: FrequencySchedule, measured: Frequencies, known: Indices
+) -> Iterator[float]:
+    """Yield factors by which slow frequencies of a schedule may have been divided, the fitted one first.
 
     If the slowest pair has 0.1249 of its frequency, the fitted factor is 8. No factor is yielded if
     some frequency is higher than the unscaled one, since llama3 and YaRN raise none; nor a factor
     that is smaller than what some frequency was divided by.
 
     Args:
-        unscaled: The law without scaling.
+        unscaled: The schedule without scaling.
         measured: The frequencies of the table, and their errors.
         known: The indices of the frequencies that are known and not 0.
     """
@@ -426,7 +430,9 @@ def _plain_bases_of_fast_pairs(
             yield _plainest(Fit(base, base * (1e-7 + half * step_error)))
 
 
-def _with_usual_blends(unscaled: Law, factor: float, measured: Frequencies) -> Iterator[LawPrior]:
+def _with_usual_blends(
+    unscaled: FrequencySchedule, factor: float, measured: Frequencies
+) -> Iterator[SchedulePrior]:
     """Yield llama3 and YaRN scalings by a factor, with the original lengths that give the
     frequencies.
     """
@@ -435,21 +441,21 @@ def _with_usual_blends(unscaled: Law, factor: float, measured: Frequencies) -> I
         check_time()
         scaled = replace(unscaled, scaling=blend.scaling)
         for length in _agreeing_lengths(scaled, measured):
-            law = scaled.having("original_max_position_embeddings", int(length))
-            yield LawPrior(law, blend.cost + cost_of_numbers, (blend.open,))
+            schedule = scaled.having("original_max_position_embeddings", int(length))
+            yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.open,))
 
 
-def _agreeing_lengths(law: Law, measured: Frequencies) -> Floats:
-    """Return the usual original lengths with which a law gives the frequencies, all of them tried
+def _agreeing_lengths(schedule: FrequencySchedule, measured: Frequencies) -> Floats:
+    """Return the usual original lengths with which a schedule gives the frequencies, all of them tried
     at once.
     """
     lengths = np.array(LENGTHS)
     columns: Any = {"original_max_position_embeddings": lengths[:, None]}
-    frequencies = replace(law, scaling=replace(law.scaling, **columns)).frequencies
+    frequencies = replace(schedule, scaling=replace(schedule.scaling, **columns)).frequencies
     return lengths[measured.agreeing(frequencies)]
 
 
-def _longrope_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
+def _longrope_schedules(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
     """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
     Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With the right base the divisors have few
@@ -457,14 +463,14 @@ def _longrope_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
     """
     if measured.is_folded:
         return
-    best: LawPrior | None = None
+    best: SchedulePrior | None = None
     most_sharp = 0
     for base in USUAL_BASES:
-        unscaled = Law(len(measured.values), half, base)
+        unscaled = FrequencySchedule(len(measured.values), half, base)
         divisors = _divisors(unscaled, measured)
         if divisors is not None and divisors.sharp > most_sharp:
             scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
-            best = LawPrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
+            best = SchedulePrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
             most_sharp = divisors.sharp
     if best is not None:
         yield best
@@ -478,7 +484,7 @@ class Divisors:
     sharp: int
 
 
-def _divisors(unscaled: Law, measured: Frequencies) -> Divisors | None:
+def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> Divisors | None:
     """Return the numbers by which frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
 
     None is returned unless those that are known well are numbers of two or three decimals, and

@@ -1,4 +1,4 @@
-"""The making of ALiBi's biases: a slope per head, times a distance per query and key, and a mask."""
+"""The computation of ALiBi's biases: a slope per head, times a distance per query and key, and a mask."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
-from pecli.explain.making import FREQUENCY_RTOL, HALF_UNIT, Making
+from pecli.explain.computation import FREQUENCY_RTOL, HALF_UNIT, Computation
 
 MASKED = -1e4
 """Values at or below this are a mask: no slope times a distance in use is as negative."""
@@ -48,7 +48,7 @@ def multiples_of(form: str, queries: int, keys: int) -> Multiples:
 
 
 @dataclass(frozen=True, eq=False)
-class BiasMaking(Making):
+class BiasComputation(Computation):
     """A bias of all heads: one row per head and query, one column per key. Slopes alone have one
     column.
     """
@@ -59,7 +59,7 @@ class BiasMaking(Making):
     mask: float = -np.inf
 
     @classmethod
-    def of(cls, scheme: Alibi, tensor: str) -> "BiasMaking":
+    def of(cls, scheme: Alibi, tensor: str) -> "BiasComputation":
         slopes = np.array(scheme.slope_values())
         if tensor == "slopes":
             return cls(slopes, np.ones((1, 1)), np.zeros((1, 1), bool))

@@ -1,7 +1,7 @@
 """The steps in which an implementation makes a table: frequencies, positions, phases, cosines and sines, columns.
 
-A mistake changes one step of a `Making`; rendering is the same for all of them, and `turns` is its inverse.
-A *turn* is the complex number amplitude · (cos + i·sin) of one position and one pair of channels.
+A mistake changes one step of a `Computation`; rendering is the same for all of them, and `phasors` is its inverse.
+A *phasor* is the complex number amplitude · (cos + i·sin) of one position and one pair of channels.
 """
 
 import math
@@ -16,7 +16,7 @@ from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.table import Table
 from pecli.explain import measure
-from pecli.explain.law import Law
+from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import Frequencies
 from pecli.explain.storage import Storage, rounded_to
 from pecli.explain.wave_measurement import MIN_RUN
@@ -109,28 +109,28 @@ FLOAT32 = Arithmetic("float32", "float32", "float32")
 """The arithmetic of nearly all projects."""
 
 
-def turned(angles: Floats) -> Complex:
+def unit_phasors(angles: Floats) -> Complex:
     """Return exp(i · angle) of each angle, in half the time that NumPy's complex exponential takes."""
-    turns = np.empty(angles.shape, np.complex128)
-    turns.real = np.cos(angles)
-    turns.imag = np.sin(angles)
-    return turns
+    phasors = np.empty(angles.shape, np.complex128)
+    phasors.real = np.cos(angles)
+    phasors.imag = np.sin(angles)
+    return phasors
 
 
 class Form(ABC):
-    """An arrangement of turns in a matrix (rows, columns), and back."""
+    """An arrangement of phasors (cos + i·sin) in a matrix (rows, columns), and back."""
 
     @abstractmethod
-    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
-        """Return the matrix that holds the turns, cos + i·sin (rows, pairs), of some rows."""
+    def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
+        """Return the matrix that holds the phasors, cos + i·sin (rows, pairs), of some rows."""
 
     @abstractmethod
-    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
-        """Return the turns that some rows of a matrix hold; None if it lacks the cosines or the sines."""
+    def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
+        """Return the phasors that some rows of a matrix hold; None if it lacks the cosines or the sines."""
 
     @abstractmethod
     def errors(self, bound: Floats, rows: Indices) -> Floats:
-        """Return how far elements may be off if turns are off by a bound (rows, pairs)."""
+        """Return how far elements may be off if phasors are off by a bound (rows, pairs)."""
 
     def one_function(self, matrix: Floats) -> Floats | None:
         """Return one column per pair if a matrix holds only cosines or only sines, else None."""
@@ -223,12 +223,12 @@ class Columns(Form):
         columns = ColumnMap(pair, is_sine, sign=np.ones(len(pair)))
         return columns.in_width(self.dim)
 
-    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
+    def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns
-        pairs = turns[:, pair]
+        pairs = phasors[:, pair]
         return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
 
-    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+    def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
         places = self.places
         if places is None:
             return None
@@ -272,7 +272,7 @@ class Columns(Form):
 
 
 @dataclass(frozen=True, eq=False)
-class Making(ABC):
+class Computation(ABC):
     """Everything that determines the numbers of some tensors: a matrix with one row per position."""
 
     is_of_scheme: ClassVar[bool] = True
@@ -301,8 +301,8 @@ class Making(ABC):
         """The tensors whose columns lie side by side in the matrix."""
         return 1
 
-    def exactly(self) -> "Making":
-        """Return the making as computed in float64, if it is supposed to be in float32."""
+    def exactly(self) -> "Computation":
+        """Return the computation as computed in float64, if it is supposed to be in float32."""
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
@@ -337,15 +337,15 @@ class Making(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class WaveMaking(Making):
-    """The making of cosines and sines: frequencies, positions, an amplitude, and a form."""
+class WaveComputation(Computation):
+    """The computation of cosines and sines: frequencies, positions, an amplitude, and a form."""
 
     frequencies: Floats  # radians per position, one per pair
     axes: Indices  # the axis of positions that each pair follows
     positions: Floats  # (axes, rows)
     amplitude: float
     form: Form
-    law: Law | None = (
+    schedule: FrequencySchedule | None = (
         None  # which the frequencies follow; None on grids, where each axis has its own
     )
     empty_rows: Flags | None = None  # rows that hold zeros
@@ -380,17 +380,19 @@ class WaveMaking(Making):
     def float64_error(self) -> float:
         return EXACT_ERROR * float(np.abs(self.positions).max(initial=0.0))
 
-    def at_rows(self, rows: slice) -> "WaveMaking":
-        """Return the making of some rows."""
+    def at_rows(self, rows: slice) -> "WaveComputation":
+        """Return the computation of some rows."""
         empty = None if self.empty_rows is None else self.empty_rows[rows]
         return replace(self, positions=self.positions[:, rows], empty_rows=empty)
 
-    def with_law(self, law: Law) -> "WaveMaking":
-        """Return the making with frequencies, and with the attention factor of the scaling, of another law."""
+    def with_schedule(self, schedule: FrequencySchedule) -> "WaveComputation":
+        """Return the computation with frequencies, and with the attention factor of the scaling, of another schedule."""
         amplitude = self.amplitude
-        if self.law is not None and law.scaling != self.law.scaling:
-            amplitude *= law.scaling.attention_value / self.law.scaling.attention_value
-        return replace(self, law=law, frequencies=law.frequencies, amplitude=amplitude)
+        if self.schedule is not None and schedule.scaling != self.schedule.scaling:
+            amplitude *= schedule.scaling.attention_value / self.schedule.scaling.attention_value
+        return replace(
+            self, schedule=schedule, frequencies=schedule.frequencies, amplitude=amplitude
+        )
 
     def row_positions(self, rows: Indices) -> Floats:
         """Return the position of each of some rows, per pair if there are several axes."""
@@ -400,8 +402,8 @@ class WaveMaking(Making):
 
     def rendered(self, rows: Indices) -> Floats:
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
-        turns = self.amplitude * turned(angles)
-        matrix = self.form.matrix_of(turns, rows)
+        phasors = self.amplitude * unit_phasors(angles)
+        matrix = self.form.matrix_of(phasors, rows)
         if self.empty_rows is not None:
             matrix[self.empty_rows[rows]] = 0.0
         return matrix
@@ -413,7 +415,7 @@ class WaveMaking(Making):
         return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
-        """Measure the frequencies of some rows of a table whose columns are those of this making.
+        """Measure the frequencies of some rows of a table whose columns are those of this computation.
 
         If the rows are noisy, their first or last half may hold something else, such as zeros: the half
         that has less than a tenth of the noise is measured instead.
@@ -443,14 +445,16 @@ class WaveMaking(Making):
         """
         if not np.isfinite(sample).all():
             return None
-        turns = self.form.turns(sample, rows)  # cos + i·sin, (rows, pairs)
+        phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
         positions = self._computed_positions  # (axes, rows)
         follows_one_axis = len(positions) == 1 or (positions == positions[0]).all()
         if not follows_one_axis:
-            if turns is None:
+            if phasors is None:
                 return None
-            return measure.frequencies_on_grid(turns, positions[:, rows], self.axes, self._rounding)
-        values = self.form.one_function(sample) if turns is None else turns
+            return measure.frequencies_on_grid(
+                phasors, positions[:, rows], self.axes, self._rounding
+            )
+        values = self.form.one_function(sample) if phasors is None else phasors
         if values is None:
             return None
         return measure.frequencies_of(values, positions[0, rows], self._rounding)
@@ -469,38 +473,38 @@ class WaveMaking(Making):
         compared with those of positions around the expected ones; that is done for one axis only.
         """
         expected = self.positions[:, rows]
-        turns = self.form.turns(matrix, rows)
+        phasors = self.form.phasors(matrix, rows)
         with np.errstate(all="ignore"):  # Rows may hold anything.
-            if turns is not None:
-                return self._positions_of_turns(turns, expected)
+            if phasors is not None:
+                return self._positions_of_phasors(phasors, expected)
             if len(expected) > 1:
                 return None
             return measure.match_positions(matrix, self._rendered_at, expected[0])[None]
 
-    def _positions_of_turns(self, turns: Complex, expected: Floats) -> Floats:
+    def _positions_of_phasors(self, phasors: Complex, expected: Floats) -> Floats:
         """Return the positions (axes, rows) at which rows of cos + i·sin (rows, pairs) were computed.
 
         Each axis is solved from the pairs that follow it, without those that something was written over.
         An axis that no pair follows keeps its expected positions.
         """
         positions = np.array(expected)
-        is_steady = measure.steady_pairs(turns)
+        is_steady = measure.steady_pairs(phasors)
         for axis in range(len(positions)):
             pairs = (self.axes == axis) & is_steady
             if pairs.any():
                 positions[axis] = _positions_on_axis(
-                    turns[:, pairs], self.frequencies[pairs], expected[axis]
+                    phasors[:, pairs], self.frequencies[pairs], expected[axis]
                 )
         return positions
 
     def _rendered_at(self, positions: Floats) -> Floats:
         """Return the rows of positions that the table may not have."""
         angles = np.multiply.outer(positions, self.frequencies)
-        turns = self.amplitude * turned(angles)
-        return self.form.matrix_of(turns, np.arange(len(positions)))
+        phasors = self.amplitude * unit_phasors(angles)
+        return self.form.matrix_of(phasors, np.arange(len(positions)))
 
 
-def _positions_on_axis(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
+def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:
     """Return the position of each row of cos + i·sin (rows, pairs) along one axis; NaN for a row at none.
 
     A pair that turns less than once in thousands of rows shows where each row is. Fast pairs alone
@@ -508,13 +512,13 @@ def _positions_on_axis(turns: Complex, frequencies: Floats, expected: Floats) ->
     """
     slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
     if slowest >= SLOW:
-        functions = np.hstack([turns.real, turns.imag])
+        functions = np.hstack([phasors.real, phasors.imag])
         return measure.match_positions(functions, partial(_cos_and_sin, frequencies), expected)
-    positions = measure.solve_positions(turns, frequencies, expected)
+    positions = measure.solve_positions(phasors, frequencies, expected)
     is_lost = np.isnan(positions)
     # Far out, the slowest pair has turned several times: rows that wrapped are near 0 instead.
     near_zero = np.zeros(np.count_nonzero(is_lost))
-    positions[is_lost] = measure.solve_positions(turns[is_lost], frequencies, near_zero)
+    positions[is_lost] = measure.solve_positions(phasors[is_lost], frequencies, near_zero)
     return positions
 
 
@@ -532,14 +536,14 @@ FREQUENCY_RTOL = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class FrequencyMaking(WaveMaking):
+class FrequencyComputation(WaveComputation):
     """A vector of frequencies: one row, one column per pair."""
 
     holds: str = "frequencies"  # or wavelengths, or 1/inv_freq
 
-    def with_law(self, law: Law) -> "FrequencyMaking":
-        """Return the making with another law; an attention factor does not show in frequencies."""
-        return replace(self, law=law, frequencies=law.frequencies)
+    def with_schedule(self, schedule: FrequencySchedule) -> "FrequencyComputation":
+        """Return the computation with another schedule; an attention factor does not show in frequencies."""
+        return replace(self, schedule=schedule, frequencies=schedule.frequencies)
 
     def rendered(self, rows: Indices) -> Floats:
         frequencies = self.amplitude * self.frequencies
@@ -559,13 +563,13 @@ class FrequencyMaking(WaveMaking):
 
         A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
         """
-        values = self.form.turns(sample, rows)
+        values = self.form.phasors(sample, rows)
         if values is None or not np.isfinite(sample).all():
             return None
         frequencies = values.real[0] / self.amplitude
         if self.holds in INVERSES:
             frequencies = INVERSES[self.holds] / frequencies
-        # A standard error, of which several are granted when a law is compared with it.
+        # A standard error, of which several are granted when a schedule is compared with it.
         error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
         if self.storage is not None:
             error = error + self.storage.half_unit(frequencies)
@@ -585,10 +589,10 @@ class Vector(Form):
 
     reversed: bool = False
 
-    def matrix_of(self, turns: Complex, rows: Indices) -> Floats:
-        return turns.real[:, ::-1] if self.reversed else turns.real
+    def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
+        return phasors.real[:, ::-1] if self.reversed else phasors.real
 
-    def turns(self, matrix: Floats, rows: Indices) -> Complex:
+    def phasors(self, matrix: Floats, rows: Indices) -> Complex:
         values = matrix[:, ::-1] if self.reversed else matrix
         return values.astype(np.complex128)
 
@@ -597,7 +601,7 @@ class Vector(Form):
 
 
 @dataclass(frozen=True, eq=False)
-class SchemeMaking(Making):
+class SchemeComputation(Computation):
     """Tensors as the engine makes them, for schemes of which no more is known than their parameters."""
 
     scheme: Scheme
@@ -624,11 +628,11 @@ class SchemeMaking(Making):
 
 
 @dataclass(frozen=True, eq=False)
-class RegimeMaking(Making):
-    """Two makings, one for a range of rows and one for all others."""
+class RegimeComputation(Computation):
+    """Two computations, one for a range of rows and one for all others."""
 
-    inside: Making
-    outside: Making
+    inside: Computation
+    outside: Computation
     first: int
     last: int
 
@@ -642,7 +646,7 @@ class RegimeMaking(Making):
     def bound(self, rows: Indices) -> Floats:
         return self._chosen(rows, self.inside.bound(rows), self.outside.bound(rows))
 
-    def exactly(self) -> Making:
+    def exactly(self) -> Computation:
         return replace(self, inside=self.inside.exactly(), outside=self.outside.exactly())
 
     def _chosen(self, rows: Indices, inside: Floats, outside: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The making of an array from another one: the numbers of a file, in the shape of those that they should equal."""
+"""The computation of an array from another one: the numbers of a file, in the shape of those that they should equal."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ import numpy as np
 from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
 from pecli.engine.edits import Edit
 from pecli.engine.schemes.learned import LearnedInit
+from pecli.explain.computation import FLOAT32_FUNCTION, Computation
 from pecli.explain.hypothesis import Case, Observations
-from pecli.explain.making import FLOAT32_FUNCTION, Making
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 
@@ -17,7 +17,7 @@ NO_SCHEME = LearnedInit(1, 1)
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayMaking(Making):
+class ArrayComputation(Computation):
     """Arrays of one shape (…, rows, columns), as matrices side by side."""
 
     arrays: tuple[Array, ...]
@@ -91,6 +91,8 @@ def _real_dtype(arrays: dict[str, Array]) -> str:
     return "float32" if all(array.dtype.itemsize == 8 for array in arrays.values()) else "float64"
 
 
-def array_case(making: ArrayMaking, observed: Observations, edits: tuple[Edit, ...]) -> Case:
+def array_case(
+    computation: ArrayComputation, observed: Observations, edits: tuple[Edit, ...]
+) -> Case:
     """Return the case in which edits of another file's arrays make the observed ones."""
-    return Case(NO_SCHEME, making, observed, making, arranged=edits)
+    return Case(NO_SCHEME, computation, observed, computation, arranged=edits)

@@ -11,11 +11,11 @@ from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Scaled
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.catalogue.kinds import LawMistake, WaveMistake
+from pecli.explain.catalogue.kinds import ScheduleMistake, WaveMistake
 from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.computation import FrequencyComputation, WaveComputation
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.law import NO_SCALING, Law, fit_parameter
-from pecli.explain.making import FrequencyMaking, WaveMaking
 from pecli.explain.measure import fit_number
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.wave_tables import wave_edit
@@ -36,8 +36,8 @@ NO_MOVE = 6.0
 
 
 @dataclass(frozen=True)
-class ParameterMistake(LawMistake):
-    """Another value of one number of the law, solved from the measured frequencies."""
+class ParameterMistake(ScheduleMistake):
+    """Another value of one number of the schedule, solved from the measured frequencies."""
 
     value: float
     is_at_hand: bool = (
@@ -52,11 +52,11 @@ class ParameterMistake(LawMistake):
     fitted = ("value",)
     rank = 4
 
-    def in_law(self, law: Law) -> Law:
-        return law.having(self.name, self.value)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return schedule.having(self.name, self.value)
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the number to the measured frequencies, and yield the plain values within its error.
 
         A base that is fitted as 499,998 ± 5 yields 500,000. Values that other numbers of the model
@@ -64,9 +64,9 @@ class ParameterMistake(LawMistake):
 
         Args:
             case: The data, in which the frequencies are measured.
-            law: The law that they should follow; its number is the expected one.
+            schedule: The schedule that they should follow; its number is the expected one.
         """
-        expected = law.number(cls.name)
+        expected = schedule.number(cls.name)
         if expected is None:
             return
         if case.frequencies is None:
@@ -75,35 +75,35 @@ class ParameterMistake(LawMistake):
                 if value != expected:
                     yield cls(value)
             return
-        fit = fit_parameter(law, cls.name, case.frequencies, (expected, *cls.usual))
+        fit = fit_parameter(schedule, cls.name, case.frequencies, (expected, *cls.usual))
         if fit is None:
             return
-        at_hand = [value for value in cls.at_hand(law) if abs(value - fit.value) <= fit.error]
+        at_hand = [value for value in cls.at_hand(schedule) if abs(value - fit.value) <= fit.error]
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             if value != expected:
                 yield cls(value, value in at_hand)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical wrong values, which need no data: for a base of 10000, 500000 and 1e6.
 
         A number without typical values gets the first other value that the model or other models
         have.
         """
-        law = waves.law
-        if law is None:
+        schedule = waves.schedule
+        if schedule is None:
             return
-        typical = list(cls.typical(law))
+        typical = list(cls.typical(schedule))
         yield from typical
-        expected = law.number(cls.name)
+        expected = schedule.number(cls.name)
         if typical or expected is None:
             return
-        others = [value for value in (*cls.at_hand(law), *cls.usual) if value != expected]
+        others = [value for value in (*cls.at_hand(schedule), *cls.usual) if value != expected]
         if others:
             yield cls(others[0])
 
     @classmethod
-    def at_hand(cls, law: Law) -> Iterator[float]:
+    def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield values that other numbers of the same model suggest."""
         yield from ()
 
@@ -119,7 +119,7 @@ class ParameterMistake(LawMistake):
                 yield candidate
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter(self.name, case.expected_law.value(self.name), self.value),)
+        return (Parameter(self.name, case.expected_schedule.value(self.name), self.value),)
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -149,9 +149,9 @@ class OtherBase(ParameterMistake):
     rank = 0
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         for base in (10000.0, 500000.0, 1e6):
-            if base != law.base:
+            if base != schedule.base:
                 yield cls(base)
 
 
@@ -168,13 +168,13 @@ class OtherScale(ParameterMistake):
     rank = 2
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that
         none is measured.
         """
-        yield from super().laws_proposed(case, law)
+        yield from super().schedules_proposed(case, schedule)
         for usual in cls.usual:
-            yield cls(law.scale * usual)
+            yield cls(schedule.scale * usual)
 
     @classmethod
     def written(cls, value: float, error: float) -> Iterator[float]:
@@ -186,7 +186,7 @@ class OtherScale(ParameterMistake):
 
 
 @dataclass(frozen=True)
-class OtherExponentDim(LawMistake):
+class OtherExponentDim(ScheduleMistake):
     """Another dimension in the exponent: the head's for the rotary one, D − 2 for D, the hidden
     size.
     """
@@ -201,26 +201,26 @@ class OtherExponentDim(LawMistake):
     weight = 0.95
     rank = 1
 
-    def in_law(self, law: Law) -> Law:
-        if law.scaling == NO_SCALING:
-            return replace(law, half=self.dim / 2)
-        return replace(law, half=self.dim / 2, scaling_half=law.half)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        if schedule.scaling == NO_SCALING:
+            return replace(schedule, half=self.dim / 2)
+        return replace(schedule, half=self.dim / 2, scaling_half=schedule.half)
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the d of base^(−2i/d) to the measured frequencies; yield the usual sizes near it.
 
         A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
         """
         # With a base of 1 all frequencies are 1, whatever the dimension is.
-        has_dimension = law.base > 1
+        has_dimension = schedule.base > 1
         if case.frequencies is None or not has_dimension:
             return
 
         def frequencies(dim: float) -> Floats:
-            return cls(dim).in_law(law).frequencies
+            return cls(dim).in_schedule(schedule).frequencies
 
-        sizes = tuple(cls.sizes(law))
+        sizes = tuple(cls.sizes(schedule))
         fit = fit_number(frequencies, case.frequencies, sizes)
         if fit is None:
             return
@@ -229,25 +229,25 @@ class OtherExponentDim(LawMistake):
                 yield cls(size)
 
     @staticmethod
-    def sizes(law: Law) -> Iterator[float]:
+    def sizes(schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the sizes at hand: multiples and halves of the dimension, one pair less, hidden
         sizes.
         """
-        dim = 2 * law.half
+        dim = 2 * schedule.half
         near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
         for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
             if size > 1 and size != dim:
                 yield size
 
     @classmethod
-    def typical(cls, law: Law) -> Iterator[Self]:
-        for size in (2 * law.half - 2, 4 * law.half):
+    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        for size in (2 * schedule.half - 2, 4 * schedule.half):
             if size > 1:
                 yield cls(size)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         name, expected, found = wave_edit(
-            case.scheme, "exponent", case.expected_law.half, self.dim / 2
+            case.scheme, "exponent", case.expected_schedule.half, self.dim / 2
         )
         return (Parameter(name, _whole(expected), _whole(found)),)
 
@@ -257,7 +257,7 @@ def _whole(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class FewerPairs(LawMistake):
+class FewerPairs(ScheduleMistake):
     """Fewer or more pairs rotate than the model says; the others have angle 0."""
 
     pairs: int
@@ -266,18 +266,18 @@ class FewerPairs(LawMistake):
     fitted = ("pairs",)
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
-    def in_law(self, law: Law) -> Law:
-        return replace(law, rotating=None if self.pairs >= law.pairs else self.pairs)
+    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return replace(schedule, rotating=None if self.pairs >= schedule.pairs else self.pairs)
 
     @classmethod
-    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
         if case.frequencies is None:
             return
         is_still = np.abs(case.frequencies.values) <= NO_MOVE * case.frequencies.errors
         moving = np.flatnonzero(~is_still)
         rotating = int(moving[-1]) + 1 if len(moving) else 0
-        if rotating != _rotating(law) and not is_still[:rotating].any():
+        if rotating != _rotating(schedule) and not is_still[:rotating].any():
             yield cls(rotating)
 
     @classmethod
@@ -285,21 +285,21 @@ class FewerPairs(LawMistake):
         """Yield how many pairs move, whatever their frequencies are: another mistake may have
         changed these.
         """
-        if case.law is not None:
-            yield from cls.laws_proposed(case, case.law)
+        if case.schedule is not None:
+            yield from cls.schedules_proposed(case, case.schedule)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
-        if waves.law is not None and waves.law.pairs > 1:
-            yield cls(waves.law.pairs // 2)
+        if waves.schedule is not None and waves.schedule.pairs > 1:
+            yield cls(waves.schedule.pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("rotating_pairs", _rotating(case.expected_law), self.pairs),)
+        return (Parameter("rotating_pairs", _rotating(case.expected_schedule), self.pairs),)
 
 
-def _rotating(law: Law) -> int:
-    return law.pairs if law.rotating is None else law.rotating
+def _rotating(schedule: FrequencySchedule) -> int:
+    return schedule.pairs if schedule.rotating is None else schedule.rotating
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ class OtherAmplitude(WaveMistake):
     """Values scaled: an attention factor that is missing, applied twice, or another one."""
 
     value: float
-    expected: float  # of the making that it is planted in
+    expected: float  # of the computation that it is planted in
     specified: float | None = None
     """The specified amplitude, or its square, if other mistakes have changed what is expected."""
     summary = "an attention factor (mscale) that is missing or applied twice, or scaled values"
@@ -315,11 +315,11 @@ class OtherAmplitude(WaveMistake):
     stage = Stage.FREQUENCIES
     weight = 1.1
 
-    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+    def in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, amplitude=self.value)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical amplitudes, the specified one and its square, and plain ones that were
         measured.
 
@@ -343,7 +343,7 @@ class OtherAmplitude(WaveMistake):
                 yield cls(value, expected)
 
     @classmethod
-    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.amplitude != 1:
             yield cls(1.0, waves.amplitude)
             yield cls(waves.amplitude**2, waves.amplitude)
@@ -357,7 +357,7 @@ class OtherAmplitude(WaveMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.expected_waves.amplitude
-        if isinstance(case.specification, FrequencyMaking):
+        if isinstance(case.specification, FrequencyComputation):
             return (Parameter("scale", 1.0, self.value),)
         name, before, after = wave_edit(case.scheme, "amplitude", expected, self.value)
         if name:

@@ -1,4 +1,4 @@
-"""The making of rotated queries and keys, and their numbers as observations."""
+"""The computation of rotated queries and keys, and their numbers as observations."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -10,12 +10,12 @@ from pecli.engine.application import PairLayouts
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
+from pecli.explain.computation import EXACT, FLOAT32_FUNCTION, WaveComputation, unit_phasors
 from pecli.explain.hypothesis import LOCATED_ELEMENTS, Observations
-from pecli.explain.making import EXACT, FLOAT32_FUNCTION, WaveMaking, turned
 from pecli.explain.measure import Frequencies
 from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
-from pecli.explain.subject import making_of
+from pecli.explain.subject import computation_of
 from pecli.explain.token_rows import TokenRows
 
 CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
@@ -23,11 +23,11 @@ CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
 
 
 MAX_MISFIT = 0.05
-"""Share of rotated heads that turns may leave unexplained: those of bfloat16 leave a tenth of this."""
+"""Share of rotated heads that phasors may leave unexplained: those of bfloat16 leave a tenth of this."""
 
 
 NOISE_RATIO = 1.5
-"""Noise that fitted turns leave less of: one turn per row takes a part 1/√heads of it, 0.7 at two heads."""
+"""Noise that fitted phasors leave less of: one phasor per row takes a part 1/√heads of it, 0.7 at two heads."""
 
 
 class HeadRotation(NamedTuple):
@@ -46,12 +46,12 @@ class HeadRotation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RotatedMaking(WaveMaking):
-    """The making of rotated queries or keys: their turns, applied to the values before."""
+class RotatedComputation(WaveComputation):
+    """The computation of rotated queries or keys: their phasors, applied to the values before."""
 
     _: KW_ONLY
     tokens: TokenRows
-    dtype: str  # of the tensor: turns that are measured in it are as uncertain
+    dtype: str  # of the tensor: phasors that are measured in it are as uncertain
     head_shape: tuple[int, ...]  # the axes before positions and channels
 
     @property
@@ -65,7 +65,7 @@ class RotatedMaking(WaveMaking):
         """True: other positions are those of tokens, not of the rows of a table."""
         return True
 
-    def at_rows(self, rows: slice) -> "RotatedMaking":
+    def at_rows(self, rows: slice) -> "RotatedComputation":
         before = Heads(self.heads.before.array[:, :, rows])
         form = replace(self.heads, before=before)
         return replace(self, positions=self.positions[:, rows], form=form)
@@ -75,10 +75,10 @@ class RotatedMaking(WaveMaking):
         stored = super()._rounding
         return max(stored, float(half_ulp(np.ones(1), self.dtype)[0]))
 
-    def turns_at(self, rows: Indices) -> Complex:
-        """Return the turns of some rows, one per pair."""
+    def phasors_at(self, rows: Indices) -> Complex:
+        """Return the phasors of some rows, one per pair."""
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
-        return np.asarray(self.amplitude * turned(angles))
+        return np.asarray(self.amplitude * unit_phasors(angles))
 
     def bound(self, rows: Indices) -> Floats:
         """Return how far each element may be off if another library computes the same steps.
@@ -94,14 +94,14 @@ class RotatedMaking(WaveMaking):
         if self.arithmetic != EXACT:
             angles = angles + FLOAT32_FUNCTION
         off = abs(self.amplitude) * np.minimum(angles, 2.0)  # of a cosine or sine: 2 at most
-        turns = self.turns_at(rows)  # cos + i·sin, (rows, pairs)
-        corners = [self.form.matrix_of(turns + corner * off, rows) for corner in CORNERS]
+        phasors = self.phasors_at(rows)  # cos + i·sin, (rows, pairs)
+        corners = [self.form.matrix_of(phasors + corner * off, rows) for corner in CORNERS]
         spread = np.max(corners, axis=0) - np.min(corners, axis=0)
-        products = np.full(turns.shape, FLOAT32_FUNCTION * abs(self.amplitude))
+        products = np.full(phasors.shape, FLOAT32_FUNCTION * abs(self.amplitude))
         return np.asarray(spread + self.form.errors(products, rows))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
-        """Measure the frequencies of rows that are not zeros, which show no turns."""
+        """Measure the frequencies of rows that are not zeros, which show no rotation."""
         has_values = sample.any(axis=1)
         if np.count_nonzero(has_values) < 2:
             return None
@@ -114,19 +114,19 @@ class RotatedMaking(WaveMaking):
         only up to whole turns, so it is looked for where the axis before suggests: if rows are 9 too
         far along the time axis, they are probably 9 too far along height and width as well.
         """
-        turns = self.form.turns(matrix, rows)
-        if turns is None:
+        phasors = self.form.phasors(matrix, rows)
+        if phasors is None:
             return None
         expected = self.positions[:, rows]
         if (expected == expected[0]).all():
-            positions = measure.solve_positions(turns, self.frequencies, expected[0])
+            positions = measure.solve_positions(phasors, self.frequencies, expected[0])
             return np.tile(positions, (len(expected), 1))
         used = np.array(expected)
         shift = np.zeros(len(rows))
         for axis in self._slowest_first():
             pairs = self.axes == axis
             guess = expected[axis] + shift
-            used[axis] = measure.solve_positions(turns[:, pairs], self.frequencies[pairs], guess)
+            used[axis] = measure.solve_positions(phasors[:, pairs], self.frequencies[pairs], guess)
             shift = np.nan_to_num(used[axis] - expected[axis])
         return used
 
@@ -148,9 +148,9 @@ class RotatedMaking(WaveMaking):
         return tuple(int(place) for place in np.unravel_index(head, self.head_shape))
 
 
-def rotated_making(
+def rotated_computation(
     plan: HeadRotation, before: Heads, tokens: TokenRows, dtype: str, head_shape: tuple[int, ...]
-) -> RotatedMaking:
+) -> RotatedComputation:
     """Return how queries or keys are made if they are rotated as planned.
 
     Args:
@@ -160,49 +160,51 @@ def rotated_making(
         dtype: The dtype of the tensor after the rotation.
         head_shape: Its axes before positions and channels: (batch, heads), for example.
     """
-    waves = making_of(plan.rope, ("cos", "sin"))
+    waves = computation_of(plan.rope, ("cos", "sin"))
     assert waves is not None  # A rotary scheme has cosines and sines.
     form = RotatedHeads(before, plan.channels(before.channels))
-    return RotatedMaking(
+    return RotatedComputation(
         waves.frequencies,
         waves.axes,
         tokens.expected[:, tokens.seen],
         waves.amplitude,
         form,
-        waves.law,
+        waves.schedule,
         tokens=tokens,
         dtype=dtype,
         head_shape=head_shape,
     )
 
 
-class TurnFit(NamedTuple):
+class RotationFit(NamedTuple):
     """Sizes of some rows of a few heads, and of what is left of them."""
 
     size: float
-    fitted: float  # left by the turns that fit best
-    made: float  # left by the turns of the making
+    fitted: float  # left by the phasors that fit best
+    made: float  # left by the phasors of the computation
 
     @property
-    def shows_turns(self) -> bool:
-        """True if all heads are turned alike. One head is turned by whatever turns it takes; several heads show it."""
+    def shows_rotation(self) -> bool:
+        """True if all heads are turned alike. One head is turned by whatever phasors it takes; several heads show it."""
         return self.fitted <= MAX_MISFIT * self.size
 
     @property
     def is_noise(self) -> bool:
-        """True if the turns of the making leave hardly more than those that fit best: no rotation explains the rest."""
-        return self.shows_turns and self.made <= NOISE_RATIO * self.fitted
+        """True if the phasors of the computation leave hardly more than those that fit best: no rotation explains the rest."""
+        return self.shows_rotation and self.made <= NOISE_RATIO * self.fitted
 
 
-def turn_fit(making: RotatedMaking, matrix: Floats, rows: Indices) -> TurnFit | None:
-    """Return how well some rows of a few heads are turned; None if turns cannot be measured."""
-    turns = making.form.turns(matrix, rows)
-    if turns is None:
+def rotation_fit(
+    computation: RotatedComputation, matrix: Floats, rows: Indices
+) -> RotationFit | None:
+    """Return how well some rows of a few heads are turned; None if phasors cannot be measured."""
+    phasors = computation.form.phasors(matrix, rows)
+    if phasors is None:
         return None
-    heads = replace(making.heads, before=making.heads.before.few)
-    fitted = np.linalg.norm(matrix - heads.matrix_of(turns, rows))
-    made = np.linalg.norm(matrix - heads.matrix_of(making.turns_at(rows), rows))
-    return TurnFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
+    heads = replace(computation.heads, before=computation.heads.before.few)
+    fitted = np.linalg.norm(matrix - heads.matrix_of(phasors, rows))
+    made = np.linalg.norm(matrix - heads.matrix_of(computation.phasors_at(rows), rows))
+    return RotationFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
 
 
 class HeadObservations(Observations):

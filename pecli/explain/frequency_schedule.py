@@ -1,4 +1,4 @@
-"""The law that frequencies follow: a base, the dimension in the exponent, and a scaling.
+"""The schedule that frequencies follow: a base, the dimension in the exponent, and a scaling.
 
 The engine's exact frequencies take a millisecond; a search asks hundreds of times, so these are
 computed in float64.
@@ -24,7 +24,7 @@ NO_SCALING: Scaling = SCALINGS["none"]()
 
 
 @dataclass(frozen=True)
-class Law:
+class FrequencySchedule:
     """scale · base^(−i/half) for pair i, after a scaling; pairs from `rotating` on have frequency
     0.
 
@@ -71,93 +71,93 @@ class Law:
         return name_of(self.scaling)
 
     def value(self, name: str) -> Any:
-        """Return a parameter of the law or of its scaling; None if it has no such parameter."""
-        if name in _LAW_FIELDS:
+        """Return a parameter of the schedule or of its scaling; None if it has no such parameter."""
+        if name in _SCHEDULE_FIELDS:
             return getattr(self, name)
         return vars(self.scaling).get(name)
 
     def number(self, name: str) -> float | None:
-        """Return a parameter of the law or of its scaling; None if it is not a number."""
+        """Return a parameter of the schedule or of its scaling; None if it is not a number."""
         value = self.value(name)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return value if is_number else None
 
-    def having(self, name: str, value: Any) -> "Law":
-        """Return the law with another value of one parameter, its own or its scaling's.
+    def having(self, name: str, value: Any) -> "FrequencySchedule":
+        """Return the schedule with another value of one parameter, its own or its scaling's.
 
         A scaling without that parameter stays as it is: two mistakes may exclude each other.
         """
         if isinstance(self.value(name), int) and value == round(value):
             value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
         changes: dict[str, Any] = {name: value}
-        if name in _LAW_FIELDS:
+        if name in _SCHEDULE_FIELDS:
             return replace(self, **changes)
         if name not in self.scaling.names():
             return self
         return replace(self, scaling=replace(self.scaling, **changes))
 
-    def unscaled(self) -> "Law":
+    def unscaled(self) -> "FrequencySchedule":
         return replace(self, scaling=NO_SCALING, rotating=None, applied="once", scaling_half=None)
 
 
-_LAW_FIELDS = frozenset(field.name for field in fields(Law))
+_SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 
 
-def law_of(waves: WaveTable) -> Law:
-    """Return the law of a scheme's frequencies."""
+def schedule_of(waves: WaveTable) -> FrequencySchedule:
+    """Return the schedule of a scheme's frequencies."""
     pairs = max(1, waves.dim // 2)
     if not waves.separate and waves.layout == "interleaved":
         pairs = max(1, (waves.dim + 1) // 2)
     rotating = waves.rotating if waves.rotating < pairs else None
     scaling = waves.scaling.complete()
-    return Law(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
+    return FrequencySchedule(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
 
 
-def attention_of(law: Law) -> float:
-    """Return the factor by which the law's scaling multiplies cosines and sines."""
-    return law.scaling.attention_value
+def attention_of(schedule: FrequencySchedule) -> float:
+    """Return the factor by which the schedule's scaling multiplies cosines and sines."""
+    return schedule.scaling.attention_value
 
 
 def fit_parameter(
-    law: Law, name: str, measured: Frequencies, starts: Sequence[float]
+    schedule: FrequencySchedule, name: str, measured: Frequencies, starts: Sequence[float]
 ) -> Fit | None:
-    """Return the value of one number of a law for which it gives the measured frequencies; None if
+    """Return the value of one number of a schedule for which it gives the measured frequencies; None if
     none does.
     """
 
     def frequencies(value: float) -> Floats:
-        return law.having(name, value).frequencies
+        return schedule.having(name, value).frequencies
 
     return fit_number(frequencies, measured, starts)
 
 
-def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:
-    """Return cosines and sines (rows, dim/2) with a law's frequencies, from position 0 on."""
+def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
+    """Return cosines and sines (rows, dim/2) with a schedule's frequencies, from position 0 on."""
     unscaled = WaveTable(
         dim=dim,
         exponent=dim / 2,
-        base=law.base,
+        base=schedule.base,
         scale=1.0,
         scaling=NO_SCALING,
         rotating=dim // 2,
-        amplitude=law.scaling.attention_value,
+        amplitude=schedule.scaling.attention_value,
         offset=0,
         length=rows,
         layout="compact",
         cos_first=True,
         separate=True,
     )
-    return with_law(unscaled, law)
+    return with_schedule(unscaled, schedule)
 
 
-def with_law(waves: WaveTable, law: Law) -> WaveTable:
-    """Return a table with the frequencies of a law, and everything else as it is."""
+def with_schedule(waves: WaveTable, schedule: FrequencySchedule) -> WaveTable:
+    """Return a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs if law.rotating is None else law.rotating,
+        exponent=schedule.half,
+        base=schedule.base,
+        scale=schedule.scale,
+        scaling=schedule.scaling.brief(),
+        rotating=schedule.pairs if schedule.rotating is None else schedule.rotating,
     )
 
 
