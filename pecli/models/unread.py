@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from pecli.engine.grouping import grouped
 from pecli.errors import counted, nearest, quoted
 from pecli.models.data import plain_name, stored
 from pecli.models.keys import WIDTH, Account, Keys, as_whole
@@ -104,12 +105,9 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
 
 def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
     """Return a warning per object of the file that names its unread keys."""
-    sections: dict[str, list[str]] = {}
-    for key in keys:
-        names = sections.setdefault(key.section, [])
-        names.append(f"{key.short_name} ({quoted(key.value)})")
     warnings = []
-    for section, names in sections.items():
+    for section, members in grouped(keys, lambda key: key.section).items():
+        names = [f"{key.short_name} ({quoted(key.value)})" for key in members]
         place = section.rstrip(".") or "it"
         warnings.append(f"{place} has {', '.join(names)}, which nothing here reads")
     return warnings

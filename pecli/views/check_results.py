@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from pecli.compare.comparison import Comparison, problems_of
+from pecli.compare.comparison import problems_of
+from pecli.engine.grouping import grouped
 from pecli.errors import PecliError, brief, listed, number
 from pecli.views import screen
 from pecli.views.screen import Styled
@@ -73,10 +74,11 @@ def show_verification(result: Verification, status: str = "") -> None:
 
 def _print_run(result: RunVerification) -> None:
     """Print the findings of a recorded run: the tensors of the first wrong place, and counts of all."""
-    wrong = []
-    for tensor in result.tensors:
-        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place:
-            wrong.append(tensor)
+    wrong = [
+        tensor
+        for tensor in result.tensors
+        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place
+    ]
     print_findings(replace(result, tensors=tuple(wrong[:MAX_LISTED])))
     print_table(("tensors", "right", "wrong", "max error"), [*_rows_by_kind(result)], indent="  ")
 
@@ -84,19 +86,16 @@ def _print_run(result: RunVerification) -> None:
 def _rows_by_kind(result: RunVerification) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each kind of recorded tensor, such as `q`, over all layers of a run.
 
-    The cells are its name, how many tensors are right, how many are wrong, and an error. The error is
-    that of the right ones: it shows how close the model's arithmetic comes.
+    The cells are its name, how many tensors are right, how many are wrong, and the largest error
+    of the right ones, which shows how close the model's arithmetic comes.
     """
-    by_kind: dict[str, list[Comparison]] = {}
-    for tensor in result.tensors:
-        kind = tensor.name.rpartition(".")[2]
-        by_kind.setdefault(kind, []).append(tensor)
+    by_kind = grouped(result.tensors, lambda tensor: tensor.name.rpartition(".")[2])
     for kind, tensors in by_kind.items():
         right = [tensor for tensor in tensors if tensor.passed]
-        words = ""
+        largest_error = ""
         if right:
-            words = number(max(tensor.max_abs_error or 0.0 for tensor in right), 3)
-        yield kind, str(len(right)), str(len(tensors) - len(right)), words
+            largest_error = number(max(tensor.max_abs_error or 0.0 for tensor in right), 3)
+        yield kind, str(len(right)), str(len(tensors) - len(right)), largest_error
 
 
 def show_difference(result: Difference) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pecli.engine.grouping import grouped
 from pecli.errors import number, spelled
 from pecli.views import screen
 from pecli.views.screen import Cell, Styled
@@ -79,9 +80,7 @@ def verdicts(audit: Audit) -> list[Verdict]:
     A recipe is a way of rounding, such as frequencies in float16. Recipes that keep the same number
     of positions share a line: «within 0.001 at all 4,096 positions: float32 (1.5e-4), …».
     """
-    by_count: dict[int, list[Drift]] = {}
-    for drift in audit.drifts:
-        by_count.setdefault(audit.kept_positions(drift), []).append(drift)
+    by_count = grouped(audit.drifts, audit.kept_positions)
     lines: list[Verdict] = []
     for count in sorted(by_count, reverse=True):
         style = "green" if count == audit.numbers.count else "yellow"

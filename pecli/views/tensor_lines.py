@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.edits import ColumnsWrong, ElementsWrong, HeadsWrong, RowsWrong
+from pecli.engine.grouping import grouped
 from pecli.errors import listed, number
 from pecli.views import screen
 
@@ -209,20 +210,19 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.
     """
-    names_by_pass: dict[_Pass, list[str]] = {}
-    for tensor in result.tensors:
-        if tensor.passed:
-            reading = result.readings.get(tensor.name, "")
-            names_by_pass.setdefault(_passed(tensor, reading), []).append(tensor.name)
+    passed = [tensor for tensor in result.tensors if tensor.passed]
+    tensors_of_layers = grouped(
+        passed, lambda tensor: _passed(tensor, result.readings.get(tensor.name, ""))
+    )
     lines: dict[_PassedLine, list[str]] = {}
-    for passed, names in names_by_pass.items():
-        if len(names) > 1:
-            line = _PassedLine("", passed.reading, passed.verdict, f"{len(names)} layers")
+    for common, tensors in tensors_of_layers.items():
+        if len(tensors) > 1:
+            line = _PassedLine("", common.reading, common.verdict, f"{len(tensors)} layers")
             # "model.layers.N.rotary_emb.inv_freq" is inv_freq
-            label = passed.pattern.removesuffix(".weight").rpartition(".")[2]
+            label = common.pattern.removesuffix(".weight").rpartition(".")[2]
         else:
-            line = _PassedLine(passed.shape, passed.reading, passed.verdict, "")
-            label = names[0]
+            line = _PassedLine(common.shape, common.reading, common.verdict, "")
+            label = tensors[0].name
         lines.setdefault(line, []).append(label)
     return [_passed_line(line, labels) for line, labels in lines.items()]
 

@@ -16,6 +16,7 @@ from pecli.compare.comparison import READ_BYTES, Comparison
 from pecli.compare.part import Part, slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
+from pecli.engine.grouping import grouped
 from pecli.files.tensor_roles import role_of
 from pecli.views.pictures.panels import Place
 
@@ -69,19 +70,21 @@ class ErrorMap:
 def error_maps(
     result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS
 ) -> Iterator[ErrorMap]:
-    """Yield the tables of a tensor that has errors: one, or cosines and sines."""
+    """Yield a map for each table of a tensor that has errors; none for a tensor without errors.
+
+    Most tensors are one table. A tensor `rope` that holds cosines and sines is two: «rope: cos» and
+    «rope: sin».
+    """
     if result.worst_index is None:
         return
-    parts_by_name: dict[str, list[Part]] = {}
-    for part in result.parts:
-        parts_by_name.setdefault(part.name or result.name, []).append(part)
-    if len(parts_by_name) == 1:
-        (parts,) = parts_by_name.values()
-        yield _error_map(result.name, result.name, parts, result, _Cells(rows, columns))
-        return
-    for name, parts in parts_by_name.items():
-        label = f"{result.name}: {name}"
-        yield _error_map(label, name, parts, result, _Cells(rows, columns))
+    most = _Cells(rows, columns)
+    parts_by_table = grouped(result.parts, lambda part: part.name or result.name)
+    has_one_table = len(parts_by_table) == 1
+    for table_name, parts in parts_by_table.items():
+        if has_one_table:
+            yield _error_map(result.name, result.name, parts, result, most)
+        else:
+            yield _error_map(f"{result.name}: {table_name}", table_name, parts, result, most)
 
 
 class _Cells(NamedTuple):
@@ -97,7 +100,7 @@ def _error_map(
     """Return a map of a table's errors: a grid of cells, each with the worst element that it covers.
 
     A table of 4,096 × 128 is drawn with fewer cells than elements, and no error may disappear in a
-    mean. Tolerances decide whether errors are absolute or relative to the expected values.
+    mean.
 
     Args:
         label: Its name in the picture.
@@ -107,39 +110,41 @@ def _error_map(
         most: The most rows and columns of the map.
     """
     shape = parts[0].expected.shape
+    # A tolerance that is only relative needs errors that are divided by the expected values.
     is_relative = result.allowed.rtol > 0 and not result.allowed.atol
-    if len(shape) < 2:  # A vector is drawn as a row.
-        height = 1
-        width = math.prod(shape)
+    if len(shape) < 2:  # A vector is read as a column, and drawn as a row.
         worst = _worst_elements(parts, _Cells(MAX_POINTS, 1), is_relative).transposed()
     else:
-        height, width = shape[-2:]
         worst = _worst_elements(parts, most, is_relative)
-    expected = worst.expected
-    found = worst.found
     if result.sides_swapped:
-        expected, found = found, expected
-    row_name, column_name = _axis_names(table_name, expected, shape)
+        worst.expected, worst.found = worst.found, worst.expected
+    row_name, column_name = _axis_names(table_name, worst.expected, shape)
     return ErrorMap(
         label,
-        (height, width),
-        expected,
-        found,
-        worst.errors,
-        result.allowed,
-        is_relative,
-        row_name,
-        column_name,
-        _count_layers(parts, result),
+        shape=_height_and_width(shape),
+        expected=worst.expected,
+        found=worst.found,
+        errors=worst.errors,
+        allowed=result.allowed,
+        is_relative=is_relative,
+        rows=row_name,
+        columns=column_name,
+        layers=_count_layers(parts, result),
     )
 
 
-def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
-    """Return the worst element of each cell of a map.
+def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns of a drawn table: of (32, 512, 64) the last two, of (64,) 1 and 64."""
+    if len(shape) < 2:
+        return 1, math.prod(shape)
+    return shape[-2], shape[-1]
 
-    Arrays may be larger than memory: they are read in slabs, which are some consecutive rows. Row r
-    of `height` rows belongs to the row r · cell_rows // height of cells. A vector is read as a
-    column: one row per element.
+
+def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
+    """Return the worst element of each cell of a map; a vector is read as a column.
+
+    Arrays may be larger than memory: they are read in slabs, which are some consecutive rows. Of
+    8,192 rows in 192 cells, row 4,000 belongs to cell 4,000 · 192 // 8,192 = 93.
 
     Args:
         parts: The arrays that were compared as one table; each may have copies, such as heads that
@@ -148,21 +153,22 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
         is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
-    height = math.prod(shape)
-    width = 1
-    if len(shape) > 1:
-        height, width = shape[-2:]
+    height, width = _height_and_width(shape)
+    if len(shape) < 2:
+        height, width = width, height
     cell_rows = min(height, most.rows)
     worst = _WorstElements(cell_rows, min(width, most.columns))
+    rows_at_once = max(1, READ_BYTES // (8 * width))
     for part in parts:
-        for slab in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
+        for slab in slabs(shape[:-1] or shape, rows_at_once):
             expected = widest(part.rows(slab)).reshape(slab.length, width)
+            # A slab counts the rows of all matrices, so that row 0 of the second one is `height`.
             rows = np.arange(slab.start, slab.start + slab.length) % height
-            rows_to_cells = rows * cell_rows // height
+            cell_of_row = rows * cell_rows // height
             for copy in np.ndindex(part.copies):
                 found = widest(part.decoded(part.found[(*copy, *slab.at)]))
                 found = found.reshape(slab.length, width)
-                worst.add(rows_to_cells, expected, found, is_relative)
+                worst.add(cell_of_row, expected, found, is_relative)
     return worst
 
 
@@ -195,30 +201,29 @@ class _WorstElements:
         return worst
 
     def add(
-        self, rows_to_cells: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
+        self, cell_of_row: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
     ) -> None:
-        """Keep the elements of a slab (some rows) that are farther off than those in their cells.
+        """Keep the elements of some rows that are farther off than those in their cells.
 
-        A cell of the map covers many elements, and keeps the worst. First the largest error of each
-        cell is found, then the elements that have it: those whose error equals it. If several do,
-        any of them is kept.
+        Each cell of the map covers many elements, and keeps the worst. First the largest error of each
+        cell is computed, then the elements are located whose error equals it; of several, any is kept.
 
         Args:
-            rows_to_cells: The row of cells that each row of the slab belongs to.
-            expected: The slab, rows by columns.
+            cell_of_row: The row of cells that each row belongs to.
+            expected: The rows, (rows, columns).
             found: The same elements of the other side.
             is_relative: True if errors are divided by the expected magnitude.
         """
         errors = _errors(expected, found, is_relative)
         width = expected.shape[1]
-        columns_to_cells = np.arange(width) * self.errors.shape[1] // width
-        first_columns = np.flatnonzero(np.diff(columns_to_cells, prepend=-1))
-        largest_in_row = np.maximum.reduceat(errors, first_columns, axis=1)
-        largest = np.full(self.errors.shape, -1.0)
-        np.maximum.at(largest, rows_to_cells, largest_in_row)
+        cell_of_column = np.arange(width) * self.errors.shape[1] // width
+        first_columns = np.flatnonzero(np.diff(cell_of_column, prepend=-1))
+        largest_in_rows = np.maximum.reduceat(errors, first_columns, axis=1)  # (rows, cells across)
+        largest = np.full(self.errors.shape, -1.0)  # (cells down, cells across)
+        np.maximum.at(largest, cell_of_row, largest_in_rows)
         largest[largest <= self.errors] = np.nan  # Nothing equals NaN, so these cells stay.
-        rows, columns = np.nonzero(errors == largest[rows_to_cells][:, columns_to_cells])
-        cells = rows_to_cells[rows], columns_to_cells[columns]
+        rows, columns = np.nonzero(errors == largest[cell_of_row][:, cell_of_column])
+        cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]
         self.errors[cells] = errors[rows, columns]
@@ -234,7 +239,11 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
 
 
 def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str]:
-    """Return the names of rows and columns, by the name of the table and its values."""
+    """Return the names of rows and columns, by the name of the table and its values.
+
+    A column of cosines is a pair of channels, unless every column is there twice (doubled): then it
+    is a channel.
+    """
     role = role_of(name)
     if len(shape) < 2:
         return "", {"inv_freq": "pair", "slopes": "head"}.get(role or "", "element")

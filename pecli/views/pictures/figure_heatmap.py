@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.engine.grouping import grouped
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import fitted_to
 from pecli.views.pictures.figure_text import drawable, fitted_lines, number_axis
@@ -151,13 +152,14 @@ def add_colour_bars(figure: Figure, heatmaps: Sequence[DrawnHeatmap], letters: f
         heatmaps: All heatmaps of the figure.
         letters: Letters of a line of the label of a bar that is as high as one panel.
     """
-    groups: dict[object, list[DrawnHeatmap]] = {}
-    for heatmap in heatmaps:
-        panel = heatmap.panel
-        scale = (panel.ends, panel.log, panel.meaning, panel.marked)
-        groups.setdefault(scale, []).append(heatmap)
-    for group in groups.values():
+    for group in grouped(heatmaps, _colour_scale).values():
         _add_colour_bar(figure, group, letters)
+
+
+def _colour_scale(heatmap: DrawnHeatmap) -> tuple[object, ...]:
+    """Return everything that a colour bar shows: heatmaps in which it is equal share a bar."""
+    panel = heatmap.panel
+    return (panel.ends, panel.log, panel.meaning, panel.marked)
 
 
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:

@@ -51,21 +51,17 @@ COMPARED = Sides("A", "B")
 
 
 def comparison_picture(checked: "Sequence[Verification | Difference | PecliError]") -> Picture:
-    """Return a picture of wrong tables: the expected one, the other one and their difference.
+    """Return a picture of wrong tables, each as a row: expected values, found values, difference.
 
-    Each of them is a row of three panels, the tables that are farthest off first.
+    The tables that are farthest off come first. The caption names tensors that are left out, and
+    files that could not be checked.
 
     Args:
-        checked: Verifications, or a difference; or the problems that kept files from being checked.
-            Tables that are left out, and problems, are named in the subtitle.
+        checked: Verifications, or a difference; or the errors that kept files from being checked.
     """
-    results = []
-    left_out = []
-    for outcome in checked:
-        if isinstance(outcome, PecliError):
-            left_out.append(printable(str(outcome)))
-        else:
-            results.append(outcome)
+    results = [result for result in checked if not isinstance(result, PecliError)]
+    errors = [result for result in checked if isinstance(result, PecliError)]
+    left_out = [printable(str(error)) for error in errors]
     maps: list[ErrorMap] = []
     for tensor in _worst_first(results):
         tensor_maps = _named_maps(tensor) if len(maps) < MAX_TABLES else []
@@ -114,11 +110,11 @@ def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor
             prefix = f"{printable(result.file)} "
         tensors += [_Tensor(comparison, prefix) for comparison in result.tensors]
 
-    def badness(tensor: _Tensor) -> tuple[bool, float]:
+    def rank(tensor: _Tensor) -> tuple[bool, float]:
         # False sorts before True, and a large error before a small one.
         return tensor.comparison.passed, -_max_error(tensor.comparison)
 
-    return sorted(tensors, key=badness)
+    return sorted(tensors, key=rank)
 
 
 def _max_error(comparison: Comparison) -> float:
@@ -202,16 +198,11 @@ def table_panels(errors: ErrorMap, sides: Sides, scale: ColourScale) -> list[Pan
 
 
 def _worst_of(errors: ErrorMap) -> str:
-    """Return the note that a cell is the worst of several matrices, if it is."""
+    """Return «, the worst of 32 heads» if a cell is the worst element of several matrices."""
     if errors.layers <= 1:
         return ""
-    if errors.is_vector:
-        things = "vectors"
-    elif errors.rows == "query":
-        things = "heads"
-    else:
-        things = "matrices"
-    return f", the worst of {errors.layers:,} {things}"
+    nouns = {"": "vectors", "query": "heads"}  # by the name of the rows, which vectors lack
+    return f", the worst of {errors.layers:,} {nouns.get(errors.rows, 'matrices')}"
 
 
 def _points(errors: ErrorMap) -> Floats:
@@ -242,26 +233,17 @@ def _heatmap(title: str, values: Floats, errors: ErrorMap, reduction: Reduction)
 
 
 def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourScale) -> Panel:
-    """Return errors on a logarithmic scale, with the tolerance; no error is left blank."""
+    """Return the errors of a table as a heatmap, or those of a vector as a chart.
+
+    Both are logarithmic, and mark the tolerance. Elements without an error are left blank.
+    """
     values = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
     meaning = f"|{sides[0]} − {sides[1]}|"
     if errors.is_relative:
         meaning += f" / |{sides[0]}|"
     mixed_tolerance = _mixed_tolerance(errors, sides)
     if errors.is_vector:
-        positive = np.where(values[0] > 0, values[0], np.nan)
-        levels = []
-        if errors.tolerance:
-            label = f"tolerance {typeset(errors.tolerance)}"
-            levels.append(Level(label, errors.tolerance))
-        return Chart(
-            title,
-            [Curve("", _points(errors), positive)],
-            errors.columns,
-            meaning + mixed_tolerance,
-            log_y=True,
-            levels=levels,
-        )
+        return _difference_chart(title, errors, values[0], meaning + mixed_tolerance)
     panel = _heatmap(title, values, errors, Reduction.MAX)
     return replace(
         panel,
@@ -270,6 +252,16 @@ def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourSc
         meaning=f"{meaning}, none: blank{mixed_tolerance}",
         marked=Level("tolerance", errors.tolerance) if errors.tolerance else None,
     )
+
+
+def _difference_chart(title: str, errors: ErrorMap, values: Floats, meaning: str) -> Chart:
+    """Return the errors of a vector as a curve, with the tolerance as a level."""
+    positive = np.where(values > 0, values, np.nan)
+    levels = []
+    if errors.tolerance:
+        levels.append(Level(f"tolerance {typeset(errors.tolerance)}", errors.tolerance))
+    curve = Curve("", _points(errors), positive)
+    return Chart(title, [curve], errors.columns, meaning, log_y=True, levels=levels)
 
 
 def _mixed_tolerance(errors: ErrorMap, sides: Sides) -> str:

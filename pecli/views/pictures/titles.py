@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from pecli.engine.grouping import grouped
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, counted, number, spelled
 from pecli.views.pictures.plot_sources import PlotSource
@@ -94,9 +95,7 @@ def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
 
 def _equal_labels(sources: Sequence[PlotSource]) -> list[list[int]]:
     """Return the indices of sources that share a label, group by group."""
-    by_label: dict[str, list[int]] = {}
-    for k, source in enumerate(sources):
-        by_label.setdefault(source.label, []).append(k)
+    by_label = grouped(range(len(sources)), lambda k: sources[k].label)
     return [group for group in by_label.values() if len(group) > 1]
 
 
