@@ -142,9 +142,9 @@ def _parse_shape(shape: object) -> Shape:
     if isinstance(shape, str):
         sides = [word.strip() for word in shape.strip("()[] ").split(",")]
     elif isinstance(shape, (list, tuple)):
-        sides = [str(side) for side in shape]
+        sides = list(map(str, shape))
     are_lengths = all(re.fullmatch(r"-1|[0-9]{1,18}", side) for side in sides)
-    lengths = tuple(int(side) for side in sides) if are_lengths else ()
+    lengths = tuple(map(int, sides)) if are_lengths else ()
     if not lengths or 0 in lengths or lengths.count(-1) > 1:
         rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
         raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")

@@ -259,7 +259,7 @@ class _TextReader:
         elif values.ndim == 2 and (self.title.has_counting_word or self.label.has_counting_word):
             self._add_rows_of_head(values, offset)
         else:
-            numbers = [] if is_c else [str(index) for index in sides]
+            numbers = [] if is_c else list(map(str, sides))
             self._add_list(".".join([self._name, *numbers]), values, offset)
 
     def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:

@@ -327,7 +327,7 @@ def _mrope_sections(model: Model) -> Settings:
     given = model.keys.numbers("rope.dimension_sections")
     if given is None:
         return {}
-    counts = [int(count) for count in given.value]
+    counts = list(map(int, given.value))
     while counts and not counts[-1]:
         counts.pop()
     if not counts:
