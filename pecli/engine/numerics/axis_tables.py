@@ -16,7 +16,6 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices, numpy_dtype
-from pecli.engine.grouping import grouped
 from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.phases import ExactWaves
@@ -239,7 +238,9 @@ def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indi
     0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position whose numerator
     would exceed 63 bits, such as 2**39 + 2**-40, is a unit by itself.
     """
-    rows_of = grouped(range(len(positions)), lambda row: _unit(positions[row]))
+    rows_of: dict[tuple[int, int], list[int]] = {}
+    for row, position in enumerate(positions):
+        rows_of.setdefault(_unit(position), []).append(row)
     return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of.items()}
 
 
