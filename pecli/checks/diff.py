@@ -10,7 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
-from pecli.checks.tensor_fits import Fit, match_tensors
+from pecli.checks.tensor_matches import TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -116,41 +116,41 @@ def diff(
     allowed = printed_tolerance(both.b.label, allowed, file_a.rounding + file_b.rounding)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
-    fits = match_tensors(file_a, file_b, allowed)
+    matches = match_tensors(file_a, file_b, allowed)
     symmetric = allowed.for_either_order()
-    tensors = tuple(fit.compared(symmetric, any_dtype=is_loose) for fit in fits)
+    tensors = tuple(match.compared(symmetric, any_dtype=is_loose) for match in matches)
     scheme = _carried_scheme(file_a)
     schemes = [scheme, _carried_scheme(file_b)]
     problems = [
-        *map(str, _missing_tensors(file_a, file_b, fits, schemes)),
-        *map(str, _nothing_in_common(both, fits)),
+        *map(str, _missing_tensors(file_a, file_b, matches, schemes)),
+        *map(str, _nothing_in_common(both, matches)),
         *problems_of(tensors),
-        *doubling_problems(_doublings(fits)),
+        *doubling_problems(_doublings(matches)),
     ]
     answer = Difference(
-        both.a.label, both.b.label, tensors, tuple(problems), readings=_notes(tensors, fits)
+        both.a.label, both.b.label, tensors, tuple(problems), readings=_notes(tensors, matches)
     )
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference
 
         files = Files(file_a.tensors, file_b.tensors, scheme)
-        found = explain_difference(files, fits, tensors, allowed, diff if reasons else None)
+        found = explain_difference(files, matches, tensors, allowed, diff if reasons else None)
         return replace(
             answer,
             diagnosis=(*answer.diagnosis, *found.sentences),
             explanations=tuple(found.explanations),
         )
     if answer.passed and is_loose and scheme is not None:
-        return replace(answer, weak=_weaknesses(fits, scheme, allowed))
+        return replace(answer, weak=_weaknesses(matches, scheme, allowed))
     return answer
 
 
-def _notes(tensors: Sequence[Comparison], fits: Sequence[Fit]) -> dict[str, str]:
+def _notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
     """Return how tensors were read, by name; those that were read as they stand are left out."""
     notes = {}
-    for tensor, fit in zip(tensors, fits, strict=True):
-        if fit.note:
-            notes[tensor.name] = fit.note
+    for tensor, match in zip(tensors, matches, strict=True):
+        if match.note:
+            notes[tensor.name] = match.note
     return notes
 
 
@@ -182,9 +182,9 @@ def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
     """Compare two folders, or files that may be models, as two forms of one; None if they are not."""
     if not _may_be_model(a) or not _may_be_model(b):
         return None
-    from pecli.checks.model_forms import diff_forms  # It imports what reads models.
+    from pecli.checks.model_forms import diff_models  # It imports what reads models.
 
-    forms = diff_forms(a, b, allowed)
+    forms = diff_models(a, b, allowed)
     return None if forms is None else Difference(str(a), str(b), **forms)
 
 
@@ -205,7 +205,7 @@ def _carried_scheme(file: LoadedFile) -> Scheme | None:
 
 
 def _missing_tensors(
-    a: LoadedFile, b: LoadedFile, fits: Sequence[Fit], schemes: Sequence[Scheme | None]
+    a: LoadedFile, b: LoadedFile, matches: Sequence[TensorMatch], schemes: Sequence[Scheme | None]
 ) -> Iterator[OnlyInOneFile]:
     """Yield a problem for each tensor that only one of two files has.
 
@@ -215,25 +215,25 @@ def _missing_tensors(
     Args:
         a: The first file.
         b: The second.
-        fits: The tensors that both have.
+        matches: The tensors that both have.
         schemes: The schemes that the files carry.
     """
     derived: set[str] = set()
     for scheme in schemes:
-        if scheme is not None and fits:
+        if scheme is not None and matches:
             derived |= scheme.derived_tensors
-    fitted_in_a = derived.union(*(fit.names_in_a for fit in fits))
-    fitted_in_b = derived.union(*(fit.names_in_b for fit in fits))
-    for name in _unfitted(a, fitted_in_a, fits):
+    matched_in_a = derived.union(*(match.names_in_a for match in matches))
+    matched_in_b = derived.union(*(match.names_in_b for match in matches))
+    for name in _unmatched(a, matched_in_a, matches):
         yield OnlyInOneFile(name, "A", "B")
-    for name in _unfitted(b, fitted_in_b, fits):
+    for name in _unmatched(b, matched_in_b, matches):
         yield OnlyInOneFile(name, "B", "A")
 
 
-def _nothing_in_common(both: _Both, fits: Sequence[Fit]) -> Iterator[NothingInCommon]:
+def _nothing_in_common(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[NothingInCommon]:
     """Yield the command that compares one tensor of each file, if no names agree."""
     has_files = bool(both.a.label and both.b.label)
-    if fits or not has_files:
+    if matches or not has_files:
         return
     words = ["pecli", "diff", _first_tensor(both.a), _first_tensor(both.b)]
     yield NothingInCommon(shlex.join(words))
@@ -247,31 +247,35 @@ def _first_tensor(opened_file: Opened) -> str:
     return f"{opened_file.label}:{names[0]}"
 
 
-def _unfitted(file: LoadedFile, fitted: Collection[str], fits: Sequence[Fit]) -> Iterator[str]:
+def _unmatched(
+    file: LoadedFile, matched: Collection[str], matches: Sequence[TensorMatch]
+) -> Iterator[str]:
     """Yield the tensors of a file that the other one lacks.
 
     Frequencies and slopes follow from a table that both have.
     """
     for name in file.tensors:
-        follows_from_others = bool(fits) and is_relative(name)
-        if name not in fitted and not follows_from_others:
+        follows_from_others = bool(matches) and is_relative(name)
+        if name not in matched and not follows_from_others:
             yield name
 
 
-def _doublings(fits: Iterable[Fit]) -> Iterator[Doubling]:
-    for fit in fits:
-        if fit.reading is not None:
-            layers = fit.name.rpartition(".")[0]
-            doubled = fit.reading.form.doubled or fit.reading.target.layout
-            yield Doubling(layers, fit.reading, doubled)
+def _doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
+    for match in matches:
+        if match.reading is not None:
+            layers = match.name.rpartition(".")[0]
+            doubled = match.reading.form.doubled or match.reading.candidate.layout
+            yield Doubling(layers, match.reading, doubled)
 
 
-def _weaknesses(fits: Sequence[Fit], scheme: Scheme, allowed: Tolerance) -> tuple[str, ...]:
+def _weaknesses(
+    matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
+) -> tuple[str, ...]:
     from pecli.checks.weak_checks import weak_checks
 
     tables = {}
-    for fit in fits:
-        for pair in fit.pairs():
+    for match in matches:
+        for pair in match.pairs():
             tables[pair.name] = pair.a
     doubts = weak_checks({scheme: tables}, allowed)
     return tuple(dict.fromkeys(map(str, doubts)))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.checks.layer_departures import Compare, first_departure
-from pecli.checks.tensor_fits import Fit, TablePair
+from pecli.checks.tensor_matches import TablePair, TensorMatch
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
 from pecli.compare.tolerance import Tolerance
@@ -39,7 +39,7 @@ class DifferenceReasons(NamedTuple):
 
 def explain_difference(
     files: Files,
-    fits: Sequence[Fit],
+    matches: Sequence[TensorMatch],
     tensors: Sequence[Comparison],
     tolerance: Tolerance,
     compare: Compare | None,
@@ -51,7 +51,7 @@ def explain_difference(
 
     Args:
         files: Both files.
-        fits: The tensors that belong together.
+        matches: The tensors that belong together.
         tensors: Their comparisons.
         tolerance: The errors that pass.
         compare: Compares the tables of two rotations; None if no reasons are searched for.
@@ -59,14 +59,14 @@ def explain_difference(
     departure = first_departure(files.a, files.b, tensors, compare)
     if compare is None or departure.is_explained:
         return DifferenceReasons(departure.sentences, [])
-    explanations = _explain_tensors(fits, tensors, files.scheme, tolerance)
+    explanations = _explain_tensors(matches, tensors, files.scheme, tolerance)
     reasons = [sentence(explanation, FILE_A) for explanation in explanations]
     sentences = [*departure.sentences, *reasons]
     return DifferenceReasons(sentences, explanations)
 
 
 def _explain_tensors(
-    fits: Sequence[Fit],
+    matches: Sequence[TensorMatch],
     tensors: Sequence[Comparison],
     scheme: Scheme | None,
     tolerance: Tolerance,
@@ -78,23 +78,23 @@ def _explain_tensors(
     wrong parameter changes cosines and sines alike.
 
     Args:
-        fits: The tensors that belong together.
+        matches: The tensors that belong together.
         tensors: Their comparisons.
         scheme: The scheme that A carries; None if it carries none.
         tolerance: The errors that pass.
     """
     explanations: list[Explanation] = []
     to_search: list[TablePair] = []
-    for fit, result in zip(fits, tensors, strict=True):
+    for match, result in zip(matches, tensors, strict=True):
         if result.passed:
             continue
         if isinstance(result.finding, OtherDtype):
-            rounding = _explain_rounding(fit, result)
+            rounding = _explain_rounding(match, result)
             if rounding is not None:
                 explanations += rounding
                 continue
         if result.finding is not None or not _is_noise(result):
-            to_search += fit.pairs()
+            to_search += match.pairs()
     with time_limit.time_limit():
         return explanations + _explain_tables(to_search[:MAX_EXPLAINED], scheme, tolerance)
 
@@ -110,7 +110,7 @@ def _is_noise(result: Comparison) -> bool:
     return math.isfinite(result.max_abs_error or 0.0)
 
 
-def _explain_rounding(fit: Fit, result: Comparison) -> list[Explanation] | None:
+def _explain_rounding(match: TensorMatch, result: Comparison) -> list[Explanation] | None:
     """Return that B holds the values of A rounded to its own dtype, such as bfloat16.
 
     Returns:
@@ -120,7 +120,7 @@ def _explain_rounding(fit: Fit, result: Comparison) -> list[Explanation] | None:
     if not result.max_abs_error:
         return []
     explanations = []
-    for pair in fit.pairs():
+    for pair in match.pairs():
         explanation = array_transforms.explain_rounding(result.name, pair.a, pair.b)
         if explanation is None:
             return None

@@ -98,7 +98,7 @@ class Verification(Answer):
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedTensor:
     """A tensor of a file that was compared with what it should be.
 
     Attributes:
@@ -134,7 +134,7 @@ class Checked:
         *,
         any_dtype: bool = True,
         stated: str = "",
-    ) -> "Checked":
+    ) -> "CheckedTensor":
         """Compare a tensor with the tables that it was read as.
 
         Args:
@@ -160,7 +160,7 @@ class Checked:
 
 def _doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
     """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
-    names = reading.target.names
+    names = reading.candidate.names
     if len(names) < 2 or names[0] != "sin" or function_order(stated) == names:
         return None
     return SinesFirst(label)
@@ -207,7 +207,7 @@ def _learned_problem(values: Array) -> Problem | None:
 def conclusion(
     path: str,
     scheme: str,
-    checked: Sequence[Checked],
+    checked: Sequence[CheckedTensor],
     tolerance: Tolerance,
     problems: Iterable[FileProblem | str],
     reasons: bool,
@@ -245,7 +245,7 @@ def conclusion(
     return answer.with_doubts(_doubts_about_pass(checked, unchecked, tolerance))
 
 
-def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict[str, Array]:
+def _unchecked(checked: Iterable[CheckedTensor], present: Mapping[str, Array]) -> dict[str, Array]:
     """Return the tensors of a file that nothing is compared with.
 
     They are read as well: a damaged file is an error, whichever of its tensors is damaged.
@@ -255,7 +255,7 @@ def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict
 
 
 def _doubts_about_pass(
-    checked: Sequence[Checked], unchecked: Mapping[str, Array], tolerance: Tolerance
+    checked: Sequence[CheckedTensor], unchecked: Mapping[str, Array], tolerance: Tolerance
 ) -> Iterator[Doubt]:
     """Yield what a pass does not prove, such as a base that so few rows do not determine.
 
@@ -282,7 +282,7 @@ class _Reasons(NamedTuple):
 
 
 def _reasons_for_failures(
-    checked: Sequence[Checked], tolerance: Tolerance, *, search: bool
+    checked: Sequence[CheckedTensor], tolerance: Tolerance, *, search: bool
 ) -> _Reasons:
     """Return the reasons for all failures, in lines and as data.
 
@@ -304,7 +304,7 @@ def _reasons_for_failures(
     return _Reasons(lines, explanations)
 
 
-def _obvious_reason(checked: Sequence[Checked]) -> str:
+def _obvious_reason(checked: Sequence[CheckedTensor]) -> str:
     """Return the reason for a failure that needs no search; empty if there is none."""
     right_for = checked[0].right_for
     if right_for:
@@ -314,7 +314,7 @@ def _obvious_reason(checked: Sequence[Checked]) -> str:
     return ""
 
 
-def _is_no_bias(checked: Checked) -> bool:
+def _is_no_bias(checked: CheckedTensor) -> bool:
     """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
     is_bias = bool(checked.found) and checked.found.keys() <= {"bias", "slopes"}
     return is_bias and not any(table.any() for table in checked.found.values())
@@ -324,10 +324,10 @@ class _Failure(NamedTuple):
     """Tensors that failed for the same reason."""
 
     layers: str  #: the layers that they belong to, in words; empty if all do
-    checked: list[Checked]
+    checked: list[CheckedTensor]
 
 
-def _failures(checked: Sequence[Checked]) -> Iterator[_Failure]:
+def _failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
     """Yield the tensors that failed, those together that have the same reason.
 
     If 28 layers have the same wrong table, that is one failure. If only layers 3 and 4 have it, the
@@ -345,7 +345,7 @@ def _failures(checked: Sequence[Checked]) -> Iterator[_Failure]:
             yield _Failure(words, tensors)
 
 
-def _layer_counts(checked: Sequence[Checked]) -> Mapping[str, int]:
+def _layer_counts(checked: Sequence[CheckedTensor]) -> Mapping[str, int]:
     """Return the number of layers of each type; tensors without a layer's number count as one."""
     numbers: dict[str, set[str]] = {}
     for tensor in checked:
@@ -353,7 +353,7 @@ def _layer_counts(checked: Sequence[Checked]) -> Mapping[str, int]:
     return {layer_type: len(layers) for layer_type, layers in numbers.items()}
 
 
-def _failed_layers(checked: Iterable[Checked]) -> "Iterator[tuple[str, Layers]]":
+def _failed_layers(checked: Iterable[CheckedTensor]) -> "Iterator[tuple[str, Layers]]":
     """Yield the tensors to explain by the numbers of their layers, for each layer type.
 
     Tensors that are right for other layers share one reason, so that their numbers do not matter.
@@ -386,7 +386,7 @@ def _layers_named(numbers: Sequence[str]) -> str:
     return f"{noun} {listed(list(numbers), MAX_LISTED)}"
 
 
-Layers = dict[str, list[Checked]]
+Layers = dict[str, list[CheckedTensor]]
 """Tensors by the number of their layer, as text; empty if their names have none."""
 
 
@@ -408,7 +408,7 @@ def _alike_layers(layers: Layers) -> list[Layers]:
     return groups
 
 
-def _are_alike(layer: Sequence[Checked], other: Sequence[Checked]) -> bool:
+def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
     tables = _tables_found(layer)
     others = _tables_found(other)
     if tables.keys() != others.keys():
@@ -416,7 +416,7 @@ def _are_alike(layer: Sequence[Checked], other: Sequence[Checked]) -> bool:
     return all(np.array_equal(tables[key], others[key]) for key in tables)
 
 
-def _tables_found(layer: Iterable[Checked]) -> dict[tuple[Scheme | None, str], Array]:
+def _tables_found(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
     tables = {}
     for tensor in layer:
         for name, table in tensor.found.items():
@@ -424,7 +424,7 @@ def _tables_found(layer: Iterable[Checked]) -> dict[tuple[Scheme | None, str], A
     return tables
 
 
-def _by_scheme(checked: Iterable[Checked]) -> Tables:
+def _by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
     """Return the tables that were found, by the expected scheme; of several with one name, the first."""
     tables: dict[Scheme, dict[str, Array]] = {}
     for tensor in checked:
@@ -436,7 +436,7 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
     return tables
 
 
-def _search_reasons(checked: Sequence[Checked], tolerance: Tolerance) -> "list[Explanation]":
+def _search_reasons(checked: Sequence[CheckedTensor], tolerance: Tolerance) -> "list[Explanation]":
     """Search for the mistakes that turn the expected tables into those that were found.
 
     If nobody stated how many rows a table should have, a different number is not a mistake.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, count
 from typing import NamedTuple
 
+from pecli.compare.candidate import CandidateTable, TableShape
 from pecli.compare.factors import (
     Axis,
     Factor,
@@ -27,7 +28,6 @@ from pecli.compare.factors import (
     without_ones,
 )
 from pecli.compare.forms import Form
-from pecli.compare.target import TableShape, Target
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed, counted
 
@@ -106,7 +106,12 @@ def straight(shape: Shape) -> Arrangement:
 
 
 def arrangements(
-    shape: Shape, target: Target, form: Form, *, is_text: bool = False, guesses: bool = False
+    shape: Shape,
+    candidate: CandidateTable,
+    form: Form,
+    *,
+    is_text: bool = False,
+    guesses: bool = False,
 ) -> Iterator[Arrangement]:
     """Yield the ways in which the axes of an array may hold the rows and columns of a table.
 
@@ -115,12 +120,12 @@ def arrangements(
 
     Args:
         shape: The shape of the array.
-        target: The table, or the cosines and sines, that it should hold.
+        candidate: The table, or the cosines and sines, that it should hold.
         form: How cosines and sines lie beside each other, and whether each column is there twice.
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
         guesses: True for the ways that only values can confirm, False for the others.
     """
-    case = _Case(shape, target, form, is_text)
+    case = _Case(shape, candidate, form, is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     seen = set()
@@ -129,7 +134,7 @@ def arrangements(
         if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
             continue
         seen.add(key)
-        for factors in _factors_by_row_axes(folding, target, form):
+        for factors in _factors_by_row_axes(folding, candidate, form):
             yield Arrangement(shape, factors, form, folding)
 
 
@@ -140,7 +145,7 @@ def _all_foldings(case: "_Case") -> Iterator[Folding]:
 
 
 def _factors_by_row_axes(
-    folding: Folding, target: Target, form: Form
+    folding: Folding, candidate: CandidateTable, form: Form
 ) -> Iterator[tuple[Factor, ...]]:
     """Yield what the axes of an array count, with every choice of the axes that count rows.
 
@@ -149,13 +154,13 @@ def _factors_by_row_axes(
     the last axes do not have the lengths that columns of this form have.
     """
     shape = folding.shape[::-1] if folding.transposed else folding.shape
-    leading = form.axes_before_columns(shape, target.width)
+    leading = form.axes_before_columns(shape, candidate.width)
     if leading is None:
         return
-    columns = [*chain(*form.last_axes(target.width))]
+    columns = [*chain(*form.last_axes(candidate.width))]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
     last_row_axis = len(lengths) - 1
-    for row_axes in _choices_of_row_axes(lengths, target.row_lengths):
+    for row_axes in _choices_of_row_axes(lengths, candidate.row_lengths):
         if folding.heads_are_last and last_row_axis in row_axes:
             continue  # Heads are copies.
         rows_and_copies = _with_copies(leading, row_axes)
@@ -213,10 +218,10 @@ def _may_count_rows(length: int, wanted: int | None, has_one_row: bool) -> bool:
 
 
 class _Case(NamedTuple):
-    """An array of a shape that may hold a target's tables in a form."""
+    """An array of a shape that may hold a candidate's tables in a form."""
 
     shape: Shape
-    target: Target
+    candidate: CandidateTable
     form: Form
     is_text: bool
 
@@ -228,7 +233,7 @@ class _Case(NamedTuple):
     @property
     def last_axes(self) -> Shape:
         """The lengths of the last axes of an array in this form."""
-        return self.form.axes(self.target.width)
+        return self.form.axes(self.candidate.width)
 
 
 def _as_it_is(case: _Case) -> Iterator[Folding]:
@@ -245,9 +250,9 @@ def _flat_vector(case: _Case) -> Iterator[Folding]:
     C programs dump a buffer without its shape. The columns are known from the expected table, and
     the number of rows follows from the size: 96 / 8.
     """
-    if not _is_vector(case) or not case.target.row_lengths:
+    if not _is_vector(case) or not case.candidate.row_lengths:
         return
-    *outer, rows_wanted = case.target.row_lengths
+    *outer, rows_wanted = case.candidate.row_lengths
     if None in outer:
         return  # Only one axis of an unknown length follows from the size.
     outer_axes = tuple(length or 1 for length in outer)  # the heads of a bias (heads, L, L)
@@ -268,9 +273,9 @@ def _is_vector(case: _Case) -> bool:
 
 def _heads_in_batch(case: _Case) -> Iterator[Folding]:
     """Yield the shape of biases whose heads lie in one axis with the batch: (2·4, L, L), as BLOOM has them."""
-    if len(case.target.row_lengths) != 2 or len(case.shape) < 2:
+    if len(case.candidate.row_lengths) != 2 or len(case.shape) < 2:
         return
-    heads = case.target.row_lengths[0]
+    heads = case.candidate.row_lengths[0]
     first, *rest = case.shape
     if heads and first > heads and first % heads == 0:
         batch = first // heads
@@ -279,7 +284,7 @@ def _heads_in_batch(case: _Case) -> Iterator[Folding]:
 
 def _lines_of_text(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table with more than two axes that was written line by line: (4·6, 6) for (4, 6, 6)."""
-    lengths = case.target.row_lengths
+    lengths = case.candidate.row_lengths
     if not case.is_text or len(case.long_axes) > 2 or len(lengths) < 2 or None in lengths:
         return
     shape = (*(length or 1 for length in lengths), *case.last_axes)
@@ -289,7 +294,7 @@ def _lines_of_text(case: _Case) -> Iterator[Folding]:
 
 def _transposed_table(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table (frequencies, positions), as ggml's (ne0, ne1) reads in a dump."""
-    if not case.target.transposable or len(case.long_axes) != 2 or len(case.last_axes) != 1:
+    if not case.candidate.transposable or len(case.long_axes) != 2 or len(case.last_axes) != 1:
         return
     if case.long_axes[0] == case.last_axes[0]:
         yield Folding(case.long_axes, "transposed", transposed=True)
@@ -302,7 +307,7 @@ def _heads_in_columns(case: _Case) -> Iterator[Folding]:
     is read as (64, 4, 128), four heads with a copy of the table each.
     """
     has_one_column_axis = len(case.last_axes) == 1
-    if not case.target.waves or not has_one_column_axis or len(case.shape) < 2:
+    if not case.candidate.waves or not has_one_column_axis or len(case.shape) < 2:
         return
     if case.form.arrangement == "rows":  # Rows of cosines, then of sines, would lie between heads.
         return
@@ -322,21 +327,21 @@ def _axes_of_grid(case: _Case) -> Iterator[Folding]:
     may be the length of a sequence, and the values have to confirm the grid.
     """
     depth = len(case.long_axes) - len(case.last_axes)
-    if len(case.target.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:
+    if len(case.candidate.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:
         return
-    rows = case.target.row_lengths[0]
+    rows = case.candidate.row_lengths[0]
     for first in range(depth - 1):
         grid = case.long_axes[first:depth]
         if math.prod(grid) == rows:
             shape = (*case.long_axes[:first], rows, *case.last_axes)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
-            is_known = sorted(grid) == sorted(case.target.grid)
+            is_known = sorted(grid) == sorted(case.candidate.grid)
             yield Folding(shape, note, is_guess=not is_known)
 
 
 def _single_row(case: _Case) -> Iterator[Folding]:
     """Yield the shape of one row (D,) of a table, as of one token in decoding."""
-    if case.target.row_lengths == (None,) and case.shape == case.last_axes:
+    if case.candidate.row_lengths == (None,) and case.shape == case.last_axes:
         yield Folding((1, *case.shape), "a single row", is_guess=True)
 
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.candidate import Expected
 from pecli.compare.element_errors import ElementErrors
 from pecli.compare.factors import Index, Shape
 from pecli.compare.json_values import plain_fields
 from pecli.compare.part import Part, Slab, slabs
 from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
-from pecli.compare.target import Expected
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
     FLOAT8,

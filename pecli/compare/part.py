@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pecli.compare.candidate import Expected
 from pecli.compare.factors import Shape, View, steps_of, whole_view
-from pecli.compare.target import Expected
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pecli.compare.arrangement import Arrangement, arrangements, straight
+from pecli.compare.candidate import (
+    PLURALS,
+    CandidateTable,
+    Expected,
+    MadeTables,
+    Origin,
+    candidate_of,
+)
 from pecli.compare.comparison import Comparison, compare
 from pecli.compare.factors import FunctionView, Shape
 from pecli.compare.forms import ARRANGEMENTS, STEPS, Form, columns, joined, stands_for_one
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.problems import DoubledDifferently
-from pecli.compare.target import PLURALS, Expected, Making, Origin, Target, target_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import (
     COMPLEX,
@@ -49,7 +56,7 @@ CONSTANT_ELEMENTS = 1 << 16  #: elements that are compared with the first one at
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
 
 
-class SchemeTables(NamedTuple):
+class FoundTables(NamedTuple):
     """Tables that were found, by the names that a scheme has for them."""
 
     scheme: "Scheme | None"  #: None if no scheme makes such tables
@@ -61,7 +68,7 @@ class Reading:
     """A tensor in one arrangement, and its parts that have to equal tables."""
 
     array: AnyArray
-    target: Target
+    candidate: CandidateTable
     arrangement: Arrangement
     parts: tuple[Part, ...]
     scheme: "Scheme | None"
@@ -71,12 +78,12 @@ class Reading:
     def straight(cls, name: str, expected: Expected, array: AnyArray, *, masked: bool) -> "Reading":
         """Return the reading of an array as it stands."""
         part = Part.of_arrays(expected, array, masked=masked, name=name)
-        target = target_of({name: expected})
-        return cls(array, target, straight(array.shape), (part,), None)
+        candidate = candidate_of({name: expected})
+        return cls(array, candidate, straight(array.shape), (part,), None)
 
     @property
     def name(self) -> str:
-        return self.target.name
+        return self.candidate.name
 
     @property
     def form(self) -> Form:
@@ -93,13 +100,13 @@ class Reading:
     @property
     def origin(self) -> Origin:
         """The encoding of a model that the table belongs to; only tables of models have one."""
-        assert self.target.origin is not None
-        return self.target.origin
+        assert self.candidate.origin is not None
+        return self.candidate.origin
 
     @property
     def is_learned(self) -> bool:
         """True if the expected values are not known, as no scheme makes them."""
-        return self.target.origin is not None and self.scheme is None
+        return self.candidate.origin is not None and self.scheme is None
 
     @cached_property
     def note(self) -> str:
@@ -111,7 +118,7 @@ class Reading:
 
         A remark that does not apply is an empty text.
         """
-        yield self.target.words
+        yield self.candidate.words
         yield from self._notes_on_columns()
         yield self.arrangement.folding.note
         yield self._note_on_dropped_axes()
@@ -128,18 +135,18 @@ class Reading:
         The number of columns goes without saying for two files that agree in it, but not for a
         table of a model: some runtimes store each frequency once, others twice.
         """
-        target = self.target
-        holds_both = len(target.names) > 1
+        candidate = self.candidate
+        holds_both = len(candidate.names) > 1
         if holds_both:
             yield self._words_for_functions()
-        is_table_of_model = target.origin is not None and target.waves and not holds_both
+        is_table_of_model = candidate.origin is not None and candidate.waves and not holds_both
         if self.form.doubled or is_table_of_model:
             yield columns(self.form.doubled)
         if self.form.is_signed:
             yield "the first of them negated: the sign of the rotation is folded in"
 
     def _note_on_dropped_axes(self) -> str:
-        has_dropped_axes = self.array.shape.count(1) > self.target.shape.count(1)
+        has_dropped_axes = self.array.shape.count(1) > self.candidate.shape.count(1)
         is_flat = self.arrangement.folding.is_flat or self.array.ndim < 2
         return "axes of length 1 dropped" if has_dropped_axes and not is_flat else ""
 
@@ -153,7 +160,7 @@ class Reading:
         return "" if found == expected else f"{found:.3g} stands for {expected:.3g}"
 
     def _words_for_functions(self) -> str:
-        names = [PLURALS.get(name, name) for name in self.target.names]
+        names = [PLURALS.get(name, name) for name in self.candidate.names]
         arrangement = "complex" if self.is_complex else self.form.arrangement
         return ARRANGEMENTS[arrangement].words.format(*names)
 
@@ -164,10 +171,10 @@ class Reading:
         the rotation would combine channels of two pairs.
         """
         result = compare(self.parts, tolerance, name=name, role=self.name, any_dtype=any_dtype)
-        if result.finding is not None or not self.target.is_doubled_differently(self.form):
+        if result.finding is not None or not self.candidate.is_doubled_differently(self.form):
             return result
         if not result.mismatched or self._has_alike_samples():
-            result.finding = DoubledDifferently(self.form.doubled, self.target.layout)
+            result.finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
         return result
 
     def pairs(self) -> dict[str, tuple[Expected, AnyArray]]:
@@ -200,7 +207,7 @@ class Reading:
                 return False
         return True
 
-    def tables_to_explain(self) -> "SchemeTables":
+    def tables_to_explain(self) -> FoundTables:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
@@ -210,17 +217,17 @@ class Reading:
         tables = self.first_copies()
         scheme = self.scheme
         if self.form.functions > 1:
-            return SchemeTables(scheme, tables)
+            return FoundTables(scheme, tables)
         has_layout = scheme is not None and "layout" in scheme.parameters()
         if self.form.is_signed or (self.form.doubled and has_layout):
             tables = {self.name: joined(self._both_columns(), self.form.doubled)}
             layout: NamedValues = {"layout": self.form.doubled}
             scheme = None if scheme is None else replace(scheme, **layout)
         if (
-            self.target.waves
+            self.candidate.waves
         ):  # Tables of several axes of positions, (3, L, D), are one of 3·L rows.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
-        return SchemeTables(scheme, tables)
+        return FoundTables(scheme, tables)
 
     def _both_columns(self) -> list[AnyArray]:
         """Return one copy of the first and of the second columns of all frequencies."""
@@ -246,7 +253,7 @@ class Reading:
     @cached_property
     def is_plausible(self) -> bool:
         """True if copies are alike, and cos² + sin² is constant, whatever the values are."""
-        holds_both = len(self.target.names) > 1
+        holds_both = len(self.candidate.names) > 1
         has_copies = any(part.copies for part in self.parts)
         must_be_alike = bool(self.form.doubled) or (has_copies and not holds_both)
         if must_be_alike and not self._has_alike_samples():
@@ -289,16 +296,18 @@ class Reading:
         is_table_in_vector = len(table_shape) > 1 and self.array.ndim < 2
         if is_table_in_vector:
             return table_shape[-2] >= MIN_FLAT_ROWS
-        if self.target.origin is not None:
+        if self.candidate.origin is not None:
             return True  # The name of the tensor states that it is this table of a model.
         return self._is_plain or self.is_plausible
 
     @property
     def _is_plain(self) -> bool:
         """True if one table stands in the array once, its columns doubled as the model has them."""
-        has_one_function = len(self.target.names) == 1
+        has_one_function = len(self.candidate.names) == 1
         has_all_axes = self.array.ndim >= len(self.parts[0].expected.shape)
-        is_doubled_as_wanted = bool(self.form.doubled) and self.form.doubled == self.target.layout
+        is_doubled_as_wanted = (
+            bool(self.form.doubled) and self.form.doubled == self.candidate.layout
+        )
         # Doubled columns count as two copies of the table.
         usual_copies = 2 if is_doubled_as_wanted else 1
         has_usual_copies = math.prod(self.parts[0].copies) == usual_copies
@@ -373,7 +382,7 @@ def _cos_and_sin_by_module(
 
 def _is_one_function(reading: Reading) -> bool:
     """Return True for cosines or sines by themselves."""
-    return len(reading.target.names) == 1 and role_of(reading.name) in PLURALS
+    return len(reading.candidate.names) == 1 and role_of(reading.name) in PLURALS
 
 
 def _is_square(reading: Reading) -> bool:
@@ -435,7 +444,11 @@ def _distance(part: Part) -> float:
 
 
 def best_reading(
-    array: AnyArray, targets: Iterable[Target], *, is_text: bool = False, upright: bool = False
+    array: AnyArray,
+    candidates: Iterable[CandidateTable],
+    *,
+    is_text: bool = False,
+    upright: bool = False,
 ) -> Reading | None:
     """Return the way to read a tensor as an expected table that fits best; None if none makes sense.
 
@@ -449,39 +462,39 @@ def best_reading(
 
     Args:
         array: The tensor.
-        targets: The tables that it may hold, the likelier ones first.
+        candidates: The tables that it may hold, the likelier ones first.
         is_text: True for the rows of a .csv file, which have no other axes.
         upright: True if rows must be positions, not frequencies.
     """
-    likely = [*targets]
+    likely = [*candidates]
     if upright:
-        likely = [replace(target, transposable=False) for target in likely]
-    candidates: list[Reading] = []
+        likely = [replace(candidate, transposable=False) for candidate in likely]
+    tried: list[Reading] = []
     tensor = _RealTensor(array)
     for guesses in (False, True):
         for reading in _readings_as_any(tensor, likely, is_text=is_text, guesses=guesses):
             if reading.distance == 0.0:
                 return reading
-            candidates.append(reading)
-        nearest = min(candidates, key=lambda reading: reading.distance, default=None)
+            tried.append(reading)
+        nearest = min(tried, key=lambda reading: reading.distance, default=None)
         if nearest is not None and nearest.distance < SAME:
             return nearest
-    return _least_doubtful(candidates, array)
+    return _least_doubtful(tried, array)
 
 
-def _least_doubtful(candidates: Iterable[Reading], array: AnyArray) -> Reading | None:
+def _least_doubtful(tried: Iterable[Reading], array: AnyArray) -> Reading | None:
     """Return the likeliest way to read a tensor whose values are wrong; None if none makes sense."""
     one = stands_for_one(array)
-    possible = [reading for reading in candidates if _is_possible(reading)]
+    possible = [reading for reading in tried if _is_possible(reading)]
     return min(possible, key=lambda reading: _doubts_by_weight(reading, one), default=None)
 
 
 def _readings_as_any(
-    tensor: "_RealTensor", targets: Iterable[Target], *, is_text: bool, guesses: bool
+    tensor: "_RealTensor", candidates: Iterable[CandidateTable], *, is_text: bool, guesses: bool
 ) -> Iterator[Reading]:
-    """Yield the readings of a tensor as each of several targets."""
-    for target in targets:
-        yield from _readings_of(tensor, target, is_text=is_text, guesses=guesses)
+    """Yield the readings of a tensor as each of several candidates."""
+    for candidate in candidates:
+        yield from _readings_of(tensor, candidate, is_text=is_text, guesses=guesses)
 
 
 def _is_possible(reading: Reading) -> bool:
@@ -521,9 +534,9 @@ def _doubts_by_weight(reading: Reading, one: int) -> tuple[float, ...]:
     )
 
 
-def readings(array: AnyArray, target: Target) -> Iterator[Reading]:
+def readings(array: AnyArray, candidate: CandidateTable) -> Iterator[Reading]:
     """Yield all ways to read a tensor as an expected table that its shape allows, without guesses."""
-    yield from _readings_of(_RealTensor(array), target, is_text=False, guesses=False)
+    yield from _readings_of(_RealTensor(array), candidate, is_text=False, guesses=False)
 
 
 class _RealTensor:
@@ -549,7 +562,7 @@ class _RealTensor:
 
 
 def _readings_of(
-    tensor: _RealTensor, target: Target, *, is_text: bool, guesses: bool
+    tensor: _RealTensor, candidate: CandidateTable, *, is_text: bool, guesses: bool
 ) -> Iterator[Reading]:
     """Yield all ways to read a tensor as an expected table that its shape allows.
 
@@ -558,7 +571,7 @@ def _readings_of(
 
     Args:
         tensor: The tensor.
-        target: The table, or the cosines and sines, that it may hold.
+        candidate: The table, or the cosines and sines, that it may hold.
         is_text: True for the rows of a .csv file.
         guesses: True for the ways that only values can confirm, False for the others.
     """
@@ -566,20 +579,20 @@ def _readings_of(
         return
     is_complex = tensor.is_complex
     for arrangement in _arrangements_in_all_forms(
-        tensor.shape, target, is_complex=is_complex, is_text=is_text, guesses=guesses
+        tensor.shape, candidate, is_complex=is_complex, is_text=is_text, guesses=guesses
     ):
         if guesses and tensor.is_constant:
             return  # Memory that nobody set is as constant as position 0.
-        yield from _readings_by_scale(tensor.values, target, arrangement, is_complex=is_complex)
+        yield from _readings_by_scale(tensor.values, candidate, arrangement, is_complex=is_complex)
 
 
 def _arrangements_in_all_forms(
-    shape: Shape, target: Target, *, is_complex: bool, is_text: bool, guesses: bool
+    shape: Shape, candidate: CandidateTable, *, is_complex: bool, is_text: bool, guesses: bool
 ) -> Iterator[Arrangement]:
-    """Yield the orders of axes and columns in which an array of a shape may hold a target's tables."""
-    for form in target.forms(guesses=guesses):
-        if _can_hold(target, form, is_complex=is_complex):
-            yield from arrangements(shape, target, form, is_text=is_text, guesses=guesses)
+    """Yield the orders of axes and columns in which an array of a shape may hold a candidate's tables."""
+    for form in candidate.forms(guesses=guesses):
+        if _can_hold(candidate, form, is_complex=is_complex):
+            yield from arrangements(shape, candidate, form, is_text=is_text, guesses=guesses)
 
 
 def _copies_are_close(part: Part, first: Part, first_copy: tuple[slice, ...], atol: float) -> bool:
@@ -623,8 +636,8 @@ def _as_pairs(array: AnyArray) -> AnyArray:
     return column.view(numpy_dtype(COMPLEX[kind]))
 
 
-def _can_hold(target: Target, form: Form, *, is_complex: bool) -> bool:
-    """Return True if an array can have a target's tables in a form.
+def _can_hold(candidate: CandidateTable, form: Form, *, is_complex: bool) -> bool:
+    """Return True if an array can have a candidate's tables in a form.
 
     Complex numbers are always pairs. Their real parts, and the diagonal of rotation matrices, are
     cosines by definition, so that sines cannot come first.
@@ -632,11 +645,11 @@ def _can_hold(target: Target, form: Form, *, is_complex: bool) -> bool:
     if is_complex and form.arrangement != "pairs":
         return False
     is_rotation = is_complex or form.arrangement == "matrices"
-    return not (is_rotation and target.names == ("sin", "cos"))
+    return not (is_rotation and candidate.names == ("sin", "cos"))
 
 
 def _readings_by_scale(
-    array: AnyArray, target: Target, arrangement: Arrangement, *, is_complex: bool
+    array: AnyArray, candidate: CandidateTable, arrangement: Arrangement, *, is_complex: bool
 ) -> Iterator[Reading]:
     """Yield an array in one order of axes, beside the tables that it has to equal.
 
@@ -644,32 +657,36 @@ def _readings_by_scale(
     is yielded as whole numbers, then with 127, 128 and 64 standing for 1.0.
     """
     # One view per place of a function: [[cos, −sin], [sin, cos]] of rotation matrices are four.
-    views = arrangement.views(array, target.row_lengths)
+    views = arrangement.views(array, candidate.row_lengths)
     shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
     row_count = shape[-2] if len(shape) > 1 else 1
-    making = target.make(row_count)
-    first_table = making.tables[target.names[0]]
+    made = candidate.make(row_count)
+    first_table = made.tables[candidate.names[0]]
     table_axes = len(first_table.shape)
     if shape[len(shape) - table_axes :] != first_table.shape:
         return  # Tables of a grid, or of given positions, may have another number of rows.
     copy_axes = arrangement.copy_axes
-    for step in _steps(array, target, first_table):
-        parts = [_part(view, target, making, step, copy_axes) for view in views]
-        yield Reading(array, target, arrangement, tuple(parts), making.scheme, is_complex)
+    for step in _steps(array, candidate, first_table):
+        parts = [_part(view, candidate, made, step, copy_axes) for view in views]
+        yield Reading(array, candidate, arrangement, tuple(parts), made.scheme, is_complex)
 
 
 def _part(
-    function: FunctionView, target: Target, making: Making, step: float, copy_axes: tuple[int, ...]
+    function: FunctionView,
+    candidate: CandidateTable,
+    made: MadeTables,
+    step: float,
+    copy_axes: tuple[int, ...],
 ) -> Part:
     """Return the elements that hold one function (cosines, say), beside the table of it."""
-    name = target.names[function.function]
-    table = making.tables[name]
-    return Part(table, function.view, function.negated, step, target.masked, name, copy_axes)
+    name = candidate.names[function.function]
+    table = made.tables[name]
+    return Part(table, function.view, function.negated, step, candidate.masked, name, copy_axes)
 
 
-def _steps(array: AnyArray, target: Target, expected: Expected) -> Sequence[float]:
+def _steps(array: AnyArray, candidate: CandidateTable, expected: Expected) -> Sequence[float]:
     """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
     ones = STEPS.get(dtype_name(array.dtype), ())
-    if not target.quantised or not is_float_table(expected):
+    if not candidate.quantised or not is_float_table(expected):
         return (0.0,)
     return (0.0, *(1 / one for one in ones))

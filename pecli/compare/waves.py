@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables
 from pecli.compare.reading import MIN_FLAT_ROWS, Reading, begins_with_position_0, readings
-from pecli.compare.target import PLURALS, Making, Target
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -79,8 +79,8 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
     """
     for width in sorted(_wave_widths(array), reverse=True):
         make = partial(_zero_tables, width)
-        target = Target((*PLURALS,), (None, width), make, waves=True)
-        for reading in readings(array, target):
+        candidate = CandidateTable((*PLURALS,), (None, width), make, waves=True)
+        for reading in readings(array, candidate):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:
                 yield reading
@@ -96,10 +96,10 @@ def _wave_widths(array: AnyArray) -> set[int]:
     return widths
 
 
-def _zero_tables(width: int, rows: int) -> Making:
+def _zero_tables(width: int, rows: int) -> MadeTables:
     """Make tables of zeros, for readings that do not compare values."""
     zeros = np.broadcast_to(np.zeros(()), (rows, width))
-    return Making(None, dict.fromkeys(PLURALS, zeros))
+    return MadeTables(None, dict.fromkeys(PLURALS, zeros))
 
 
 def row_widths(array: AnyArray) -> tuple[int, ...]:

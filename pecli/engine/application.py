@@ -36,8 +36,8 @@ from pecli.errors import ParameterError, bracketed
 class PairLayouts(NamedTuple):
     """The layout of pairs in the input, and in the result."""
 
-    takes: str
-    gives: str
+    before: str
+    after: str
 
 
 LAYOUTS = {

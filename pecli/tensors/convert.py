@@ -141,7 +141,7 @@ def _stored_layout(name: str, heads: Heads | None) -> str:
     They differ for DeepSeek: its weights make interleaved channels, and its tables have halves.
     """
     layouts = LAYOUTS[name]
-    return layouts.gives if heads is None else layouts.takes
+    return layouts.after if heads is None else layouts.before
 
 
 def _refuse_options_of_moves(

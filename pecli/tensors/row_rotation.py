@@ -113,8 +113,8 @@ class RowRotation:
         rotate(
             x,
             partial(self._factors_of_rows, factors, positions),
-            layouts.takes,
-            layouts.gives,
+            layouts.before,
+            layouts.after,
             seq_axis=axis,
             first_channel=self._first_rotary_channel(x.shape[-1]),
             out=out,

@@ -4,45 +4,45 @@ import numpy as np
 import pytest
 
 from pecli.compare.arrangement import arrangements
+from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.forms import Form
 from pecli.compare.reading import best_reading
-from pecli.compare.target import Making, Target, target_of
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
-COSINES = target_of({"cos": COS}, waves=True, transposable=True)
+COSINES = candidate_of({"cos": COS}, waves=True, transposable=True)
 
 
-def empty(rows: int) -> Making:
-    return Making(None, {})
+def empty(rows: int) -> MadeTables:
+    return MadeTables(None, {})
 
 
-def notes(shape: tuple[int, ...], target: Target, is_text: bool = False) -> list[str]:
-    plain = arrangements(shape, target, Form("alone"), is_text=is_text)
-    guessed = arrangements(shape, target, Form("alone"), is_text=is_text, guesses=True)
+def notes(shape: tuple[int, ...], candidate: CandidateTable, is_text: bool = False) -> list[str]:
+    plain = arrangements(shape, candidate, Form("alone"), is_text=is_text)
+    guessed = arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
     return [arrangement.folding.note for arrangement in (*plain, *guessed)]
 
 
 def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
-    target = Target(("cos",), (3, 4), empty, waves=True, layout="interleaved")
-    assert [form.doubled for form in target.forms()] == ["", "interleaved", "halves"]
+    candidate = CandidateTable(("cos",), (3, 4), empty, waves=True, layout="interleaved")
+    assert [form.doubled for form in candidate.forms()] == ["", "interleaved", "halves"]
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
-    target = Target(("cos",), (3, 4), empty, waves=True)
-    assert [form.doubled for form in target.forms()] == ["", "halves", "interleaved"]
+    candidate = CandidateTable(("cos",), (3, 4), empty, waves=True)
+    assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 
 
 def test_a_table_without_frequencies_has_one_form() -> None:
-    assert Target(("bias",), (3, 4), empty).forms() == [Form("alone")]
+    assert CandidateTable(("bias",), (3, 4), empty).forms() == [Form("alone")]
 
 
 def test_both_functions_have_the_forms_of_two() -> None:
-    target = Target(("cos", "sin"), (3, 4), empty, waves=True)
-    names = {form.arrangement for form in target.forms()}
+    candidate = CandidateTable(("cos", "sin"), (3, 4), empty, waves=True)
+    names = {form.arrangement for form in candidate.forms()}
     assert names == {"halves", "interleaved", "matrices", "pairs", "rows", "stacked"}
 
 
@@ -83,11 +83,11 @@ def test_foldings_of_a_table_of_waves(
 def test_biases_are_read_with_their_batch_or_flattened(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    assert notes(shape, target_of({"bias": BIAS}), is_text) == expected
+    assert notes(shape, candidate_of({"bias": BIAS}), is_text) == expected
 
 
-def copies(shape: tuple[int, ...], target: Target) -> list[tuple[int, ...]]:
-    found = arrangements(shape, target, Form("alone"))
+def copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
+    found = arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]
 
 
@@ -102,8 +102,8 @@ def copies(shape: tuple[int, ...], target: Target) -> list[tuple[int, ...]]:
 def test_later_axes_are_rows_rather_than_earlier_ones(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    target = Target(("cos",), (None, 8), empty, waves=True)
-    assert copies(shape, target) == expected
+    candidate = CandidateTable(("cos",), (None, 8), empty, waves=True)
+    assert copies(shape, candidate) == expected
 
 
 def test_a_number_of_rows_tells_copies_from_rows() -> None:
@@ -112,7 +112,7 @@ def test_a_number_of_rows_tells_copies_from_rows() -> None:
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
-    keys = target_of({"bias": np.zeros((4, 1, 6))})
+    keys = candidate_of({"bias": np.zeros((4, 1, 6))})
     assert copies((4, 6), keys) == [()]
     assert copies((3, 6), keys) == []
 
@@ -122,7 +122,7 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
-    reading = best_reading(bias, [target_of({"bias": KEY_BIAS})])
+    reading = best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0
 
@@ -160,8 +160,8 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
     ],
 )
 def test_notes_on_readings(table: np.ndarray, note: str) -> None:
-    target = target_of({"cos": COS}, waves=True, quantised=True)
-    reading = best_reading(table, [target])
+    candidate = candidate_of({"cos": COS}, waves=True, quantised=True)
+    reading = best_reading(table, [candidate])
     assert reading is not None
     assert reading.note == note
 
@@ -183,15 +183,19 @@ def test_heads_that_differ_are_not_folded_into_columns() -> None:
 
 @pytest.mark.parametrize("row", [1, 11])
 def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
-    target = Target(("cos",), (None, 8), lambda rows: Making(None, {"cos": COS[row:][:rows]}))
-    reading = best_reading(COS[row], [target])
+    candidate = CandidateTable(
+        ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
+    )
+    reading = best_reading(COS[row], [candidate])
     assert reading is not None
     assert reading.note == "a single row"
 
 
 def test_a_constant_vector_is_not_taken_for_position_0() -> None:
-    target = Target(("cos",), (None, 8), lambda rows: Making(None, {"cos": COS[:rows]}))
-    assert best_reading(np.ones(8), [target]) is None
+    candidate = CandidateTable(
+        ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[:rows]})
+    )
+    assert best_reading(np.ones(8), [candidate]) is None
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import NamedTuple, TypedDict
 
 from pecli.checks.model_forms.findings import TensorProblem
-from pecli.checks.model_forms.form import FormKind, Source, find_source, read_form
 from pecli.checks.model_forms.matching import match_tensors
+from pecli.checks.model_forms.model_files import ModelFormat, Source, find_source, read_model
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.reasons import find_reason
 from pecli.checks.model_forms.sentences import (
-    Forms,
+    BothModels,
     lost_scaling_sentence,
     settings_sentence,
     tensor_sentences,
@@ -27,11 +27,11 @@ from pecli.errors import listed
 from pecli.models.encoding import Encoding
 
 MAX_NAMES = 6  #: tensors that are listed as not compared
-GGUF = FormKind.GGUF
+GGUF = ModelFormat.GGUF
 NOTHING_COMPARED = "no tensor of A can be compared with one of B"
 
 
-class FormDifference(TypedDict):
+class ModelDifference(TypedDict):
     """The fields of a `Difference` of two forms."""
 
     diagnosis: tuple[str, ...]
@@ -47,7 +47,7 @@ class ComparedPair(NamedTuple):
     result: Comparison
 
 
-def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | None:
+def diff_models(a: object, b: object, tolerance: Tolerance) -> ModelDifference | None:
     """Compare two forms of a model, such as a Hugging Face folder and a .gguf file.
 
     Returns None if these are not two forms. Two folders of the same project are not two forms:
@@ -58,46 +58,46 @@ def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | N
     source_b = find_source(b)
     if source_a is None or source_b is None:
         return None
-    if source_a.kind == source_b.kind != FormKind.GGUF:
+    if source_a.format == source_b.format != ModelFormat.GGUF:
         return None
-    forms = _read_forms(source_a, source_b)
-    pairs, problems = match_tensors(*forms)
+    models = _read_both(source_a, source_b)
+    pairs, problems = match_tensors(*models)
     compared = _compare_pairs(pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    problems += _changed_tensors(changed, forms, tolerance)
-    diagnosis = [*_settings_sentences(forms), *tensor_sentences(problems, forms)]
+    problems += _changed_tensors(changed, models, tolerance)
+    diagnosis = [*_settings_sentences(models), *tensor_sentences(problems, models)]
     if not pairs and not problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
         "diagnosis": tuple(diagnosis),
         "tensors": tuple(item.result for item in changed),
-        "weak": _not_compared(forms),
-        "forms": _summary(compared, len(changed), forms),
+        "weak": _not_compared(models),
+        "forms": _summary(compared, len(changed), models),
     }
 
 
 def _changed_tensors(
-    changed: Sequence[ComparedPair], forms: Forms, tolerance: Tolerance
+    changed: Sequence[ComparedPair], models: BothModels, tolerance: Tolerance
 ) -> Iterator[TensorProblem]:
     """Yield the tensors that differ, each with the converter's mistake that explains it."""
     for pair, result in changed:
-        finding = find_reason(pair, *forms, tolerance)
+        finding = find_reason(pair, *models, tolerance)
         yield TensorProblem(pair.name, finding, result.max_abs_error or 0.0)
 
 
-def _settings_sentences(forms: Forms) -> Iterator[str]:
+def _settings_sentences(models: BothModels) -> Iterator[str]:
     """Yield a sentence for each setting that both forms state differently."""
-    for problem in compare_settings(*forms):
-        yield settings_sentence(problem, forms.checked.label)
+    for problem in compare_settings(*models):
+        yield settings_sentence(problem, models.checked.label)
 
 
-def _read_forms(a: Source, b: Source) -> Forms:
+def _read_both(a: Source, b: Source) -> BothModels:
     """Read both forms; Hugging Face's, if there is one, defines the model."""
-    form_a = read_form("A", a)
-    form_b = read_form("B", b)
-    if form_b.kind == FormKind.HUGGING_FACE:
-        return Forms(reference=form_b, checked=form_a)
-    return Forms(reference=form_a, checked=form_b)
+    model_a = read_model("A", a)
+    model_b = read_model("B", b)
+    if model_b.format == ModelFormat.HUGGING_FACE:
+        return BothModels(reference=model_b, checked=model_a)
+    return BothModels(reference=model_a, checked=model_b)
 
 
 def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[ComparedPair]:
@@ -106,17 +106,17 @@ def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[Compared
     return [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
 
 
-def _not_compared(forms: Forms) -> tuple[str, ...]:
+def _not_compared(models: BothModels) -> tuple[str, ...]:
     """Return a sentence per form about its tensors that are not compared, A before B."""
     sentences = []
-    for form in sorted(forms, key=attrgetter("label")):
-        if form.unread:
-            names = [*dict.fromkeys(form.unread.values())]
-            sentences.append(f"not compared: {listed(names, MAX_NAMES)} ({form.label})")
+    for model in sorted(models, key=attrgetter("label")):
+        if model.unread:
+            names = [*dict.fromkeys(model.unread.values())]
+            sentences.append(f"not compared: {listed(names, MAX_NAMES)} ({model.label})")
     return tuple(sentences)
 
 
-def _summary(compared: Sequence[ComparedPair], changed: int, forms: Forms) -> str:
+def _summary(compared: Sequence[ComparedPair], changed: int, models: BothModels) -> str:
     """Return a line on the tensors that are equal, and on those that differ by rounding.
 
     «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
@@ -125,12 +125,12 @@ def _summary(compared: Sequence[ComparedPair], changed: int, forms: Forms) -> st
     kinds = set()
     for pair, result in compared:
         equal += not result.max_abs_error
-        kinds |= {pair.reference.kind, pair.checked.kind}
-    names = f"{forms.reference.kind} and {forms.checked.kind}"
+        kinds |= {pair.reference.dtype, pair.checked.dtype}
+    names = f"{models.reference.format} and {models.checked.format}"
     rounded = f"{len(compared) - equal - changed} within the rounding of {', '.join(sorted(kinds))}"
     return f"{len(compared)} tensors, {names}: {equal} equal, {rounded}"
 
 
-def lost_scaling(encoding: Encoding, kind: FormKind) -> str:
+def lost_scaling(encoding: Encoding, model_format: ModelFormat) -> str:
     """Return a sentence about a form that lacks the scaling that the model has."""
-    return lost_scaling_sentence(find_lost_scaling(encoding, kind))
+    return lost_scaling_sentence(find_lost_scaling(encoding, model_format))

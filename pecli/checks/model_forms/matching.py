@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.model_forms.findings import DifferentShape, MissingTensor, TensorProblem
-from pecli.checks.model_forms.form import Form, FormKind
+from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
 from pecli.engine.arrays import Indices
@@ -28,7 +28,7 @@ class Matched(NamedTuple):
     problems: list[TensorProblem]
 
 
-def match_tensors(reference: Form, checked: Form) -> Matched:
+def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     """Pair the tensors of two forms of a model (Hugging Face, Meta, GGUF) by their names in GGUF.
 
     A tensor that one form lacks is a problem, unless it is there in a type that is not read.
@@ -49,7 +49,11 @@ def match_tensors(reference: Form, checked: Form) -> Matched:
 
 
 def _match(
-    matched: Matched, name: str, expected: Stored, found: Stored, forms: tuple[Form, Form]
+    matched: Matched,
+    name: str,
+    expected: Stored,
+    found: Stored,
+    models: tuple[ModelFiles, ModelFiles],
 ) -> None:
     """Add two tensors of one name to `matched`: as a pair, or as a problem if their shapes differ.
 
@@ -61,7 +65,7 @@ def _match(
         problem = DifferentShape(found.shape, expected.shape)
         matched.problems.append(TensorProblem(name, problem))
     elif 0 not in expected.shape:
-        reference, checked = forms
+        reference, checked = models
         added = 0
         if name.endswith("norm.weight"):
             added = _added_to_norms(checked) - _added_to_norms(reference)
@@ -69,9 +73,9 @@ def _match(
         matched.pairs.append(Pair(name, expected, found, order, added))
 
 
-def _added_to_norms(form: Form) -> int:
+def _added_to_norms(model: ModelFiles) -> int:
     """Return 1 if the form adds 1 to the weights of norms, otherwise 0."""
-    return int(form.kind == FormKind.GGUF and form.architecture in NORMS_PLUS_ONE)
+    return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
 
 def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
@@ -101,7 +105,7 @@ def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, St
         heads, latent, key_channels = keys_shape
         fused_shape = (heads * (key_channels + values_shape[1]), latent)
         fused = tensors[fused_name]
-        if fused.kind in ROUNDING and fused.shape == fused_shape:
+        if fused.dtype in ROUNDING and fused.shape == fused_shape:
             del tensors[fused_name]
             by_head = fused.values.reshape(heads, -1, latent)
             tensors[keys_name] = Stored.of(by_head[:, :key_channels].swapaxes(1, 2))
@@ -112,12 +116,14 @@ def _latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
     return [name for name in tensors if name.endswith(LATENT_KEYS)]
 
 
-def has_latent_keys(form: Form) -> bool:
+def has_latent_keys(model: ModelFiles) -> bool:
     """Return True if the keys of a form are projected from a latent vector, as in DeepSeek-V2."""
-    return bool(_latent_keys(form.tensors))
+    return bool(_latent_keys(model.tensors))
 
 
-def expected_order(name: str, stored: Stored, reference: Form, checked: Form) -> Indices | None:
+def expected_order(
+    name: str, stored: Stored, reference: ModelFiles, checked: ModelFiles
+) -> Indices | None:
     """Return the rows of the reference that the checked form should have; None for all in order.
 
     Converters move the rows of query and key projections in two ways: parts of fused projections
@@ -130,7 +136,7 @@ def expected_order(name: str, stored: Stored, reference: Form, checked: Form) ->
         return None
     rows = np.arange(len(stored.rows))
     order = rows
-    converts_to_gguf = reference.kind != FormKind.GGUF and checked.kind == FormKind.GGUF
+    converts_to_gguf = reference.format != ModelFormat.GGUF and checked.format == ModelFormat.GGUF
     if named.kind == "qkv" and heads.fused and converts_to_gguf:
         order = _order_by_part(stored, heads)
     if reference.layout != checked.layout and named.kind != "latent":

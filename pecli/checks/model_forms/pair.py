@@ -54,13 +54,13 @@ class Pair(NamedTuple):
     @property
     def is_rounded(self) -> bool:
         """True if one form was rounded on the way to the other."""
-        return bool(self.added) or self.reference.kind != self.checked.kind
+        return bool(self.added) or self.reference.dtype != self.checked.dtype
 
     @np.errstate(all="ignore")
     def compare(self, tolerance: Tolerance) -> Comparison:
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
-        kinds = (self.reference.kind, self.checked.kind)
+        kinds = (self.reference.dtype, self.checked.dtype)
         result = Comparison(self.name, shape, math.prod(shape), *kinds)
         result.mismatched = 0
         result.max_abs_error = 0.0
@@ -135,7 +135,7 @@ class Pair(NamedTuple):
         """The error that the rounding of both forms allows for any value, however small."""
         if not self.is_rounded:
             return 0.0
-        return max(ROUNDING[form.kind].absolute for form in (self.reference, self.checked))
+        return max(ROUNDING[stored.dtype].absolute for stored in (self.reference, self.checked))
 
     def _limits(
         self, values: AnyArray, slack: AnyArray | None, stored: Array | None
@@ -154,7 +154,7 @@ class Pair(NamedTuple):
         if self.is_rounded and self.is_quantised:
             limits = [*self._quantisation_steps(values, stored)]
         elif self.is_rounded:
-            limits = [form.rounding_steps(values) for form in (self.reference, self.checked)]
+            limits = [stored.rounding_steps(values) for stored in (self.reference, self.checked)]
         if slack is None:
             return limits
         # A limit may have one column for each block of values that share a scale.

@@ -15,8 +15,8 @@ from pecli.checks.model_forms.findings import (
     SwappedLayer,
     SwappedTensor,
 )
-from pecli.checks.model_forms.form import Form
 from pecli.checks.model_forms.matching import expected_order
+from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.row_mistakes import row_mistakes
 from pecli.checks.model_forms.stored import Stored
@@ -42,8 +42,8 @@ class Trial:
     """A tensor that differs, and the forms that it is in."""
 
     pair: Pair
-    reference: Form
-    checked: Form
+    reference: ModelFiles
+    checked: ModelFiles
     tolerance: Tolerance
 
     def explains(self, stored: Stored, order: Indices | None) -> bool:
@@ -87,7 +87,9 @@ class Trial:
 
 
 @np.errstate(all="ignore")
-def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance) -> Finding:
+def find_reason(
+    pair: Pair, reference: ModelFiles, checked: ModelFiles, tolerance: Tolerance
+) -> Finding:
     """Return the mistake of a converter that explains how a tensor differs, or that none does.
 
     Tried are, in this order: rows in a wrong order, wrong values (zeros, a factor), a transposed
@@ -103,7 +105,7 @@ def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance
             return value_mistake.finding
     if _is_transposed(trial):
         return Mistake.TRANSPOSED
-    return _find_swap(trial) or BeyondRounding(pair.checked.kind)
+    return _find_swap(trial) or BeyondRounding(pair.checked.dtype)
 
 
 def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.model_forms.findings import Finding, Mistake, PermutedInHeads
-from pecli.checks.model_forms.form import Form
+from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
 from pecli.engine import application
 from pecli.engine.arrays import Indices
@@ -24,7 +24,7 @@ class RowMistake(NamedTuple):
     order: Indices
 
 
-def row_mistakes(pair: Pair, reference: Form, checked: Form) -> Iterator[RowMistake]:
+def row_mistakes(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Iterator[RowMistake]:
     """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
 
     A converter to GGUF permutes the rows of queries and keys, head by head, so that channels which

@@ -26,7 +26,7 @@ from pecli.checks.model_forms.findings import (
     TensorProblem,
     ValueChanged,
 )
-from pecli.checks.model_forms.form import Form
+from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.errors import bracketed, listed
 from pecli.tensors.head_layout import ORDERS
@@ -47,11 +47,11 @@ SINGULAR = Verbs("is", "has", "its")
 PLURAL = Verbs("are", "have", "their")
 
 
-class Forms(NamedTuple):
+class BothModels(NamedTuple):
     """The form that defines the model, and the one that is checked."""
 
-    reference: Form
-    checked: Form
+    reference: ModelFiles
+    checked: ModelFiles
 
 
 def settings_sentence(problem: SettingsProblem, label: str) -> str:
@@ -136,7 +136,7 @@ class Subject(NamedTuple):
         return self.name.is_bias, "qkv".find(self.name.part[0]), self.text
 
 
-def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[str]:
+def tensor_sentences(problems: Iterable[TensorProblem], models: BothModels) -> list[str]:
     """Return one line for all tensors with the same problem in the same layers.
 
     «B: q and k of layers 0–31 are not permuted; llama in GGUF form is», for example.
@@ -147,8 +147,8 @@ def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[st
         names = _joined([subject.text for subject in subjects])
         verbs = SINGULAR if len(subjects) == 1 else PLURAL
         error = max(subject.affected.max_abs_error for subject in subjects)
-        words = _finding_words(group.finding, forms, verbs, error)
-        lines.append(f"{forms.checked.label}: {names}{_in_layers(group.layers)} {words}")
+        words = _finding_words(group.finding, models, verbs, error)
+        lines.append(f"{models.checked.label}: {names}{_in_layers(group.layers)} {words}")
     if len(lines) > MAX_LINES:
         return [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more such lines"]
     return lines
@@ -216,12 +216,12 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(ranges)
 
 
-def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: float) -> str:
+def _finding_words(finding: Finding, models: BothModels, verbs: Verbs, max_abs_error: float) -> str:
     """Return the predicate of a sentence about one or several tensors: «are all zeros»."""
     be = verbs.be
     match finding:
         case Mistake():
-            return _mistake_words(finding, forms, verbs)
+            return _mistake_words(finding, models, verbs)
         case MissingTensor():
             return f"{be} missing in {finding.label}"
         case DifferentShape():
@@ -236,30 +236,30 @@ def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: 
         case NormOffset():
             size = "small" if finding.offset < 0 else "large"
             added = "with" if finding.is_one_added else "without"
-            norms = f"{forms.checked.kind} keeps norms of {forms.checked.architecture}"
+            norms = f"{models.checked.format} keeps norms of {models.checked.architecture}"
             return f"{be} 1 too {size}: {norms} {added} 1 added"
         case Multiplied():
             return f"{be} multiplied by {finding.factor:g}"
         case SwappedLayer():
-            return f"{be} layer {finding.layer} of {forms.reference.label}"
+            return f"{be} layer {finding.layer} of {models.reference.label}"
         case SwappedTensor():
-            return f"{be} {finding.name} of {forms.reference.label}"
+            return f"{be} {finding.name} of {models.reference.label}"
         case BeyondRounding():
             rounding = f"beyond the rounding of {finding.storage}"
             return f"{be} off by up to {max_abs_error:.3g}, {rounding}"
 
 
-def _mistake_words(mistake: Mistake, forms: Forms, verbs: Verbs) -> str:
+def _mistake_words(mistake: Mistake, models: BothModels, verbs: Verbs) -> str:
     """Return the predicate of a sentence about a mistake: «is not permuted; llama in GGUF form is».
 
     Args:
         mistake: The mistake.
-        forms: Both forms of the model, whose names and labels the words contain.
+        models: Both forms of the model, whose names and labels the words contain.
         verbs: «is» and «has» for one tensor, «are» and «have» for several.
     """
     be, have, their = verbs
-    form = forms.checked.description
-    reference = forms.reference.label
+    form = models.checked.description
+    reference = models.reference.label
     words = {
         Mistake.HALVES_EXCHANGED: f"{have} {their} halves exchanged",
         Mistake.FUSED_ORDER_KEPT: (

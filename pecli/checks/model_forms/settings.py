@@ -17,8 +17,8 @@ from pecli.checks.model_forms.findings import (
     SettingsProblem,
     ValueChanged,
 )
-from pecli.checks.model_forms.form import Form, FormKind
 from pecli.checks.model_forms.matching import has_latent_keys
+from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.models.dialects.gguf import FREQS
 from pecli.models.encoding import Encoding
 from pecli.models.keys import Origin
@@ -26,7 +26,7 @@ from pecli.models.keys import Origin
 SAME_FREQUENCY = 1e-5  #: relative; GGUF keeps bases and factors in float32
 ROTARY_DIM = "rotary dimension"
 KEYS = {
-    FormKind.GGUF: {
+    ModelFormat.GGUF: {
         "base": "rope.freq_base",
         ROTARY_DIM: "rope.dimension_count",
         "llama3": "rope_freqs.weight",
@@ -36,14 +36,14 @@ KEYS = {
         "context": "context_length",
         "heads": "attention.head_count",
     },
-    FormKind.META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
-    FormKind.HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
+    ModelFormat.META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
+    ModelFormat.HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
 }
 """The key or tensor of each form that states a number or a scaling."""
 ANY_KEY = "its key"
 
 
-def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem]:
+def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
     """Yield what the configuration of one form states differently than that of the other.
 
     A form is a Hugging Face folder, Meta's files or a .gguf file; the reference defines the model.
@@ -60,11 +60,11 @@ def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem
     length = max(reference.encodings.context or 1, checked.encodings.context or 1)
     for encoding in expected:
         twin = _twin(encoding, found)
-        for change in _encoding_changes(encoding, twin, checked.kind, length):
+        for change in _encoding_changes(encoding, twin, checked.format, length):
             yield replace(change, layer_type=encoding.layer_type)
 
 
-def _head_changes(reference: Form, checked: Form) -> Iterator[ValueChanged]:
+def _head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueChanged]:
     """Yield different numbers of query heads, and of key heads, which are as many unless stated."""
     if reference.heads is None or checked.heads is None:
         return
@@ -73,20 +73,27 @@ def _head_changes(reference: Form, checked: Form) -> Iterator[ValueChanged]:
     heads = reference.heads.heads
     checked_heads = checked.heads.heads
     if heads != checked_heads:
-        yield _changed("heads", heads, checked_heads, checked.kind)
+        yield _changed("heads", heads, checked_heads, checked.format)
     kv_heads = reference.heads.kv_heads or heads
     checked_kv_heads = checked.heads.kv_heads or checked_heads
     if kv_heads != checked_kv_heads:
-        yield _changed("kv heads", kv_heads, checked_kv_heads, checked.kind)
+        yield _changed("kv heads", kv_heads, checked_kv_heads, checked.format)
 
 
 def _changed(
-    name: str, expected: float, value: float, kind: FormKind, *, is_key_missing: bool = False
+    name: str,
+    expected: float,
+    value: float,
+    model_format: ModelFormat,
+    *,
+    is_key_missing: bool = False,
 ) -> ValueChanged:
-    return ValueChanged(name, expected, value, KEYS[kind].get(name, ANY_KEY), is_key_missing)
+    return ValueChanged(
+        name, expected, value, KEYS[model_format].get(name, ANY_KEY), is_key_missing
+    )
 
 
-def _count_problems(reference: Form, checked: Form) -> Iterator[SettingsProblem]:
+def _count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
     """Yield the counts that a form lacks, and a different number of layers.
 
     Different contexts are usual, and heads are compared as those of the attention layers.
@@ -94,13 +101,13 @@ def _count_problems(reference: Form, checked: Form) -> Iterator[SettingsProblem]
     expected = reference.counts._asdict()
     stated = checked.counts._asdict()
     for name, count in expected.items():
-        key = KEYS[checked.kind].get(name)
+        key = KEYS[checked.format].get(name)
         if key is None:
             continue
         if count is not None and stated[name] is None:
             yield MissingKey(key)
         elif name == "layers" and _are_different_integers(count, stated[name]):
-            yield _changed(name, count, stated[name], checked.kind)
+            yield _changed(name, count, stated[name], checked.format)
 
 
 def _are_different_integers(count: object, other: object) -> bool:
@@ -116,7 +123,7 @@ def _twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding])
 
 
 def _encoding_changes(
-    expected: Encoding, found: Encoding, kind: FormKind, length: int
+    expected: Encoding, found: Encoding, model_format: ModelFormat, length: int
 ) -> Iterator[EncodingChange]:
     """Yield what differs between two rotary encodings that should be the same.
 
@@ -124,30 +131,36 @@ def _encoding_changes(
     are compared only if there is none of them.
     """
     has_truncate = "truncate" in found.parameters
-    if kind == FormKind.GGUF and expected.parameters.get("truncate") is False and has_truncate:
+    if (
+        model_format == ModelFormat.GGUF
+        and expected.parameters.get("truncate") is False
+        and has_truncate
+    ):
         # GGUF has no key for it, so that the file cannot state what gpt-oss requires.
         found = replace(found, parameters={**found.parameters, "truncate": False})
     if expected.rotary_dim != found.rotary_dim:
-        yield _rotary_dim_change(expected, found, kind)
+        yield _rotary_dim_change(expected, found, model_format)
         return
-    changes = [*_parameter_changes(expected, found, kind)]
+    changes = [*_parameter_changes(expected, found, model_format)]
     yield from changes
     is_scaled = expected.parameters["scaling"] != "none"
     if is_scaled and found.parameters["scaling"] == "none":
-        yield find_lost_scaling(expected, kind)
+        yield find_lost_scaling(expected, model_format)
     elif not changes:
         yield from _frequency_changes(expected, found, length)
 
 
-def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> ValueChanged:
+def _rotary_dim_change(
+    expected: Encoding, found: Encoding, model_format: ModelFormat
+) -> ValueChanged:
     """Return a finding on a different rotary dimension, and whether its key is missing.
 
     A .gguf without `rope.dimension_count` has the default, the whole head, for example.
     """
-    key = KEYS[kind].get(ROTARY_DIM)
+    key = KEYS[model_format].get(ROTARY_DIM)
     is_stated = key is None or any(_is_read_from(origin, key) for origin in found.origins.values())
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
-    return _changed(ROTARY_DIM, *dims, kind, is_key_missing=not is_stated)
+    return _changed(ROTARY_DIM, *dims, model_format, is_key_missing=not is_stated)
 
 
 def _is_read_from(origin: Origin, key: str) -> bool:
@@ -156,14 +169,14 @@ def _is_read_from(origin: Origin, key: str) -> bool:
 
 
 def _parameter_changes(
-    expected: Encoding, found: Encoding, kind: FormKind
+    expected: Encoding, found: Encoding, model_format: ModelFormat
 ) -> Iterator[EncodingChange]:
     """Yield a different base, and different sections of M-RoPE."""
     base = expected.parameters["base"]
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):
         is_default = not found.stated_by("base")
-        yield _changed("base", base, found_base, kind, is_key_missing=is_default)
+        yield _changed("base", base, found_base, model_format, is_key_missing=is_default)
     sections = _sections(expected)
     found_sections = _sections(found)
     if sections != found_sections:
@@ -197,10 +210,10 @@ def _frequency_changes(
             return
 
 
-def find_lost_scaling(encoding: Encoding, kind: FormKind) -> ScalingLost:
+def find_lost_scaling(encoding: Encoding, model_format: ModelFormat) -> ScalingLost:
     """Return the scaling that a form without any has lost, and the key that it lacks."""
     scaling = encoding.parameters["scaling"]
     if FREQS in encoding.stated_by("long_factor"):
         scaling = "llama3"  # A .gguf keeps the factors of llama3 like those of longrope.
-    any_key = "rope.scaling.type" if kind == FormKind.GGUF else "rope_scaling"
-    return ScalingLost(scaling, KEYS[kind].get(scaling, any_key))
+    any_key = "rope.scaling.type" if model_format == ModelFormat.GGUF else "rope_scaling"
+    return ScalingLost(scaling, KEYS[model_format].get(scaling, any_key))

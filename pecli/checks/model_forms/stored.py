@@ -65,13 +65,13 @@ class Stored(NamedTuple):
     """A tensor as a form stores it.
 
     Attributes:
-        kind: The dtype, or the quantised type of ggml.
+        dtype: The dtype, or the quantised type of ggml.
         shape: The shape in elements.
         array: The elements; the bytes of each row if it is quantised; None if the type is not read.
         shards: Further parts of the tensor, from Meta's other files.
     """
 
-    kind: str
+    dtype: str
     shape: tuple[int, ...]
     array: AnyArray | None
     shards: tuple[Array, ...] = ()
@@ -82,11 +82,11 @@ class Stored(NamedTuple):
 
     @property
     def is_quantised(self) -> bool:
-        return self.kind in QUANTISED
+        return self.dtype in QUANTISED
 
     @property
     def is_read(self) -> bool:
-        return self.array is not None and (self.is_quantised or self.kind in ROUNDING)
+        return self.array is not None and (self.is_quantised or self.dtype in ROUNDING)
 
     @property
     def values(self) -> AnyArray:
@@ -113,7 +113,7 @@ class Stored(NamedTuple):
             return
         for number, array in enumerate(self.values):
             shards = tuple(shard[number] for shard in self.shards)
-            expert = Stored(self.kind, self.shape[1:], array, shards)
+            expert = Stored(self.dtype, self.shape[1:], array, shards)
             yield f"{stem}{stacked}{number}.{suffix}", expert
 
     def fitted(self, shape: tuple[int, ...]) -> "Stored":
@@ -125,7 +125,7 @@ class Stored(NamedTuple):
         if self.shape == shape:
             return self
         longer_axes = tuple(size for size in self.shape if size > 1)
-        if self.kind in ROUNDING and longer_axes == shape:
+        if self.dtype in ROUNDING and longer_axes == shape:
             return Stored.of(self.values.reshape(shape))
         if not self.shards:
             return self
@@ -138,14 +138,14 @@ class Stored(NamedTuple):
     def floats(self, rows: Array, out: AnyArray) -> AnyArray:
         """Write some rows of the array as floats into the first rows of `out`, and return these."""
         out = out[: len(rows)]
-        if self.kind == Q8_0:
+        if self.dtype == Q8_0:
             _dequantise_q8_0(rows, out)
         elif self.is_quantised:
             from gguf import GGMLQuantizationType
             from gguf.quants import dequantize
 
-            out[...] = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind])
-        elif self.kind == "bfloat16" and out.dtype == np.float32:
+            out[...] = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.dtype])
+        elif self.dtype == "bfloat16" and out.dtype == np.float32:
             # A bfloat16 is the upper half of a float32; a shift is faster than a cast.
             np.left_shift(rows.view(np.uint16), 16, out=out.view(np.uint32), dtype=np.uint32)
         else:
@@ -161,7 +161,7 @@ class Stored(NamedTuple):
         width = math.prod(self.shape) // max(1, len(rows))
         columns = min(width, SAMPLED_COLUMNS)
         stored_columns = rows.shape[1] * columns // width  # bytes, if it is quantised
-        dtype = np.float64 if self.kind == "float64" else np.float32
+        dtype = np.float64 if self.dtype == "float64" else np.float32
         out = np.empty((len(places), columns), dtype)
         return self.floats(rows[places, :stored_columns], out)
 
@@ -173,10 +173,10 @@ class Stored(NamedTuple):
         share a scale. `rows` are the stored bytes of the values; they hold the scales of Q8_0.
         """
         if not self.is_quantised:
-            rounding = ROUNDING[self.kind]
+            rounding = ROUNDING[self.dtype]
             relative = np.abs(values) * np.float32(rounding.relative)
             return np.asarray(relative + np.float32(rounding.absolute))
-        if self.kind == Q8_0 and rows is not None:
+        if self.dtype == Q8_0 and rows is not None:
             scales = q8_0_blocks(rows)["scale"].astype(np.float32)
             steps = np.abs(scales).reshape(len(rows), -1)
             if (sum_of_squares(values) >= MIN_SCALED_STEPS**2 * sum_of_squares(steps)).all():
@@ -190,11 +190,11 @@ class Stored(NamedTuple):
         block of Q4_0 that goes to 1.5 has steps of 2 · 1.5 / 15 = 0.2. K-quants round the scales of
         a super-block as well.
         """
-        bits, elements_per_scale = QUANTISED[self.kind]
+        bits, elements_per_scale = QUANTISED[self.dtype]
         blocks = values.reshape(len(values), -1, elements_per_scale)
         largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))
         steps = np.asarray(largest * np.float32(2 / (2**bits - 1)))
-        if self.kind.endswith("K"):
+        if self.dtype.endswith("K"):
             scales = SUPER_BLOCK // elements_per_scale
             largest_scale = largest.reshape(len(values), -1, scales).max(axis=-1)
             steps += np.repeat(largest_scale * np.float32(SCALE_SHARE), scales, axis=-1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pecli.checks.doubts import Doubt, LayersNotNamed
-from pecli.checks.verification import Checked, Verification, compare_reading, conclusion
+from pecli.checks.verification import CheckedTensor, Verification, compare_reading, conclusion
 from pecli.checks.verify.batch_tables import (
     counted_rows,
     per_batch,
@@ -21,7 +21,7 @@ from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import Doubling, Reading, SchemeTables, doubling_problems
+from pecli.compare.reading import Doubling, FoundTables, Reading, doubling_problems
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.named_values import NamedValues
@@ -267,7 +267,7 @@ class _ModelCheck:
             return False
         return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
-    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
+    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> CheckedTensor:
         """Compare a tensor with the table that it is read as.
 
         A model with several layer types has several tables of one shape. If no name states which
@@ -278,7 +278,7 @@ class _ModelCheck:
         label = reading.name if name == ARRAY_NAME else name
         layers = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
-        checked = Checked.from_reading(name, label, reading, tolerance, stated=stated)
+        checked = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
         checked = replace(checked, note=note, layers=layers)
         if not layers:
@@ -329,7 +329,7 @@ class _ModelCheck:
         yield reading.note
         yield self.notes.get(name, "")
 
-    def _unreadable(self, name: str) -> Checked:
+    def _unreadable(self, name: str) -> CheckedTensor:
         """Return the failure of a tensor whose shape no table of the model has.
 
         The message lists the shapes that were expected, and whether the tensor fits transposed.
@@ -340,9 +340,9 @@ class _ModelCheck:
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
         problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
         result = Comparison.impossible(name, shape, problem)
-        return Checked(name, result, *self._scheme_to_explain(name), has_length=False)
+        return CheckedTensor(name, result, *self._scheme_to_explain(name), has_length=False)
 
-    def _scheme_to_explain(self, name: str) -> SchemeTables:
+    def _scheme_to_explain(self, name: str) -> FoundTables:
         """Return the rotary scheme from which a search for reasons starts, for a tensor of a wrong shape.
 
         A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
@@ -351,13 +351,13 @@ class _ModelCheck:
         likely = self.tensors.likely(name)
         ropes = [encoding for encoding in likely if encoding.is_rotary and not encoding.no_table]
         if not ropes or not array.size:
-            return SchemeTables(None, {})
+            return FoundTables(None, {})
         layout = _likely_layout(ropes[0], array)
         settings = self.tensors.settings_for(name)
         rope = settings.rope(ropes[0], max(array.shape, default=1), layout=layout)
         role = self.tensors.role(name)
         table_name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
-        return SchemeTables(rope, {table_name: array})
+        return FoundTables(rope, {table_name: array})
 
     def _no_tables(self) -> NoTablesError:
         """Return the error for a file without any table, with advice on how to dump one."""

@@ -3,15 +3,16 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from pecli.checks.file_problems import FileProblem, MissingTable
-from pecli.checks.verification import Checked, Verification, conclusion
+from pecli.checks.verification import CheckedTensor, Verification, conclusion
 from pecli.checks.verify.alibi_parts import alibi_parts
-from pecli.checks.verify.targets import (
+from pecli.checks.verify.candidates import (
     COS_FIRST,
     has_order,
     real_dtype,
-    scheme_targets,
+    scheme_candidates,
     stated_name,
 )
+from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
     Doubling,
@@ -20,7 +21,6 @@ from pecli.compare.reading import (
     doubling_problems,
     lone_transposes,
 )
-from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, dtype_name
 from pecli.engine.schemes.scheme import Scheme
@@ -88,9 +88,9 @@ class _SchemeCheck:
         self.scheme = scheme
         self.tolerance = tolerance
         self.any_dtype = any_dtype
-        self._targets_by_dtype: dict[str, Sequence[Target]] = {}
-        targets = self._targets(scheme.dtype)
-        self.table_names = [*dict.fromkeys(target.name for target in targets)]
+        self._candidates_by_dtype: dict[str, Sequence[CandidateTable]] = {}
+        candidates = self._candidates(scheme.dtype)
+        self.table_names = [*dict.fromkeys(candidate.name for candidate in candidates)]
         self.doublings: list[Doubling] = []
 
     def order(self, tensor: str) -> int:
@@ -133,7 +133,9 @@ class _SchemeCheck:
                 named[name] = tables
         return named
 
-    def all_checked(self, named: Mapping[str, Collection[str]], *, by_name: bool) -> list[Checked]:
+    def all_checked(
+        self, named: Mapping[str, Collection[str]], *, by_name: bool
+    ) -> list[CheckedTensor]:
         """Compare each tensor with the tables that it may be, or with all if none is named.
 
         Square tables may be read transposed. If one only fits so, and those beside it stand upright
@@ -161,12 +163,12 @@ class _SchemeCheck:
             upright: Whether rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
-        targets = [*self._likely(real_dtype(array), tables)]
+        candidates = [*self._likely(real_dtype(array), tables)]
         if {"bias", "slopes"}.intersection(self.table_names):
-            targets += alibi_parts(self.scheme, array)
+            candidates += alibi_parts(self.scheme, array)
         order = self._order_of_functions(name, tables)
-        targets = [target for target in targets if has_order(target, order)]
-        return best_reading(array, targets, is_text=self.file.has_rows_only, upright=upright)
+        candidates = [candidate for candidate in candidates if has_order(candidate, order)]
+        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
 
     def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
@@ -178,7 +180,7 @@ class _SchemeCheck:
 
     def _checked(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str
-    ) -> Checked:
+    ) -> CheckedTensor:
         """Compare a tensor with the table that it is read as; one that has the shape of none fails.
 
         Args:
@@ -192,30 +194,30 @@ class _SchemeCheck:
             likely = self._likely(real_dtype(array), tables)
             expected = bracketed([length or 0 for length in likely[0].shape])
             result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
-            return Checked(name, result, self.scheme, {likely[0].name: array})
+            return CheckedTensor(name, result, self.scheme, {likely[0].name: array})
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name
         stated = stated_name(self.file, name)
-        return Checked.from_reading(
+        return CheckedTensor.from_reading(
             name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=stated
         )
 
-    def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[Target]:
-        """Return the targets that a tensor of a dtype may be."""
+    def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
+        """Return the candidates that a tensor of a dtype may be."""
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
-        targets = self._targets(dtype)
+        candidates = self._candidates(dtype)
         if not tables:
-            return targets
-        return [target for target in targets if target.name in tables]
+            return candidates
+        return [candidate for candidate in candidates if candidate.name in tables]
 
-    def _targets(self, dtype: str) -> Sequence[Target]:
-        if dtype not in self._targets_by_dtype:
-            self._targets_by_dtype[dtype] = _targets(self.scheme, dtype)
-        return self._targets_by_dtype[dtype]
+    def _candidates(self, dtype: str) -> Sequence[CandidateTable]:
+        if dtype not in self._candidates_by_dtype:
+            self._candidates_by_dtype[dtype] = _candidates(self.scheme, dtype)
+        return self._candidates_by_dtype[dtype]
 
-    def missing_tables(self, checked: Sequence[Checked]) -> list[MissingTable]:
+    def missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
         """Return a problem for each table that the file lacks, and that does not follow from others."""
         present = set(self.scheme.derived_tensors)
         for tensor in checked:
@@ -225,10 +227,15 @@ class _SchemeCheck:
         return [MissingTable(name, held) for name in missing]
 
 
-def _targets(scheme: Scheme, dtype: str) -> Sequence[Target]:
+def _candidates(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
     """Return what tensors of a dtype may be; frequencies and slopes in half precision only if the scheme has it."""
-    targets = scheme_targets(scheme.in_dtype(dtype))
+    candidates = scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):
-        return targets
-    wide = {target.names: target for target in scheme_targets(scheme.in_dtype("float32"))}
-    return [wide[target.names] if is_relative(target.name) else target for target in targets]
+        return candidates
+    wide = {
+        candidate.names: candidate for candidate in scheme_candidates(scheme.in_dtype("float32"))
+    }
+    return [
+        wide[candidate.names] if is_relative(candidate.name) else candidate
+        for candidate in candidates
+    ]

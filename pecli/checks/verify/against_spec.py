@@ -11,7 +11,7 @@ from pecli.checks.file_problems import (
     MissingTensor,
     UnexpectedTensor,
 )
-from pecli.checks.verification import Checked, Verification, conclusion
+from pecli.checks.verification import CheckedTensor, Verification, conclusion
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
@@ -48,7 +48,7 @@ def verify_carried(
     checked = []
     for name, array in tensors.items():
         result = compare_arrays(expected[name], array, tolerance, name=name)
-        checked.append(Checked(name, result, scheme, {name: array}))
+        checked.append(CheckedTensor(name, result, scheme, {name: array}))
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):

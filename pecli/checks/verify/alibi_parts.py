@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.target import Target, target_of
+from pecli.compare.candidate import CandidateTable, candidate_of
 from pecli.engine.arrays import AnyArray, widened
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
@@ -29,11 +29,11 @@ class Part(NamedTuple):
     words: str
 
 
-def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
+def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
     """Yield the parts of a scheme's table that an array holds, judging by shape and values.
 
     Of a bias (8 heads, 16, 16), an array (4, 16, 16) may hold heads 0–3 or 4–7, and (8, 2, 16) the
-    last 2 queries. Each is a target: a table that the array is compared with, and the words for it.
+    last 2 queries. Each is a candidate: a table that the array is compared with, and the words for it.
 
     Args:
         scheme: The scheme of all heads, ALiBi or another one with a bias.
@@ -49,7 +49,7 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
         expected = {table.name: part.values.astype(np.float32)}
         words = _words_with_form(scheme, part.words)
         # Ports store the −∞ of a causal bias as the most negative number of a dtype (`masked`).
-        yield target_of(expected, scheme, words=words, masked=is_bias)
+        yield candidate_of(expected, scheme, words=words, masked=is_bias)
 
 
 def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 from pecli.checks.file_problems import TensorProblem
 from pecli.checks.verification import Verification
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS
+from pecli.compare.candidate import cos_and_sin
 from pecli.compare.forms import joined
 from pecli.compare.problems import PaddingNotFinite
-from pecli.compare.target import cos_and_sin
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, widest
@@ -207,8 +207,8 @@ def _queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
     sin = waves.sin[..., :pairs]
     # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
     layouts = LAYOUTS[encoding.layout or "halves"]
-    before = joined((np.ones_like(cos), np.zeros_like(sin)), layouts.takes)
-    after = joined((cos, sin), layouts.gives)
+    before = joined((np.ones_like(cos), np.zeros_like(sin)), layouts.before)
+    after = joined((cos, sin), layouts.after)
     return _Queries(before, after)
 
 

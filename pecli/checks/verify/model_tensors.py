@@ -6,10 +6,10 @@ from itertools import permutations
 
 import numpy as np
 
+from pecli.checks.verify.candidates import model_candidates, stated_name
 from pecli.checks.verify.table_settings import TableSettings
-from pecli.checks.verify.targets import model_targets, stated_name
+from pecli.compare.candidate import CandidateTable
 from pecli.compare.reading import Reading, best_reading
-from pecli.compare.target import Target
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
@@ -146,18 +146,18 @@ class ModelTensors:
         array = np.atleast_1d(self.tensors[name])
         if transposed:
             array = array.T
-        targets = self._targets(name, array, role, self.likely(name))
-        return best_reading(array, targets, is_text=self.file.has_rows_only, upright=upright)
+        candidates = self._candidates(name, array, role, self.likely(name))
+        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
 
     def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
-        targets = self._targets(name, array, role, [encoding])
-        return best_reading(array, targets, is_text=self.file.has_rows_only)
+        candidates = self._candidates(name, array, role, [encoding])
+        return best_reading(array, candidates, is_text=self.file.has_rows_only)
 
-    def _targets(
+    def _candidates(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
-    ) -> list[Target]:
+    ) -> list[CandidateTable]:
         """Return the tables of some encodings that an array may hold, judging by its name and dtype."""
         order = function_order(self.stated_name(name))
         if dtype_name(array.dtype) in COMPLEX:
@@ -166,10 +166,10 @@ class ModelTensors:
         elif role == ANYTHING:
             role = None
         settings = self.settings_for(name)
-        targets: list[Target] = []
+        candidates: list[CandidateTable] = []
         for encoding in encodings:
-            targets += model_targets(encoding, array, role, settings, order)
-        return targets
+            candidates += model_candidates(encoding, array, role, settings, order)
+        return candidates
 
     def assignments(self) -> list["ModelTensors"]:
         """Return the ways in which tables may belong to layer types that have tables of the same names.

@@ -181,7 +181,7 @@ class OtherPairs(RotationMistake):
 
     def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
-            rotated, layout_before=self.layouts.takes, layout_after=self.layouts.gives
+            rotated, layout_before=self.layouts.before, layout_after=self.layouts.after
         )
 
     @classmethod

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.model_forms import form
+from pecli.checks.model_forms import model_files
 from pecli.errors import FileError
 from tests.checks.model_forms.mistakes import Plant, change, exchange, leave_out
 from tests.checks.model_forms.model_files import (
@@ -485,7 +485,7 @@ def test_a_missing_package_is_named(
     hugging_face: HuggingFace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
-    monkeypatch.setattr(form, "find_spec", lambda name: None)
+    monkeypatch.setattr(model_files, "find_spec", lambda name: None)
     with pytest.raises(FileError, match="pip install gguf"):
         pecli.diff(hugging_face("llama"), path)
 

@@ -19,8 +19,8 @@ from pecli.checks.model_forms.findings import (
     SwappedTensor,
     TensorProblem,
 )
-from pecli.checks.model_forms.form import Form, FormKind
 from pecli.checks.model_forms.matching import Matched, match_tensors
+from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.reasons import find_reason
 from pecli.checks.model_forms.stored import Stored
 from pecli.models.encoding import ModelEncodings
@@ -40,16 +40,16 @@ def two_forms(
     checked: Arrays,
     architecture: str = "llama",
     heads: Heads | None = None,
-    kind: FormKind = FormKind.HUGGING_FACE,
-) -> tuple[Form, Form]:
+    kind: ModelFormat = ModelFormat.HUGGING_FACE,
+) -> tuple[ModelFiles, ModelFiles]:
     """Return a form whose weights are in halves, and one in GGUF, where they are interleaved."""
 
-    def form(label: str, kind: FormKind, layout: str, arrays: Arrays) -> Form:
+    def form(label: str, kind: ModelFormat, layout: str, arrays: Arrays) -> ModelFiles:
         stored = {name: Stored.of(array) for name, array in arrays.items()}
         encodings = ModelEncodings("", "", ())
-        return Form(label, kind, architecture, encodings, layout, heads, tensors=stored)
+        return ModelFiles(label, kind, architecture, encodings, layout, heads, tensors=stored)
 
-    return form("A", kind, "halves", tensors), form("B", FormKind.GGUF, "interleaved", checked)
+    return form("A", kind, "halves", tensors), form("B", ModelFormat.GGUF, "interleaved", checked)
 
 
 def match(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
@@ -64,10 +64,10 @@ def reason(
 
 
 def reasons(tensors: Arrays, checked: Arrays, **about: Any) -> dict[str, Finding]:
-    forms = two_forms(tensors, checked, **about)
+    models = two_forms(tensors, checked, **about)
     exact = pecli.Tolerance()
-    changed = [pair for pair in match_tensors(*forms).pairs if pair.compare(exact).mismatched]
-    return {pair.name: find_reason(pair, *forms, exact) for pair in changed}
+    changed = [pair for pair in match_tensors(*models).pairs if pair.compare(exact).mismatched]
+    return {pair.name: find_reason(pair, *models, exact) for pair in changed}
 
 
 def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
@@ -110,7 +110,7 @@ def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
         "attn_k_b.weight": by_head[:, :4].swapaxes(1, 2),
         "attn_v_b.weight": by_head[:, 4:],
     }
-    matched = match(split, fused, architecture="deepseek2", kind=FormKind.GGUF)
+    matched = match(split, fused, architecture="deepseek2", kind=ModelFormat.GGUF)
     assert not matched.problems
     assert [pair.compare(pecli.Tolerance()).mismatched for pair in matched.pairs] == [0, 0]
 
@@ -118,12 +118,12 @@ def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
 @pytest.mark.parametrize(
     ("architecture", "kind", "added"),
     [
-        ("gemma2", FormKind.HUGGING_FACE, 1),
-        ("llama", FormKind.HUGGING_FACE, 0),
-        ("gemma2", FormKind.GGUF, 0),
+        ("gemma2", ModelFormat.HUGGING_FACE, 1),
+        ("llama", ModelFormat.HUGGING_FACE, 0),
+        ("gemma2", ModelFormat.GGUF, 0),
     ],
 )
-def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: FormKind, added: int) -> None:
+def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, added: int) -> None:
     about = {"architecture": architecture, "kind": kind}
     assert reason(NORM, NORM + added, "attn_norm.weight", **about) is None
 

@@ -10,15 +10,15 @@ from pecli.checks.model_forms.findings import (
     SwappedLayer,
     TensorProblem,
 )
-from pecli.checks.model_forms.form import Form, FormKind
-from pecli.checks.model_forms.sentences import Forms, number_ranges, tensor_sentences
+from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
+from pecli.checks.model_forms.sentences import BothModels, number_ranges, tensor_sentences
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.models.encoding import ModelEncodings
 
 ENCODINGS = ModelEncodings("", "", ())
-FORMS = Forms(
-    reference=Form("A", FormKind.HUGGING_FACE, "llama", ENCODINGS, "halves"),
-    checked=Form("B", FormKind.GGUF, "llama", ENCODINGS, "interleaved"),
+FORMS = BothModels(
+    reference=ModelFiles("A", ModelFormat.HUGGING_FACE, "llama", ENCODINGS, "halves"),
+    checked=ModelFiles("B", ModelFormat.GGUF, "llama", ENCODINGS, "interleaved"),
 )
 
 

@@ -25,15 +25,15 @@ class Origin(NamedTuple):
     layer_type: str  #: empty if all layers have the same encoding
 
 
-class Making(NamedTuple):
-    """Tables by name, and the scheme that makes them, if one does."""
+class MadeTables(NamedTuple):
+    """Expected tables by name, and the scheme that makes them; None if no scheme does."""
 
     scheme: "Scheme | None"
     tables: Mapping[str, Expected]
 
 
 @dataclass(frozen=True)
-class Target:
+class CandidateTable:
     """One table, or cosines and sines, that a tensor may hold.
 
     Attributes:
@@ -52,7 +52,7 @@ class Target:
 
     names: tuple[str, ...]
     shape: TableShape
-    make: Callable[[int], Making]
+    make: Callable[[int], MadeTables]
     waves: bool = False
     transposable: bool = False
     layout: str = ""
@@ -111,16 +111,16 @@ def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
     return waves if is_table else None
 
 
-def target_of(
+def candidate_of(
     expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **options: Any
-) -> Target:
+) -> CandidateTable:
     """Return what a tensor is compared with: one table, or cosines and sines, of known shape.
 
     Args:
         expected: The table by its name, or both functions.
         scheme: The scheme that makes them, if any.
-        options: Other attributes of the target, such as `words` for notes.
+        options: Other attributes of the candidate, such as `words` for notes.
     """
     first = next(iter(expected.values()))
-    making = Making(scheme, expected)
-    return Target((*expected,), first.shape, lambda rows: making, **options)
+    made = MadeTables(scheme, expected)
+    return CandidateTable((*expected,), first.shape, lambda rows: made, **options)

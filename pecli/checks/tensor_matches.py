@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.candidate import PLURALS, CandidateTable, Waves, candidate_of, cos_and_sin
 from pecli.compare.comparison import Comparison
 from pecli.compare.factors import Shape, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, columns, halved
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
-from pecli.compare.target import PLURALS, Target, Waves, cos_and_sin, target_of
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -41,7 +41,7 @@ class TablePair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fit:
+class TensorMatch:
     """Tensors that belong together, and how one is read as the other.
 
     Attributes:
@@ -66,8 +66,8 @@ class Fit:
         if self.reading is None:
             return ""
         other = ""
-        if self.reading.target.layout and not self.reading.form.doubled:
-            other = columns(self.reading.target.layout)
+        if self.reading.candidate.layout and not self.reading.form.doubled:
+            other = columns(self.reading.candidate.layout)
         sides = ("A", "B") if self.reads_a else ("B", "A")
         notes = zip(sides, (self.reading.note, other), strict=True)
         return "; ".join(f"{side}: {note}" for side, note in notes if note)
@@ -122,7 +122,7 @@ class _Rules(NamedTuple):
     upright: bool = False
 
 
-def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
+def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[TensorMatch]:
     """Return the tensors of two files that belong together, and how one is read as the other.
 
     `cos_sin_cache` of B belongs to both `cos` and `sin` of A. Otherwise tensors belong together by
@@ -144,14 +144,14 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fi
     if cos_sin is not None:
         return [cos_sin]
     names = _matched_names(in_a, in_b)
-    fits = {}
+    matches = {}
     for name, name_in_b in names.items():
-        fits[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
-    # A table that only fits transposed, unlike the table beside it, is wrong: it is compared as it stands.
-    for name in lone_transposes({name: fit.reading for name, fit in fits.items()}):
+        matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
+    # A table that only matches transposed, unlike the table beside it, is wrong: it is compared as it stands.
+    for name in lone_transposes({name: match.reading for name, match in matches.items()}):
         upright = rules._replace(upright=True)
-        fits[name] = _match_two(name, names[name], *fits[name].arrays, upright)
-    return [*fits.values()]
+        matches[name] = _match_two(name, names[name], *matches[name].arrays, upright)
+    return [*matches.values()]
 
 
 def _float_dtype(file: LoadedFile) -> str:
@@ -192,7 +192,9 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
     return {role: name for name, role in roles.items() if role and counts[role] == 1}
 
 
-def _match_cos_sin(joined: Tensors, apart: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
+def _match_cos_sin(
+    joined: Tensors, apart: Tensors, rules: _Rules, *, reads_a: bool
+) -> TensorMatch | None:
     """Match one array that holds cosines and sines with two arrays of the other file.
 
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
@@ -208,22 +210,22 @@ def _match_cos_sin(joined: Tensors, apart: Tensors, rules: _Rules, *, reads_a: b
     if len(joined) != 1 or waves is None:
         return None
     ((name, array),) = joined.items()
-    reading = best_reading(array, _targets_of_both(waves), is_text=rules.is_text)
+    reading = best_reading(array, _candidates_of_both(waves), is_text=rules.is_text)
     if reading is None:
         return None
     if reads_a:
-        return Fit("cos_sin", [name], [*apart], (array, array), reading, reads_a)
-    return Fit("cos_sin", [*apart], [name], (array, array), reading, reads_a)
+        return TensorMatch("cos_sin", [name], [*apart], (array, array), reading, reads_a)
+    return TensorMatch("cos_sin", [*apart], [name], (array, array), reading, reads_a)
 
 
-def _targets_of_both(waves: Waves) -> Iterator[Target]:
+def _candidates_of_both(waves: Waves) -> Iterator[CandidateTable]:
     """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
     cos = _single_columns(waves.cos)
     sin = _single_columns(waves.sin)
     for doubled in cos:
         if doubled in sin:
             both = {"cos": cos[doubled], "sin": sin[doubled]}
-            yield target_of(both, waves=True, layout=doubled, quantised=True)
+            yield candidate_of(both, waves=True, layout=doubled, quantised=True)
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
@@ -238,33 +240,33 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
+def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
     Either may have the copies. Which of the two is read does not depend on their order, so that
     `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
     returned as they are, and differ in their shape.
     """
-    fit = Fit(name, [name], [name_in_b], (a, b))
+    match = TensorMatch(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
     sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
     if a.shape == b.shape and not (has_waves and is_quantised):
         reading = _read_upright_or_transposed(name, sides[0], has_waves, rules)
-        return replace(fit, reading=reading, reads_a=sides[0].reads_a)
+        return replace(match, reading=reading, reads_a=sides[0].reads_a)
     for side in sides:
         table = _read_as_table(name, has_waves, rules, side)
         if table is not None:
-            fit = replace(fit, reading=table, reads_a=side.reads_a)
+            match = replace(match, reading=table, reads_a=side.reads_a)
             break
-    if fit.is_near or not has_waves:
-        return fit
+    if match.is_near or not has_waves:
+        return match
     for side in sides:
         cos_sin = _read_as_cos_sin(rules, side)
         if cos_sin is not None:
-            return replace(fit, reading=cos_sin, reads_a=side.reads_a)
-    return fit
+            return replace(match, reading=cos_sin, reads_a=side.reads_a)
+    return match
 
 
 class _Side(NamedTuple):
@@ -296,12 +298,12 @@ def _significand_bits(array: Array) -> int:
 
 def _read_as_table(name: str, has_waves: bool, rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the table that another one is."""
-    targets = _forms_of_table(name, side.expected, has_waves, rules)
-    return best_reading(side.found, targets, is_text=rules.is_text)
+    candidates = _forms_of_table(name, side.expected, has_waves, rules)
+    return best_reading(side.found, candidates, is_text=rules.is_text)
 
 
 def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
-    """Read an array as another of the same shape: element by element, or transposed if only that fits.
+    """Read an array as another of the same shape: element by element, or transposed if only that matches.
 
     Some programs store cosines and sines as (frequencies, positions). The shape does not show it if
     a table is square: 64 positions of 64 columns are (64, 64) both ways. Other tensors are not read
@@ -326,7 +328,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
 
 def _forms_of_table(
     name: str, expected: AnyArray, has_waves: bool, rules: _Rules
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield the tables to look for in the other file, which may have this array in other shapes.
 
     A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
@@ -348,10 +350,10 @@ def _forms_of_table(
     for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
         if not has_waves or table.ndim < 2:
-            yield target_of({name: table}, **options)
+            yield candidate_of({name: table}, **options)
             continue
         for doubled, single in _single_columns(table).items():
-            yield target_of({name: single}, waves=True, layout=doubled, **options)
+            yield candidate_of({name: single}, waves=True, layout=doubled, **options)
 
 
 def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
@@ -391,8 +393,8 @@ def _read_as_cos_sin(rules: _Rules, side: _Side) -> Reading | None:
         if not cos_sin.has_equal_copies():
             continue
         tables = cos_sin.first_copies()
-        targets = _targets_of_both(Waves(tables["cos"], tables["sin"]))
-        reading = best_reading(side.found, targets, is_text=rules.is_text)
+        candidates = _candidates_of_both(Waves(tables["cos"], tables["sin"]))
+        reading = best_reading(side.found, candidates, is_text=rules.is_text)
         if reading is not None and reading.is_near:
             return reading
     return None

@@ -15,8 +15,8 @@ import numpy as np
 
 from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
+from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, Origin, candidate_of
 from pecli.compare.forms import DOUBLED_LAYOUTS
-from pecli.compare.target import PLURALS, Making, Origin, Target, target_of
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -43,15 +43,15 @@ COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do no
 ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 
 
-def scheme_targets(scheme: Scheme) -> list[Target]:
+def scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
     """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
-    targets: list[Target] = []
+    candidates: list[CandidateTable] = []
     for name, part in scheme.named_parts():
-        targets += _part_targets(scheme, part, f"{name}." if name else "")
-    return targets
+        candidates += _part_candidates(scheme, part, f"{name}." if name else "")
+    return candidates
 
 
-def _part_targets(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
+def _part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
     A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma
@@ -68,12 +68,12 @@ def _part_targets(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
     }
     for name, table in tables.items():
         if name not in PLURALS:
-            yield target_of({prefix + name: table}, scheme, **options)
+            yield candidate_of({prefix + name: table}, scheme, **options)
     if holds_several(scheme):
         return
     single = scheme.single_array()
     if single.name not in (*tables, "cos_sin"):
-        yield target_of({single.name: single}, scheme)
+        yield candidate_of({single.name: single}, scheme)
 
 
 def _grid_of(scheme: Scheme) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def _grid_of(scheme: Scheme) -> tuple[int, ...]:
     return tuple(scheme.value_of("grid", None) or ())
 
 
-def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
+def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the cosines and sines of a part of a scheme, with one column per frequency.
 
     A file may hold each column twice, as halves (c0 c1 c0 c1) or interleaved (c0 c0 c1 c1). Reading
@@ -96,23 +96,25 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
     waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
     required_layout = layout if layout in DOUBLED_LAYOUTS else ""
     maker = scheme if prefix else compact
-    yield from _wave_targets(target_of(waves, maker, layout=required_layout, grid=_grid_of(part)))
+    yield from _wave_candidates(
+        candidate_of(waves, maker, layout=required_layout, grid=_grid_of(part))
+    )
 
 
-def _wave_targets(both: Target) -> Iterator[Target]:
+def _wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor may hold: only cosines, only sines, or both in either order."""
     cos, sin = both.names
     for names in ((cos,), (sin,), (cos, sin), (sin, cos)):
         yield replace(both, names=names, waves=True, transposable=True, quantised=True)
 
 
-def model_targets(
+def model_candidates(
     encoding: Encoding,
     array: AnyArray,
     role: str | None,
     settings: TableSettings,
     order: tuple[str, str] | None = None,
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield every table of an encoding that a tensor may hold, the likelier ones first.
 
     A tensor `cos` of a Llama checkpoint may hold cosines; a tensor without a name, frequencies,
@@ -125,24 +127,24 @@ def model_targets(
         settings: Where the rows of tables are, and how they were computed.
         order: The order of cosines and sines that its name states; None if they may have either.
     """
-    targets_of = _TARGETS_BY_SCHEME.get(encoding.scheme)
-    if targets_of is None or not array.size:
+    candidates_of = _CANDIDATES_BY_SCHEME.get(encoding.scheme)
+    if candidates_of is None or not array.size:
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
     if role == "both" and order is None:
         order = COS_FIRST
     origin = Origin(encoding.scheme, encoding.layer_type)
-    for target in targets_of(encoding, array, role, settings):
-        if _has_role(target, role) and has_order(target, order):
-            yield replace(target, origin=origin)
+    for candidate in candidates_of(encoding, array, role, settings):
+        if _has_role(candidate, role) and has_order(candidate, order):
+            yield replace(candidate, origin=origin)
 
 
-def _has_role(target: Target, role: str | None) -> bool:
-    """Return True if a target holds what a name states; any target does if the name states nothing."""
+def _has_role(candidate: CandidateTable, role: str | None) -> bool:
+    """Return True if a candidate holds what a name states; any candidate does if the name states nothing."""
     if role is None:
         return True
-    return role == (role_of(target.name) or target.name)
+    return role == (role_of(candidate.name) or candidate.name)
 
 
 def stated_name(file: LoadedFile, tensor: str) -> str:
@@ -152,11 +154,11 @@ def stated_name(file: LoadedFile, tensor: str) -> str:
     return tensor
 
 
-def has_order(target: Target, order: tuple[str, str] | None) -> bool:
-    """Return True unless a target has cosines and sines in another order than a name states."""
-    if order is None or len(target.names) < 2:
+def has_order(candidate: CandidateTable, order: tuple[str, str] | None) -> bool:
+    """Return True unless a candidate has cosines and sines in another order than a name states."""
+    if order is None or len(candidate.names) < 2:
         return True
-    return tuple(name.rpartition(".")[2] for name in target.names) == order
+    return tuple(name.rpartition(".")[2] for name in candidate.names) == order
 
 
 def real_dtype(array: AnyArray) -> str:
@@ -176,9 +178,9 @@ def _wide_dtype(array: AnyArray) -> str:
     return "float64" if real_dtype(array) == "float64" else "float32"
 
 
-def _rope_targets(
+def _rope_candidates(
     encoding: Encoding, array: AnyArray, role: str | None, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield frequencies, and cosines and sines at the positions of the rows, if they are known."""
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, settings)
@@ -187,7 +189,9 @@ def _rope_targets(
         yield from _rope_waves(encoding, _dtype(array), settings)
 
 
-def _rope_waves(encoding: Encoding, dtype: str, settings: TableSettings) -> Iterator[Target]:
+def _rope_waves(
+    encoding: Encoding, dtype: str, settings: TableSettings
+) -> Iterator[CandidateTable]:
     """Yield cosines and sines, with as many rows as the file has unless the settings state them."""
     layout = settings.layout or _doubling(encoding)
     # Several arrangements of the same file ask for the same number of rows.
@@ -195,16 +199,16 @@ def _rope_waves(encoding: Encoding, dtype: str, settings: TableSettings) -> Iter
     rows, width = make(1).tables["cos"].shape
     shape = (rows if settings.stated_rows else None, width)
     grid = tuple(settings.stated_rows.get("grid") or ())
-    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout, grid=grid))
+    yield from _wave_candidates(CandidateTable((*PLURALS,), shape, make, layout=layout, grid=grid))
     if len(settings.position_axes) > 1 and not encoding.grid.axes:
         yield from _tables_per_axis(encoding, settings, dtype, layout)
 
 
-def _rope_rows(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> Making:
+def _rope_rows(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
     """Return cosines and sines with so many rows from the first position on."""
     rope = settings.rope(encoding, rows, dtype=dtype)
     waves = {table.name: table for table in rope.tensors() if table.name in PLURALS}
-    return Making(rope, waves)
+    return MadeTables(rope, waves)
 
 
 def _with_grid_of_array(
@@ -241,7 +245,7 @@ def _doubling(encoding: Encoding) -> str:
 
 def _tables_per_axis(
     encoding: Encoding, settings: TableSettings, dtype: str, layout: str
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
 
     Qwen2-VL's module returns tables for time, row and column. Only attention takes a section of the
@@ -257,12 +261,12 @@ def _tables_per_axis(
     for table in rope.tensors():
         if table.name in PLURALS:
             by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
-            yield target_of({table.name: by_axis}, rope, waves=True, layout=layout, words=words)
+            yield candidate_of({table.name: by_axis}, rope, waves=True, layout=layout, words=words)
 
 
 def _inverse_frequencies(
     encoding: Encoding, array: AnyArray, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield frequencies as before any call, or at the length of tables in the same file.
 
     With a dynamic scaling, transformers computes `inv_freq` anew for every longer prompt, so that a
@@ -277,14 +281,14 @@ def _inverse_frequencies(
 
 def _frequencies_at(
     length: int, length_words: str, encoding: Encoding, dtype: str, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield the frequencies that an encoding has for prompts of a length."""
     rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
     tables = {table.name: table for table in rope.tensors()}
     frequencies = as_dtype(tables["inv_freq"].array(), dtype)
     for order_words, expected in _orders_of_axes(encoding, frequencies).items():
         words = ", ".join(filter(None, (order_words, length_words)))
-        yield target_of({"inv_freq": expected}, rope, words=words)
+        yield candidate_of({"inv_freq": expected}, rope, words=words)
 
 
 def _orders_of_axes(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
@@ -299,14 +303,14 @@ def _orders_of_axes(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
     return {"axis by axis": by_axis, "interleaved": frequencies}
 
 
-def _alibi_targets(
+def _alibi_candidates(
     encoding: Encoding, array: AnyArray, role: str | None, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield ALiBi's slopes (heads,), and its biases (heads, queries, keys) in each of their forms.
 
     The model's own form comes first: a bias of few positions may be the same in several forms.
     """
-    yield from _slope_targets(encoding, array)
+    yield from _slope_candidates(encoding, array)
     model_form = encoding.parameters["form"]
     other_forms = [form for form in ALIBI_FORMS if form != model_form]
     for form in (model_form, *other_forms):
@@ -317,7 +321,7 @@ def _alibi_targets(
             heads=encoding.parameters["heads"],
             max_bias=encoding.parameters["max_bias"],
         )
-        yield from _bias_targets(encoding, scheme, array)
+        yield from _bias_candidates(encoding, scheme, array)
 
 
 def _slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
@@ -326,27 +330,29 @@ def _slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
     return Alibi(heads=heads, max_bias=encoding.parameters["max_bias"], slopes=True, dtype=dtype)
 
 
-def _slope_targets(encoding: Encoding, array: AnyArray) -> Iterator[Target]:
+def _slope_candidates(encoding: Encoding, array: AnyArray) -> Iterator[CandidateTable]:
     """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
     scheme = _slope_scheme(encoding, _wide_dtype(array))
-    yield target_of({"slopes": scheme.tensors()[0]}, scheme)
+    yield candidate_of({"slopes": scheme.tensors()[0]}, scheme)
     yield from alibi_parts(scheme, array)
     if encoding.slope_dtype:
         rounded = _slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
         words = f"rounded to {encoding.slope_dtype}"
-        yield target_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
+        yield candidate_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
 
 
-def _bias_targets(encoding: Encoding, scheme: Alibi, array: AnyArray) -> Iterator[Target]:
+def _bias_candidates(
+    encoding: Encoding, scheme: Alibi, array: AnyArray
+) -> Iterator[CandidateTable]:
     """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
     words = f"in the {scheme.form} form"
-    yield target_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+    yield candidate_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
     yield from alibi_parts(scheme, array)
     if scheme.form != "key":
         return
     for computed in _computed_biases(encoding, scheme):
         expected = {"bias": round_to(computed.values, scheme.dtype)}
-        yield target_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
+        yield candidate_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
 
 
 class _ComputedBias(NamedTuple):
@@ -387,9 +393,9 @@ def _rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:
     return _ComputedBias(words, widened(round_to(products, dtype)))
 
 
-def _sinusoidal_targets(
+def _sinusoidal_candidates(
     encoding: Encoding, array: AnyArray, role: str | None, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield the sinusoidal tables that a model may store: on a grid, or with as many rows as the array."""
     is_placed_by_user = bool(settings.stated_rows)
     if is_placed_by_user or "grid" in encoding.parameters:
@@ -410,7 +416,7 @@ def _sinusoidal_parameters(
 
 def _sinusoidal_on_grid(
     encoding: Encoding, array: AnyArray, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield the table at the points of a grid, or at positions that the user gave.
 
     MAE's table for 14 × 14 patches has a row of zeros for CLS, (197, D), which `keep` counts. An
@@ -419,20 +425,20 @@ def _sinusoidal_on_grid(
     """
     parameters = _sinusoidal_parameters(encoding, array, settings)
     words = f"as in {parameters['style']}"
-    yield _target_on_grid(parameters, settings, words)
+    yield _candidate_on_grid(parameters, settings, words)
     # If only the user states the grid, the model has no sides to count, and both are yielded.
     sides = len(parameters.get("grid", ()))
     has_axis_per_side = array.ndim > sides
     if parameters.get("keep") and has_axis_per_side:
         without_other_tokens = {**parameters, "keep": 0}
-        yield _target_on_grid(
+        yield _candidate_on_grid(
             without_other_tokens, settings, f"{words}, without rows for other tokens"
         )
 
 
 def _sinusoidal_from_offsets(
     encoding: Encoding, array: AnyArray, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield tables whose rows are consecutive positions, for each position that the first may have.
 
     It is the one that the user states. Otherwise it is the model's, or 0: fairseq's first position
@@ -446,27 +452,29 @@ def _sinusoidal_from_offsets(
         if offset or model_offset:
             words = f"{words}, from position {offset}"
         make = cache(partial(_sinusoidal_rows, parameters, offset))
-        yield Target(("pe",), (None, parameters["dim"]), make, words=words, quantised=True)
+        yield CandidateTable(("pe",), (None, parameters["dim"]), make, words=words, quantised=True)
 
 
-def _target_on_grid(parameters: NamedValues, settings: TableSettings, words: str) -> Target:
+def _candidate_on_grid(
+    parameters: NamedValues, settings: TableSettings, words: str
+) -> CandidateTable:
     """Return the table on a grid, whose size and style give its rows, layout and exponents."""
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **settings.stated_rows})
     table = scheme.tensors()[0]
-    return target_of({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
+    return candidate_of({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
 
 
-def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> Making:
+def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> MadeTables:
     """Return the table with so many rows from a position on."""
     scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
-    return Making(scheme, {"pe": scheme.tensors()[0]})
+    return MadeTables(scheme, {"pe": scheme.tensors()[0]})
 
 
-def _relative_targets(
+def _relative_candidates(
     encoding: Encoding, array: AnyArray, role: str | None, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     """Yield the numbers of relative positions (L, L), or the learned biases that they select.
 
     T5 has 32 such numbers (buckets of distances), and a learned bias for each of them and each
@@ -478,31 +486,31 @@ def _relative_targets(
     if role == "bias_rows":
         yield _learned_table(role, array, (scheme.numbers, array.shape[-1]))
     else:
-        yield target_of({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
+        yield candidate_of({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
-def _learned_targets(
+def _learned_candidates(
     encoding: Encoding, array: AnyArray, role: str | None, settings: TableSettings
-) -> Iterator[Target]:
+) -> Iterator[CandidateTable]:
     yield _learned_table(
         "weight", array, (encoding.parameters["max_len"], encoding.parameters["dim"])
     )
 
 
-def _learned_table(name: str, array: AnyArray, shape: tuple[int, int]) -> Target:
-    """Return a target with zeros in place of the values, which are never compared."""
+def _learned_table(name: str, array: AnyArray, shape: tuple[int, int]) -> CandidateTable:
+    """Return a candidate with zeros in place of the values, which are never compared."""
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
-    return target_of({name: nothing}, words="values are learned; the shape is right")
+    return candidate_of({name: nothing}, words="values are learned; the shape is right")
 
 
-_TARGETS_BY_SCHEME: Mapping[
-    str, Callable[[Encoding, AnyArray, str | None, TableSettings], Iterator[Target]]
+_CANDIDATES_BY_SCHEME: Mapping[
+    str, Callable[[Encoding, AnyArray, str | None, TableSettings], Iterator[CandidateTable]]
 ] = {
-    "rope": _rope_targets,
-    "alibi": _alibi_targets,
-    "sinusoidal": _sinusoidal_targets,
-    "learned": _learned_targets,
-    "relative": _relative_targets,
+    "rope": _rope_candidates,
+    "alibi": _alibi_candidates,
+    "sinusoidal": _sinusoidal_candidates,
+    "learned": _learned_candidates,
+    "relative": _relative_candidates,
 }
 """By scheme, the function that yields the tables of an encoding that an array may be.
 

@@ -22,7 +22,7 @@ from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import Heads
 
 
-class FormKind(StrEnum):
+class ModelFormat(StrEnum):
     """The project whose files a form consists of."""
 
     HUGGING_FACE = "Hugging Face"
@@ -30,7 +30,7 @@ class FormKind(StrEnum):
     GGUF = "GGUF"
 
 
-CONFIG_FILES = {"config.json": FormKind.HUGGING_FACE, "params.json": FormKind.META}
+CONFIG_FILES = {"config.json": ModelFormat.HUGGING_FACE, "params.json": ModelFormat.META}
 WEIGHT_FILES = (".safetensors", ".bin", ".pth", ".pt")
 META_SHARD = re.compile(r"consolidated\.\d+\.pth")
 NOT_WEIGHTS = re.compile(
@@ -66,12 +66,12 @@ class Tensors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Form:
+class ModelFiles:
     """A model in one form.
 
     Attributes:
         label: A or B.
-        kind: The project whose files these are.
+        format: The project whose files these are.
         architecture: The type of the model, such as llama.
         encodings: The positional encodings that its settings describe.
         layout: How rows of query and key weights make pairs: halves or interleaved.
@@ -82,7 +82,7 @@ class Form:
     """
 
     label: str
-    kind: FormKind
+    format: ModelFormat
     architecture: str
     encodings: ModelEncodings
     layout: str
@@ -93,13 +93,13 @@ class Form:
 
     @property
     def description(self) -> str:
-        return f"{self.architecture} in {self.kind} form"
+        return f"{self.architecture} in {self.format} form"
 
 
 class Source(NamedTuple):
     """The files of a form: those that hold its tensors, and the one that describes the model."""
 
-    kind: FormKind
+    format: ModelFormat
     path: str
     config: str
 
@@ -121,14 +121,14 @@ def find_source(given: object) -> Source | None:
     if os.path.basename(path) in CONFIG_FILES:
         path = folder  # The weights are beside the configuration.
     if config.endswith(".gguf"):
-        return Source(FormKind.GGUF, path, config)
-    kind = CONFIG_FILES.get(os.path.basename(config))
-    if kind is None:
+        return Source(ModelFormat.GGUF, path, config)
+    format_of_config = CONFIG_FILES.get(os.path.basename(config))
+    if format_of_config is None:
         return None
-    return Source(kind, path, config)
+    return Source(format_of_config, path, config)
 
 
-def read_form(label: str, source: Source) -> Form:
+def read_model(label: str, source: Source) -> ModelFiles:
     """Read the settings of a form, and open its tensors.
 
     Raises:
@@ -141,10 +141,10 @@ def read_form(label: str, source: Source) -> Form:
     counts = _read_counts(source, encodings.context)
     tensors = _read_tensors(source, encodings.model_type)
     _require_gguf_package(source.path, tensors.read.values())
-    return Form(
+    return ModelFiles(
         label,
-        source.kind,
-        encodings.model_type or source.kind,
+        source.format,
+        encodings.model_type or source.format,
         encodings,
         _weight_layout(encodings),
         heads,
@@ -175,7 +175,7 @@ def _read_counts(source: Source, context: int | None) -> Counts:
             parts.append(part)
     parts.append(values)
     layers = _first_value(parts, LAYER_COUNTS)
-    if source.kind == FormKind.GGUF and isinstance(layers, int):
+    if source.format == ModelFormat.GGUF and isinstance(layers, int):
         # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
         layers -= values.get("nextn_predict_layers") or 0
     return Counts(context, layers, _first_value(parts, HEAD_COUNTS))
@@ -210,7 +210,7 @@ def _read_tensors(source: Source, model_type: str | None) -> Tensors:
         elif stored.is_read and not PACKED.search(name):
             tensors.read.update(stored.by_expert(gguf_name))
         else:
-            tensors.unread.setdefault(gguf_name, f"{name} ({stored.kind})")
+            tensors.unread.setdefault(gguf_name, f"{name} ({stored.dtype})")
     return tensors
 
 
@@ -229,26 +229,26 @@ def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTens
             continue
         array = first.tensors[name]
         shards = [file.tensors[name] for file in others]
-        for gguf_name, part in _parts_in_gguf(name, array, source.kind, model_type):
+        for gguf_name, part in _parts_in_gguf(name, array, source.format, model_type):
             yield NamedTensor(name, gguf_name, Stored.of(part, shards))
 
 
 def _tensor_files(source: Source) -> list[str]:
     """Return the file or folder to load; Meta's weights are in several shards of each tensor."""
-    if source.kind == FormKind.GGUF:
+    if source.format == ModelFormat.GGUF:
         return [source.config]
     shards: list[str] = []
-    if source.kind == FormKind.META and os.path.isdir(source.path):
+    if source.format == ModelFormat.META and os.path.isdir(source.path):
         names = sorted(os.listdir(source.path))
         shards = [os.path.join(source.path, name) for name in names if META_SHARD.fullmatch(name)]
     return shards or [source.path]
 
 
 def _parts_in_gguf(
-    name: str, array: Array, kind: FormKind, model_type: str | None
+    name: str, array: Array, model_format: ModelFormat, model_type: str | None
 ) -> list[tuple[str, Array]]:
     """Return the tensors that GGUF makes of one, with their names; an empty name if unknown."""
-    if kind == FormKind.GGUF:
+    if model_format == ModelFormat.GGUF:
         return [(name, array)]
     parts = [*as_in_gguf(PACKED.sub("", name), array, model_type)]
     return parts or [("", array)]
@@ -256,7 +256,7 @@ def _parts_in_gguf(
 
 def _require_gguf_package(path: str, tensors: Iterable[Stored]) -> None:
     """Raise FileError if tensors have to be dequantised by the gguf package, which is missing."""
-    is_needed = any(stored.is_quantised and stored.kind != Q8_0 for stored in tensors)
+    is_needed = any(stored.is_quantised and stored.dtype != Q8_0 for stored in tensors)
     if is_needed and not find_spec("gguf"):
         raise FileError(
             path, "holds quantised tensors, which the gguf package reads", "pip install gguf"
