@@ -72,14 +72,14 @@ class Reading:
     arrangement: Arrangement
     parts: tuple[Part, ...]
     scheme: "Scheme | None"
-    is_complex: bool = False  #: complex numbers, which are read as pairs
+    is_complex: bool  #: complex numbers, which are read as pairs
 
     @classmethod
     def straight(cls, name: str, expected: Expected, array: AnyArray, *, masked: bool) -> "Reading":
         """Return the reading of an array as it stands."""
         part = Part.of_arrays(expected, array, masked=masked, name=name)
         candidate = candidate_of({name: expected})
-        return cls(array, candidate, straight(array.shape), (part,), None)
+        return cls(array, candidate, straight(array.shape), (part,), None, is_complex=False)
 
     @property
     def name(self) -> str:

@@ -114,7 +114,7 @@ class Candidate(NamedTuple):
     is_computed: bool = False
 
 
-def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
+def explain_pair(name: str, one: Array, other: Array, atol: float) -> Explanation | None:
     """Return what makes the second array of the first; None if nothing is found in time.
 
     Args:
@@ -231,9 +231,7 @@ def _with_damage(case: Case) -> Iterator[Explanation]:
         yield from accepted(map(case.given, kind.proposals(case)))
 
 
-def explain_swapped(
-    pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0
-) -> list[Explanation]:
+def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:
     """Return that two tensors changed places: `cos` holds the sines, and `sin` the cosines.
 
     Args:

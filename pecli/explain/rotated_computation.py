@@ -34,9 +34,9 @@ class HeadRotation(NamedTuple):
     """The rotation that queries or keys should have."""
 
     rope: Rope
-    layouts: PairLayouts = PairLayouts("halves", "halves")
-    trailing: bool = False  # whether the last channels of a head rotate, if only some do
-    axis: int = -2  # the axis of positions in the tensor as it was given
+    layouts: PairLayouts
+    trailing: bool  # whether the last channels of a head rotate, if only some do
+    axis: int  # the axis of positions in the tensor as it was given
 
     def channels(self, width: int) -> RotaryChannels:
         """Return the rotary channels of heads with so many channels."""

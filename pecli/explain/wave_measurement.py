@@ -153,7 +153,7 @@ def _windows(rows: Floats, run: int) -> list[int]:
     return counts
 
 
-def _angles(offsets: Floats, frequency: Floats, phase: Floats | float = 0.0) -> Floats:
+def _angles(offsets: Floats, frequency: Floats, phase: Floats | float) -> Floats:
     """Return the angles (rows, channels) of waves at some distances from their centre."""
     return np.asarray(np.multiply.outer(offsets, frequency) + phase)
 

@@ -22,7 +22,7 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def counting(label: str, total: int, *, wanted: bool = True) -> Iterator[Advance]:
+def counting(label: str, total: int, *, wanted: bool) -> Iterator[Advance]:
     """Yield a function that counts work, and draw a bar if that can be erased again.
 
     Args:

@@ -116,7 +116,7 @@ class ValueChanged:
     expected: float
     value: float
     key: str
-    is_key_missing: bool = False
+    is_key_missing: bool
     layer_type: str = ""
 
 

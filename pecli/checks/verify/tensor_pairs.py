@@ -56,7 +56,7 @@ class TensorPairs(NamedTuple):
     label: str
     pairs: list[TensorPair]
     unmatched: tuple[str, ...]
-    rounding: float = 0.0  #: the largest error that printing the numbers made
+    rounding: float  #: the largest error that printing the numbers made
 
 
 def tensor_pairs(after: Given, before: Given) -> TensorPairs:

@@ -38,7 +38,7 @@ class ErrorMap:
     is_relative: bool  #: True if errors are divided by the expected magnitude.
     rows: str  #: The name of the rows; empty for a vector.
     columns: str
-    layers: int = 1  #: Matrices over which a cell is the worst: heads, copies.
+    layers: int  #: Matrices over which a cell is the worst: heads, copies.
 
     @property
     def is_vector(self) -> bool:

@@ -16,7 +16,7 @@ MAX_POINTS = 1 << 18  #: Points of a grid that are drawn.
 class _RowOrder(NamedTuple):
     """The order of a grid's points in a table."""
 
-    skipped: int = 0  #: Rows in front of the grid's: class tokens and registers.
+    skipped: int  #: Rows in front of the grid's: class tokens and registers.
     merge: int = 1  #: The side of blocks of patches that follow each other: 2 in Qwen2-VL.
 
 
