@@ -9,7 +9,6 @@ from pecli.engine.edits import Edit
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.explain.computation import FLOAT32_FUNCTION, Computation
 from pecli.explain.hypothesis import Case, Observations
-from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 
 NO_SCHEME = LearnedInit(1, 1)
@@ -81,14 +80,8 @@ class ArrayObservations(Observations):
         for name, array in arrays.items():
             matrix = as_matrix(array)
             real[name] = as_floats(matrix) if matrix.dtype.kind == "c" else matrix
-        dtypes = {name: array for name, array in arrays.items() if array.dtype.kind != "c"}
-        dtype = observed_dtype(dtypes) if dtypes else _real_dtype(arrays)
-        super().__init__(real, dtype if dtype in SIGNIFICANT_BITS else "float32")
-
-
-def _real_dtype(arrays: dict[str, Array]) -> str:
-    """Return the dtype of the parts of complex numbers."""
-    return "float32" if all(array.dtype.itemsize == 8 for array in arrays.values()) else "float64"
+        parts = {name: array.real for name, array in arrays.items()}
+        super().__init__(real, observed_dtype(parts))
 
 
 def array_case(

@@ -43,7 +43,7 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
 @pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.sample(3)
+@pytest.mark.sample("slopes", "model without rotary encodings", "pass", "audit", "runtimes")
 def test_everything_displays_itself(name: str) -> None:
     value, words = RESULTS[name]
     shown = value._repr_html_()
