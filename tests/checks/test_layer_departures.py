@@ -79,8 +79,8 @@ def test_the_only_layer_is_not_called_the_first() -> None:
 
 @pytest.mark.parametrize(
     "rotated",
-    [BEFORE[:2], BEFORE * np.nan, after(layout="interleaved")],
-    ids=["fewer heads", "not numbers", "a rotation of neighbours"],
+    [BEFORE[:2], BEFORE * np.nan, BEFORE * np.inf, after(layout="interleaved")],
+    ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
 def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array) -> None:
     diagnosis = diagnosis_of({"layers.1.q.after": rotated})
@@ -99,3 +99,17 @@ def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array)
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
     assert diagnosis[0] == LAYER_1_DEPARTS
     assert not any("as tables" in sentence for sentence in diagnosis)
+
+
+def test_rows_beside_none_are_not_explained_as_tables() -> None:
+    run = dict.fromkeys(RUN, BEFORE[..., :0, :])
+    other = {**run, "layers.1.q.after": BEFORE}
+    assert pecli.diff(run, other).diagnosis[-1] == LAYER_1_DEPARTS
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_layers_of_one_side_of_the_rotation_are_compared_as_any_tensors(side: str) -> None:
+    run = {name: array for name, array in RUN.items() if name.endswith(side)}
+    other = {**run, f"layers.1.q.{side}": after(offset=3)}
+    diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+    assert not any("departs" in sentence for sentence in diagnosis)
