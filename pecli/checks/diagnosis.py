@@ -141,7 +141,7 @@ def _advice_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]
     if len(steps) != 1 or _have_findings(failed):
         return
     (step,) = steps
-    largest = max(result.max_abs_error or 0.0 for result in failed)
+    largest = max(result.largest_error for result in failed)
     if step and 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)

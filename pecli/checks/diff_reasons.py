@@ -107,7 +107,7 @@ def _is_noise(result: Comparison) -> bool:
     ulps = result.max_ulp_error
     if ulps is None or ulps > MAX_NOISE_ULP:
         return False
-    return math.isfinite(result.max_abs_error or 0.0)
+    return math.isfinite(result.largest_error)
 
 
 def _explain_rounding(match: TensorMatch, result: Comparison) -> list[Explanation] | None:

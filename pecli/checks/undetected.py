@@ -221,7 +221,7 @@ class Compared:
             return math.inf
         if is_relative(name):
             return (result.max_rel_error or 0.0) / FREQ_RTOL
-        return (result.max_abs_error or 0.0) / DRIFT
+        return result.largest_error / DRIFT
 
     def _is_far_off(self, name: str, expected: Floats, found: Floats) -> bool:
         """Return True if arrays differ so much that no comparison is needed to see it."""

@@ -93,6 +93,11 @@ class Comparison:
         return str(self.finding or "")
 
     @property
+    def largest_error(self) -> float:
+        """The largest absolute error; 0 if no values were compared."""
+        return self.max_abs_error or 0.0
+
+    @property
     def undecided(self) -> bool:
         """True if values before an encoding are not finite, so that nothing follows about those after it."""
         return isinstance(self.finding, NotFinite)

@@ -94,7 +94,7 @@ def _rows_by_kind(result: RunVerification) -> Iterator[tuple[str, str, str, str]
         right = [tensor for tensor in tensors if tensor.passed]
         largest_error = ""
         if right:
-            largest_error = number(max(tensor.max_abs_error or 0.0 for tensor in right), 3)
+            largest_error = number(max(tensor.largest_error for tensor in right), 3)
         yield kind, str(len(right)), str(len(tensors) - len(right)), largest_error
 
 

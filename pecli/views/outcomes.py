@@ -64,10 +64,10 @@ def _worst_error(outcome: Outcome) -> str:
     compared = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
     if not compared:
         return "the shape is right" if result.passed else "not comparable"
-    worst = max(compared, key=lambda tensor: tensor.max_abs_error or 0.0)
-    if not worst.max_abs_error:
+    worst = max(compared, key=lambda tensor: tensor.largest_error)
+    if not worst.largest_error:
         return "0"
-    return error_in_words(worst.max_abs_error, None if result.passed else worst.worst_ulp)
+    return error_in_words(worst.largest_error, None if result.passed else worst.worst_ulp)
 
 
 def _problem(problem: PecliError, file: str) -> str:

@@ -136,7 +136,7 @@ def _run(ends: tuple[int, int]) -> str:
 def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
     """Return the largest error, its index, and the values of both sides there."""
     expected, found = _distinct_digits(tensor.expected, tensor.found)
-    error = error_in_words(tensor.max_abs_error or 0.0, tensor.worst_ulp)
+    error = error_in_words(tensor.largest_error, tensor.worst_ulp)
     index = list(tensor.worst_index or ())
     return f"max error {error} at {index}: {sides[0]} {expected}, {sides[1]} {found}"
 

@@ -82,7 +82,7 @@ def _changed_tensors(
     """Yield the tensors that differ, each with the converter's mistake that explains it."""
     for pair, result in changed:
         finding = find_reason(pair, *models, tolerance)
-        yield TensorProblem(pair.name, finding, result.max_abs_error or 0.0)
+        yield TensorProblem(pair.name, finding, result.largest_error)
 
 
 def _settings_sentences(models: BothModels) -> Iterator[str]:

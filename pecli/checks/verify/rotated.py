@@ -357,7 +357,7 @@ class RotatedCheck:
         """Return how many mistakes, on average, would make this the rotation; then the largest error."""
         counts = [len(reason.mistakes) for reason in self.reasons]
         mean = sum(counts) / len(counts) if counts else math.inf
-        return mean, self.result.max_abs_error or 0.0
+        return mean, self.result.largest_error
 
     @property
     def advised(self) -> WrongRotation:

@@ -112,13 +112,9 @@ def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor
 
     def rank(tensor: _Tensor) -> tuple[bool, float]:
         # False sorts before True, and a large error before a small one.
-        return tensor.comparison.passed, -_max_error(tensor.comparison)
+        return tensor.comparison.passed, -tensor.comparison.largest_error
 
     return sorted(tensors, key=rank)
-
-
-def _max_error(comparison: Comparison) -> float:
-    return comparison.max_abs_error or 0.0
 
 
 def _left_out(tensor: _Tensor) -> str:
@@ -134,7 +130,7 @@ def _left_out(tensor: _Tensor) -> str:
 def _summary(result: "Verification | Difference", sides: Sides) -> str:
     """Return the verdict, the first reason and the worst element of a result."""
     sentences = [_verdict(result), *reasons(result)[:1]]
-    worst = max(result.tensors, key=_max_error, default=None)
+    worst = max(result.tensors, key=lambda tensor: tensor.largest_error, default=None)
     if worst is not None and worst.worst_index is not None:
         sentences.append(f"{worst.name}: {worst_element(worst, sides)}")
     return ". ".join(map(printable, filter(None, sentences)))
@@ -286,7 +282,7 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
 
 def show(tensors: Sequence[Comparison]) -> None:
     """Print the differences of the worst tensor in the terminal."""
-    worst = max(tensors, key=_max_error, default=None)
+    worst = max(tensors, key=lambda tensor: tensor.largest_error, default=None)
     if worst is None:
         return
     room = terminal()._replace(lines=TERMINAL_LINES)
