@@ -139,4 +139,6 @@ def read_header(contents: "Contents") -> Header:
         any(type(side) is not int for side in shape),
         "has a broken .npy header: its shape is not a tuple of lengths",
     )
+    # NumPy 2.0 lets the size of '<U999999999' overflow; later versions raise an error above.
+    contents.refuse_if(dtype.itemsize < 0, "has a broken .npy header: its elements are too large")
     return Header(dtype, shape, fortran, file.tell())
