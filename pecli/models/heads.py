@@ -184,26 +184,25 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
     """Return the fraction of a head that rotates (`partial_rotary_factor`), if the model reads one.
 
     GPT-NeoX has 0.25: of the 96 channels of a head, 24 rotate. The fraction stands in the rotary
-    settings (`rope_parameters`) or at the top of config.json, where it has several names. Without a
-    scaling such as YaRN, most rotary classes of transformers compute frequencies by a function of
-    their own, and many of these ignore the fraction in the settings, at the top, or in both
-    places. With a scaling they share one function, which reads it.
+    settings (`rope_parameters`), or at the top of config.json under one of several names.
+
+    Many classes of transformers ignore one of these places, or both. With a scaling such as YaRN
+    they ignore none: frequencies are then computed by a function that all classes share.
     """
     keys = layer.keys
     settings = layer.settings
     ignored = frozenset() if scaled else keys.defaults.ignores
-    ignores_settings = f"rope_parameters.{PARTIAL}" in ignored
-    if ignores_settings:
-        # The warning about an unread key will name the class that ignores it.
-        settings.account.ignored[settings.full_name(PARTIAL)] = keys.defaults.name
-    else:
+    if f"rope_parameters.{PARTIAL}" not in ignored:
         in_settings = settings.number(PARTIAL)
         if in_settings is not None:
             return in_settings
-    if ignores_settings and PARTIAL in ignored:
-        # A class that reads it in neither place does not read its other names either.
-        ignored |= set(PARTIALS)
-        _mark_whole(keys)
+    else:
+        # The warning about an unread key will name the class that ignores it.
+        settings.account.ignored[settings.full_name(PARTIAL)] = keys.defaults.name
+        if PARTIAL in ignored:
+            # A class that reads it in neither place does not read its other names either.
+            ignored |= set(PARTIALS)
+            _mark_whole(keys)
     defaults = replace(keys.defaults, ignores=ignored)
     return replace(keys, defaults=defaults).number(*PARTIALS)
 

@@ -73,7 +73,9 @@ def _rotary_settings(keys: Keys) -> _Settings:
     """
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
-    implied = keys.value("rope_parameters")
+    class_default = keys.value("rope_parameters")
+    if old is None and new is None and class_default is not None:
+        return _Settings(_class_settings(keys, class_default), [])
     warnings = []
     if old is not None and new is not None:
         if dict(old.data) == dict(new.data):
@@ -82,12 +84,7 @@ def _rotary_settings(keys: Keys) -> _Settings:
             warnings.append(
                 "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
             )
-    given = old or new
-    if given is not None:
-        return _Settings(given, warnings)
-    if implied is None:
-        return _Settings(keys.empty(), warnings)
-    return _Settings(_class_settings(keys, implied), warnings)
+    return _Settings(old or new or keys.empty(), warnings)
 
 
 def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
@@ -136,18 +133,18 @@ def _layers_by_name(keys: Keys, settings: Keys, family: Family) -> Layers | None
         settings: Its `rope_parameters` or `rope_scaling`.
         family: The family whose defaults apply.
     """
-    types = set(keys.words("layer_types"))
-    names = _layer_names(settings, types)
+    layer_types = set(keys.words("layer_types"))
+    names = _layer_names(settings, layer_types)
     if not names:
         return None
-    unused = _unused_names(names, types)
+    unused = _unused_names(names, layer_types)
     used = [name for name in names if name not in unused]
     layers = _given_layers(used, settings, keys, family)
-    absent = _absent_layers(keys, family, types, layers)
-    nulls = [name for name in used if not settings.data[name]]
-    if family.local_theta is not None:
-        nulls = []  # The family's own base stands in for settings that are null.
-    return Layers([*layers, *absent], _nested_warnings(unused, nulls))
+    layers += _absent_layers(keys, family, layer_types, layers)
+    without_encoding: list[str] = []
+    if family.local_theta is None:  # Otherwise the family's own base stands in for a null.
+        without_encoding = [name for name in used if not settings.data[name]]
+    return Layers(layers, _nested_warnings(unused, without_encoding))
 
 
 def _layer_names(settings: Keys, types: set[str]) -> list[str]:

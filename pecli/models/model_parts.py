@@ -83,17 +83,17 @@ def _ignored_keys(
         model_type: The model type of the file.
         vision: True for a tower that reads images.
     """
-    ignores = set(defaults.ignores)
+    ignored = set(defaults.ignores)
     if "rope_theta alone" in defaults.ignores and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
-        ignores.add("rope_theta")
-    if not defaults.name:
-        return frozenset(ignores)
-    ignores |= _keys_of_other_classes(defaults.model_type)
-    family = family_of(model_type, vision=vision)
-    if family is not None and not family.reads_type:
-        ignores |= _other_statements(keys)
-    return frozenset(ignores)
+        ignored.add("rope_theta")
+    is_known_class = bool(defaults.name)
+    if is_known_class:
+        ignored |= _keys_of_other_classes(defaults.model_type)
+        family = family_of(model_type, vision=vision)
+        if family is not None and not family.reads_type:
+            ignored |= _other_statements(keys)
+    return frozenset(ignored)
 
 
 def _other_statements(keys: Keys) -> set[str]:
@@ -199,22 +199,21 @@ def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
     """
     default_text = class_part(part.model_type)
     towers = _towers(part.model_type)
-    absent = _absent_towers(part, towers)
+    absent_towers = _absent_towers(part, towers)
     lacks_text = lacks_text_model(part)
     objects: JsonObject = dict(part.keys.data)
     if lacks_text:
         objects["text_config"] = {}
-    objects |= {name: {} for name in absent}
+    objects |= {tower: {} for tower in absent_towers}
     for name, value in objects.items():
-        is_part = name in towers or _names_part(name)
-        if not is_part or not isinstance(value, Mapping):
-            continue
-        inner = _inner_part(part, name, value, _implied_type(name, towers, default_text))
-        if inner.is_text and (lacks_text or default_text.fills_in):
-            inner = _filled_in(inner, part, default_text.values)
-        if name in absent:
-            inner = _filled_in(inner, part, towers[name].values)
-        yield inner
+        is_named_like_part = name in towers or _names_part(name)
+        if is_named_like_part and isinstance(value, Mapping):
+            inner = _inner_part(part, name, value, _implied_type(name, towers, default_text))
+            if inner.is_text and (lacks_text or default_text.fills_in):
+                inner = _filled_in(inner, part, default_text.values)
+            if name in absent_towers:
+                inner = _filled_in(inner, part, towers[name].values)
+            yield inner
 
 
 def _implied_type(name: str, towers: Mapping[str, Tower], default_text: ClassPart) -> str:

@@ -110,19 +110,20 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
 
     They are those of `rope_scaling`, and defaults of the method that files leave out. Hunyuan calls
-    its scaling dynamic, and has an `alpha` that makes it NTK with a constant factor.
+    its scaling dynamic, and has an `alpha` that makes it NTK with a constant factor. The code of
+    other families ignores it.
     """
     settings = layer.settings
     kind = rope_type.scaling
     ignored_alpha = None
-    # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores it.
-    reads_alpha = layer.family.reads_alpha or not layer.family.name
-    if kind == "dynamic" and not reads_alpha:
-        ignored_alpha = settings.data.get("alpha")
-    if kind == "dynamic" and reads_alpha:
-        alpha = nonzero(settings.number("alpha"))
-        if alpha is not None:
-            return _ntk_by_alpha(settings, alpha, rope_type)
+    if kind == "dynamic":
+        reads_alpha = layer.family.reads_alpha or not layer.family.name
+        if reads_alpha:
+            alpha = nonzero(settings.number("alpha"))
+            if alpha is not None:
+                return _ntk_by_alpha(settings, alpha, rope_type)
+        else:
+            ignored_alpha = settings.data.get("alpha")
     given = _given_parameters(layer, kind)
     parameters = {"scaling": rope_type.given.with_value(kind), **given.parameters}
     parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
@@ -155,12 +156,11 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
 
     For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two.
     """
-    original_context = _OriginalContext(None)
-    if ORIGINAL in SCALINGS[scaling].names():
-        original_context = _original_context(layer)
+    names = SCALINGS[scaling].names()
+    # The original context has substitutes and warnings; all other parameters are just keys.
+    original_context = _original_context(layer) if ORIGINAL in names else _OriginalContext(None)
     parameters: dict[str, Setting[object]] = {}
-    for name in SCALINGS[scaling].names():
-        # The original context has substitutes and warnings; the others are just keys.
+    for name in names:
         setting = original_context.length if name == ORIGINAL else _parameter(layer, name)
         if setting is not None:
             parameters[name] = setting
@@ -180,19 +180,19 @@ def _unused_values(settings: Keys, scaling: str) -> list[str]:
 
 
 def _parameter(layer: Layer, name: str) -> Setting[object] | None:
-    """Return a parameter of a scaling; `length` is the length of a table, which no configuration
-    has.
+    """Return a parameter of a scaling from the rotary settings, or from the top of config.json.
+
+    `length`, the length of a table, is a parameter that no configuration has.
     """
-    settings = layer.settings
     if name == "length":
         return None
     if name == LENGTH:
         return layer.keys.whole(*LENGTHS)
     if name in ("short_factor", "long_factor"):
-        return settings.numbers(name)
+        return layer.settings.numbers(name)
     if name == "truncate":
-        return settings.flag(name)
-    return settings.number(name)
+        return layer.settings.flag(name)
+    return layer.settings.number(name)
 
 
 class _OriginalContext(NamedTuple):
@@ -206,24 +206,24 @@ class _OriginalContext(NamedTuple):
 def _original_context(layer: Layer) -> _OriginalContext:
     """Return the context length that a model was trained on, before a scaling extended it.
 
-    `original_max_position_embeddings` of Llama 3.1 is 8192. The key at the top takes precedence over the one in flat settings, as in transformers; settings
-    by layer type have their own. If there is none, transformers takes the context length of the
-    model.
+    `original_max_position_embeddings` of Llama 3.1 is 8192. As in transformers, the key at the top
+    takes precedence over the one in flat settings, while settings by layer type come first. If
+    there is none, the context length of the model stands in.
     """
-    inner = layer.settings.whole(ORIGINAL)
-    outer = layer.keys.whole(ORIGINAL)
+    in_settings = layer.settings.whole(ORIGINAL)
+    at_top = layer.keys.whole(ORIGINAL)
     length = layer.keys.whole(*LENGTHS)
-    winner, loser = (inner, outer) if layer.name else (outer, inner)
+    winner, loser = (in_settings, at_top) if layer.name else (at_top, in_settings)
     given = winner or loser
     if given is not None or length is None:
         return _OriginalContext(given, tuple(contradictions(winner, loser)))
     substitute = computed(length.value, f"{{}} ({ORIGINAL} is missing)", length)
-    if layer.family.renamed.before == "yarn":
-        # Phi-3 is documented to leave it out.
-        return _OriginalContext(substitute, is_substitute=True)
-    missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
-    warning = f"{missing}: {length.source} is used instead, as in transformers"
-    return _OriginalContext(substitute, (warning,), is_substitute=True)
+    warnings = []
+    is_phi_3 = layer.family.renamed.before == "yarn"
+    if not is_phi_3:  # Phi-3 is documented to leave it out.
+        missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
+        warnings.append(f"{missing}: {length.source} is used instead, as in transformers")
+    return _OriginalContext(substitute, tuple(warnings), is_substitute=True)
 
 
 def _with_defaults(
@@ -243,14 +243,13 @@ def _with_defaults(
     if given["scaling"].value == "yarn":
         for name, value in yarn.DEFAULTS.items():
             parameters.setdefault(name, Setting(value, "default"))
-    factor = given.get("factor")
+    has_attention_factor = "attention_factor" in parameters
     ratio = _ratio_of_lengths(given)
-    if ratio is not None:
-        factor = ratio
-        # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-        if "attention_factor" not in given and ratio.value.is_integer():
-            parameters["factor"] = ratio
-    if magnitude is not None and factor is not None and "attention_factor" not in parameters:
+    # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
+    if ratio is not None and ratio.value.is_integer() and not has_attention_factor:
+        parameters["factor"] = ratio
+    factor = ratio or given.get("factor")
+    if magnitude is not None and factor is not None and not has_attention_factor:
         value = 1 + magnitude * math.log(max(_number(factor), 1.0))
         formula = f"1 + {magnitude:g} · ln factor, as {{}} has it"
         parameters["attention_factor"] = computed(value, formula, given["scaling"])

@@ -114,26 +114,30 @@ def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
 
 
 def _explained(key: UnreadKey, account: Account, known: Sequence[str]) -> str:
-    """Return a warning that names the class that ignores a key, or the key that may be meant; empty
-    if neither is known.
+    """Return a warning about an unread key that states a reason; empty if none is known.
 
-    A name that was looked for needs no hint: it is spelled correctly, and stands in the wrong
-    place.
+    Reasons are: the key may be meant as a size that has its default; the code of the model's class
+    ignores it; it is nearly spelled like a known key. A key that was looked for needs no such hint:
+    it is spelled correctly, and stands in the wrong place.
+
+    Args:
+        key: The key.
+        account: The record of keys that were read, looked for, or ignored.
+        known: The names that are read anywhere.
     """
+    value = quoted(key.value)
     size = _defaulted_size(key, account)
     if size:
-        value = quoted(key.value)
         return f"{key.full_name} is {value}, and nothing here reads it: {size} has its default"
     reader = account.ignored.get(key.full_name)
     if reader:
-        return f"{key.full_name} is {quoted(key.value)}, which the code of {reader} ignores"
+        return f"{key.full_name} is {value}, which the code of {reader} ignores"
     if key.name in account.looked_for:
         return ""
     advice = _nearest_key(key.name, known)
     if not advice:
         return ""
-    full_name = key.section + key.short_name
-    return f"{full_name} is {quoted(key.value)}, and nothing here reads it: {advice}"
+    return f"{key.section}{key.short_name} is {value}, and nothing here reads it: {advice}"
 
 
 def _nearest_key(name: str, known: Sequence[str]) -> str:
@@ -179,9 +183,10 @@ class _Search:
             is_relevant = is_setting or looks_like_positions(name)
             key = UnreadKey(keys.prefix, name, value)
             section = self._section_to_search(keys, key, is_relevant)
-            if section is None and self._is_reported(key, is_relevant):
-                yield key
-            if section is not None and depth < MAX_DEPTH and name not in OPAQUE:
+            if section is None:
+                if self._is_reported(key, is_relevant):
+                    yield key
+            elif depth < MAX_DEPTH and name not in OPAQUE:
                 yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
 
     def _is_reported(self, key: UnreadKey, is_relevant: bool) -> bool:
@@ -214,9 +219,9 @@ class _Search:
         Empty values change nothing, and neither does a switch that agrees with the encodings that
         were read: `use_alibi: false` in a file with rope.
         """
-        switch = SWITCH.fullmatch(plain_name(key.name))
         if key.full_name in self.account.read:
             return False
+        switch = SWITCH.fullmatch(plain_name(key.name))
         if switch is not None and key.value is self._has_scheme(switch):
             return False
         if key.value is False:

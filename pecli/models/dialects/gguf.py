@@ -261,28 +261,33 @@ def _rotary_encodings(model: Model) -> Parsed:
     """
     keys = model.keys
     scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
+    settings = {**_sizes_and_bases(model), **unrotated_layers(keys, model.architecture)}
+    family = _family(model, has_sections="mrope_section" in scaling)
+    # A separate record of names, so that no hint about an unread key offers a name of Hugging
+    # Face's.
+    separate = replace(keys, account=Account(keys.account.read))
+    parsed = rope_encodings(separate.translated(scaling, settings), family)
+    parsed = parsed.after(_warnings_of_file(model, scaling))
+    first = parsed.encodings[0]
+    if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
+        return Parsed([replace(first, layer_type="")], parsed.warnings)
+    return parsed
+
+
+def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
+    """Return warnings about divisors in a tensor, and about an unknown architecture."""
     warnings = []
     divisors = scaling.get("long_factor")
     if divisors is not None and divisors.stated_by == (FREQS,):
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
-    settings = {**_sizes_and_bases(model), **unrotated_layers(keys, model.architecture)}
     if not model.is_known:
         warnings.append(
             f"architecture {model.architecture[:60]!r} is unknown:"
             " read by the general rules; check layout and defaults"
         )
-    family = _family(model, has_sections="mrope_section" in scaling)
-    # A separate record of names, so that no hint about an unread key offers a name of Hugging
-    # Face's.
-    separate = replace(keys, account=Account(keys.account.read))
-    parsed = rope_encodings(separate.translated(scaling, settings), family)
-    warnings += parsed.warnings
-    first = parsed.encodings[0]
-    if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
-        return Parsed([replace(first, layer_type="")], warnings)
-    return Parsed(parsed.encodings, warnings)
+    return warnings
 
 
 def _sizes_and_bases(model: Model) -> Settings:
@@ -321,20 +326,19 @@ def _family(model: Model, *, has_sections: bool) -> Family:
 
 
 def _mrope_sections(model: Model) -> Settings:
-    """Return the sections of M-RoPE. GGUF has four numbers; the last one is for an axis that no
-    model uses.
+    """Return the sections of M-RoPE, without zeros at their end: 16, 24, 24, 0 are three.
+
+    GGUF has four numbers; the last one is for an axis that no model uses.
     """
-    given = model.keys.numbers("rope.dimension_sections")
-    if given is None:
-        return {}
-    counts = list(map(int, given.value))
+    sections = model.keys.numbers("rope.dimension_sections")
+    counts = list(map(int, value_of(sections) or ()))
     while counts and not counts[-1]:
         counts.pop()
-    if not counts:
+    if sections is None or not counts:
         return {}
     source = f"ggml's rope type of {model.architecture}"
     return {
-        "mrope_section": given.with_value(counts),
+        "mrope_section": sections.with_value(counts),
         "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
     }
 

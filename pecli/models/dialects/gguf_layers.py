@@ -53,26 +53,26 @@ def unrotated_layers(keys: Keys, architecture: str) -> Settings:
 def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
     """Return for each layer whether llama.cpp rotates it, by the pattern of the architecture.
 
-    Llama 4 and SmolLM3 leave every fourth layer unrotated; Llama 4 rotates all if its attention is
-    not cut into chunks. Others leave the layers with full attention unrotated, and rotate those
-    with a sliding window: of Cohere 2's layers, three of four.
+    Llama 4 and SmolLM3 leave every fourth layer unrotated. Others leave the layers with full
+    attention unrotated, and rotate those with a sliding window: of Cohere 2's layers, three of
+    four.
     """
     count = _layer_count(keys)
     window = keys.data.get("attention.sliding_window")
-    if architecture in EVERY_FOURTH:
-        is_without_chunks = architecture == "llama4" and window == 0
-        if is_without_chunks:
-            return [True] * count
-        return [(layer + 1) % 4 != 0 for layer in range(count)]
-    is_small_exaone = architecture == "exaone4" and count != EXAONE_4_LAYERS
-    is_without_window = architecture == "smallthinker" and not window
-    if is_small_exaone or is_without_window:
+    rotates_all = {
+        "llama4": window == 0,  # Its attention is then not cut into chunks.
+        "exaone4": count != EXAONE_4_LAYERS,
+        "smallthinker": not window,
+    }
+    if rotates_all.get(architecture):
         return [True] * count
+    if architecture in EVERY_FOURTH:
+        return [(layer + 1) % 4 != 0 for layer in range(count)]
     rotates = _sliding_layers(keys, architecture, count)
     if architecture == "cohere2moe":
         # Its first layers, which have no experts, rotate although their attention is full.
         dense = value_of(keys.whole("leading_dense_block_count", low=0)) or 0
-        rotates = [layer < dense or slides for layer, slides in enumerate(rotates)]
+        rotates[:dense] = [True] * min(dense, count)
     return rotates
 
 

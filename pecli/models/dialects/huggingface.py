@@ -138,18 +138,13 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
         return joined(results)
     results = []
     describes_layers = not inner_parts or _has_layers(part)
-    if not has_text and describes_layers:
+    if describes_layers and not has_text:
         results.append(_encodings_of_part(part))
-    results += [_read_inner(inner, _label_in_front(inner), depth - 1) for inner in inner_parts]
+    for inner in inner_parts:
+        # The language model is what a file is about: its layer types need no name in front.
+        label = "" if inner.is_text else inner.label
+        results.append(_read_inner(inner, label, depth - 1))
     return joined(results)
-
-
-def _label_in_front(part: ModelPart) -> str:
-    """Return the name before the layer types of a part.
-
-    The language model is what a file is about: its encodings need no name in front.
-    """
-    return "" if part.is_text else part.label
 
 
 def _beside_text(part: ModelPart, name: str) -> Parsed:
@@ -175,10 +170,11 @@ def _has_layers(part: ModelPart) -> bool:
 
 
 def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
-    """Return the encodings of a part within a model, and name its layer types after it.
+    """Return the encodings of a part within a model, and name their layer types after it.
 
-    The layer type of a vision tower's only encoding is `vision`; if the tower calls it `patches`,
-    it is `vision.patches`. The language model passes an empty label, and keeps its layer types.
+    With the label `vision`, the tower's only encoding gets the layer type `vision`, and one that
+    the tower calls `patches` becomes `vision.patches`. The language model's label may be empty, so
+    that its layer types stay.
     """
     encodings, warnings = _read_part(part, depth)
     if not encodings and part.keys.any(*HEADS):
@@ -186,8 +182,8 @@ def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
     labelled = []
     for encoding in encodings:
         layer_type = _joined_by_dots(label, encoding.layer_type)
-        place = encoding.part if part.is_text else _joined_by_dots(label, encoding.part)
-        labelled.append(replace(encoding, layer_type=layer_type, part=place))
+        part_name = encoding.part if part.is_text else _joined_by_dots(label, encoding.part)
+        labelled.append(replace(encoding, layer_type=layer_type, part=part_name))
     return Parsed(labelled, [f"{part.label}: {warning}" for warning in warnings])
 
 
@@ -247,36 +243,28 @@ Decision = NoEncoding | OtherEncoding | RotaryEncoding
 def _encodings_of_part(part: ModelPart) -> Parsed:
     """Return the encodings that the keys of a part itself describe, without the parts within it.
 
-    First the keys and the model type are asked which kind of encoding the part has: none, rope, or
+    First the keys and the model type decide which kind of encoding the part has: none, rope, or
     another one, for which there is a rule (ALiBi, a learned or sinusoidal table). Then it is read,
     with warnings about words that are unknown or contradict it.
     """
     evidence = _gather_evidence(part)
     decision = _decide_on_encoding(evidence)
-    match decision:
-        case NoEncoding(warning) if warning:
-            return Parsed([], [warning])
-        case NoEncoding():
-            return Parsed([], _warnings_of_unknown_word(evidence))
-        case OtherEncoding(rule):
-            warnings = [
-                *_warnings_of_unknown_word(evidence),
-                *_warnings_of_unknown_family(evidence, rule),
-            ]
-            warnings += _warnings_of_overruled_word(evidence, decision)
-            warnings += rule.notes(part.keys)
-            return Parsed(rule.encodings(part.keys), warnings)
-        case RotaryEncoding(tables):
-            warnings = [
-                *_warnings_of_unknown_word(evidence),
-                *_warnings_of_unknown_family(evidence, None),
-            ]
-            warnings += _warnings_of_overruled_word(evidence, decision)
-            warnings += tables.notes(part.keys)
-            family = evidence.family or Family()
-            parsed = rope_encodings(part.keys, family, vision=part.vision)
-            encodings = [*parsed.encodings, *tables.encodings(part.keys)]
-            return Parsed(encodings, [*warnings, *parsed.warnings])
+    warnings = _warnings_of_unknown_word(evidence)
+    if isinstance(decision, NoEncoding):
+        return Parsed([], [decision.warning] if decision.warning else warnings)
+    if isinstance(decision, OtherEncoding):
+        rule = decision.rule
+        warnings += _warnings_of_unknown_family(evidence, rule)
+        warnings += _warnings_of_overruled_word(evidence, decision)
+        warnings += rule.notes(part.keys)
+        return Parsed(rule.encodings(part.keys), warnings)
+    tables = decision.tables
+    warnings += _warnings_of_unknown_family(evidence, None)
+    warnings += _warnings_of_overruled_word(evidence, decision)
+    warnings += tables.notes(part.keys)
+    parsed = rope_encodings(part.keys, evidence.family or Family(), vision=part.vision)
+    encodings = [*parsed.encodings, *tables.encodings(part.keys)]
+    return Parsed(encodings, [*warnings, *parsed.warnings])
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
@@ -397,10 +385,11 @@ def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule
     if isinstance(rule, ChoiceRule):
         rule = rule.chosen(keys)
     word = _stated_word(keys)
-    asks_for_alibi = _asks_for_alibi(keys, word)
+    # The flags are read in any case, so that they are not reported as keys that nothing reads.
+    states_alibi = _asks_for_alibi(keys, word)
     if isinstance(rule, AlibiRule):
         return rule  # The family's slopes may differ from the usual ones.
-    if asks_for_alibi:
+    if states_alibi:
         return AlibiRule()
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
         return EncodingRule()

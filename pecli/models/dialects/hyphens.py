@@ -22,18 +22,18 @@ def plain_keys(keys: Keys) -> PlainKeys:
     `--rotary-base`, `rotary-base` and `rotary_base` become `rotary_base`. Of several spellings in
     one file the last counts, as on a command line, and a warning names values that differ.
     """
-    full_names: dict[str, str] = {}
+    spellings: dict[str, str] = {}  # the last spelling in the file, by the plain name
     warnings = []
-    for full_name, value in keys.data.items():
-        name = full_name.lstrip("-").replace("-", "_")
-        earlier = full_names.get(name, full_name)
-        full_names[name] = full_name
+    for spelling, value in keys.data.items():
+        name = spelling.lstrip("-").replace("-", "_")
+        earlier = spellings.get(name, spelling)
+        spellings[name] = spelling
         if keys.data[earlier] != value:
             keys.mark(earlier)
-            both = f"{_shown(keys, earlier)} and {_shown(keys, full_name)}"
+            both = f"{_shown(keys, earlier)} and {_shown(keys, spelling)}"
             warnings.append(f"{both}, which are one key: the last one counts")
-    data = {name: keys.data[full_name] for name, full_name in full_names.items()}
-    origins = {name: keys.origin(full_name) for name, full_name in full_names.items()}
+    data = {name: keys.data[spelling] for name, spelling in spellings.items()}
+    origins = {name: keys.origin(spelling) for name, spelling in spellings.items()}
     return PlainKeys(replace(keys, data=data, origins=origins), warnings)
 
 

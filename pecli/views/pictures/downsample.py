@@ -42,22 +42,28 @@ def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduct
 def _row_means(table: Table, rows: int, column_step: int) -> Floats:
     """Return a table with fewer rows: each is the mean of consecutive rows of the table.
 
-    Of the columns, every n-th is kept. 10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9: their edges are 0, 2, 5, 7, 10. As many
-    means as one block of the table has rows for are computed from one reading.
+    10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9: their edges are 0, 2, 5, 7, 10. The
+    table is read in blocks, each as long as the rows of several means, and the blocks are worked
+    through in threads.
+
+    Args:
+        table: The table.
+        rows: The most rows of the result.
+        column_step: Of the columns, every n-th is kept.
     """
     count = min(table.rows, rows)
     edges = np.arange(count + 1) * table.rows // count
-    means_per_read = max(1, table.block_rows() * count // table.rows)
+    means_per_block = max(1, table.block_rows() * count // table.rows)
 
     @np.errstate(over="ignore", invalid="ignore")
     def means_from(first: int) -> Floats:
-        block_edges = edges[first : first + means_per_read + 1]
-        if means_per_read == 1 and _is_too_long(table, block_edges):
+        block_edges = edges[first : first + means_per_block + 1]
+        if means_per_block == 1 and _is_too_long(table, block_edges):
             start, stop = block_edges.tolist()
             return _mean_of_runs(table, start, stop, column_step)
         return _means_between(table, block_edges, column_step)
 
-    means = results_in_order(means_from, range(0, count, means_per_read))
+    means = results_in_order(means_from, range(0, count, means_per_block))
     return np.concatenate(list(means))
 
 

@@ -162,19 +162,20 @@ def _has_rows_of(panel: HeatmapPanel, left: Panel) -> bool:
 def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpec]:
     """Return the place of each panel in matplotlib's grid, by row and column.
 
-    Rows of heatmaps have panels side by side; a chart may have a row to itself. Charts across the whole figure are in a grid of their own. In a common grid, the columns of
-    heatmaps above them would follow the width of the chart's numbers.
+    Rows of heatmaps have panels side by side; a chart may have a row to itself. A chart that is as
+    wide as the figure gets a grid of its own, because in a common grid the heatmaps above it would
+    be indented by the width of the chart's numbers.
     """
     row_numbers = range(len(layout.rows))
-    runs = groupby(row_numbers, lambda down: _is_chart_alone(layout.rows[down]))
+    runs = groupby(row_numbers, lambda row: _is_chart_alone(layout.rows[row]))
     groups = [list(run) for _, run in runs]  # Rows 0 and 1 of heatmaps, 2 a chart: [0, 1], [2].
-    shares = [[layout.shares[down] for down in group] for group in groups]
+    shares = [[layout.shares[row] for row in group] for group in groups]
     outer = figure.add_gridspec(len(groups), 1, height_ratios=list(map(sum, shares)))
     places = {}
-    for k, group in enumerate(groups):
-        across = max(len(layout.rows[down]) for down in group)
-        grid = outer[k].subgridspec(len(group), across, height_ratios=shares[k])
-        for inner, down in enumerate(group):
-            for right in range(across):
-                places[down, right] = grid[inner, right]
+    for number, group in enumerate(groups):
+        columns = max(len(layout.rows[row]) for row in group)
+        grid = outer[number].subgridspec(len(group), columns, height_ratios=shares[number])
+        for row_in_group, row in enumerate(group):
+            for column in range(columns):
+                places[row, column] = grid[row_in_group, column]
     return places

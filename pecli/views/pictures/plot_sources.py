@@ -121,15 +121,15 @@ def of_scheme(
         context: The longest context of its model.
         window: The model's sliding window; only sliding layers have it, if a bundle names any.
     """
-    parts = scheme.named_parts()
-    has_sliding_part = any(_is_sliding(name) for name, _ in parts)
+    by_layer_type = scheme.named_parts()
+    has_sliding_layers = any(_is_sliding(layer_type) for layer_type, _ in by_layer_type)
     sources = []
-    for name, part in parts:
-        part_window = window
-        if has_sliding_part and not _is_sliding(name):
-            part_window = None
-        part_label = f"{label} {name}".strip()
-        sources.append(PlotSource(part_label, part.tensors(), part, context, part_window))
+    for layer_type, layer_scheme in by_layer_type:
+        sees_window = _is_sliding(layer_type) or not has_sliding_layers
+        layer_window = window if sees_window else None
+        layer_label = f"{label} {layer_type}".strip()
+        tables = layer_scheme.tensors()
+        sources.append(PlotSource(layer_label, tables, layer_scheme, context, layer_window))
     return sources
 
 
@@ -156,11 +156,11 @@ def of_model(
 def _rotary_sources(
     model: ModelEncodings, label: str, kind: str | None, seq_len: int
 ) -> list[PlotSource]:
-    """Return what a picture draws of a model's rotary encodings.
+    """Return what a picture draws of a model's rotary encodings: tables with a label.
 
-    Those of the language model have its context and its sliding window. Those of a vision tower are
-    drawn as the patches of an image, if that was chosen or nothing else is possible, or else as the
-    table of one axis.
+    The language model's have its context and its sliding window. Those of a vision tower are drawn
+    as the patches of an image, if that was chosen or nothing else is possible, or else as the table
+    of one axis.
 
     Args:
         model: The model.
@@ -172,10 +172,10 @@ def _rotary_sources(
     sources: list[PlotSource] = []
     for encoding in encodings:
         name = _encoding_label(label, encoding) if len(encodings) > 1 else label
+        is_of_tower = bool(encoding.part)
         if _is_drawn_on_grid(encoding, kind):
             sources += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
-        elif encoding.part:
-            # The context and the window are the language model's.
+        elif is_of_tower:
             note = ", one axis" if encoding.grid.axes else ""
             sources += of_scheme(encoding.rope(seq_len), name + note)
         else:
@@ -259,39 +259,42 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
     return [_part_of_file(label, tables, name, part) for name, part in scheme.named_parts()]
 
 
-def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme) -> PlotSource:
+def _part_of_file(
+    label: str, tables: Sequence[Table], layer_type: str, scheme: Scheme
+) -> PlotSource:
     """Return the tables of one type of layer of a file that holds several (`sliding.cos`, …).
 
     The scheme belongs to them if all of its tables are in the file; otherwise they are drawn as
     tables without a scheme.
     """
-    prefix = f"{name}." if name else ""
-    part_tables = []
-    for table in tables:
-        if table.name.startswith(prefix):
-            part_tables.append(replace(table, name=table.name.removeprefix(prefix)))
-    shapes = {table.name: table.shape for table in part_tables}
+    prefix = f"{layer_type}." if layer_type else ""
+    layer_tables = [
+        replace(table, name=table.name.removeprefix(prefix))
+        for table in tables
+        if table.name.startswith(prefix)
+    ]
+    shapes = {table.name: table.shape for table in layer_tables}
     is_complete = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
-    part_label = f"{label} {name}".strip()
-    return PlotSource(part_label, tuple(part_tables), scheme if is_complete else None)
+    layer_label = f"{label} {layer_type}".strip()
+    return PlotSource(layer_label, tuple(layer_tables), scheme if is_complete else None)
 
 
 def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
     """Return the tensors of a file without a spec, as tables of cosines, sines or other values.
 
-    They are read as every check reads them: [cos | sin] in one array are two tables. The label states how they were read, unless it is as they are: cosines and sines may be halves
-    of one array, for example.
+    One array [cos | sin] is two tables, as every check reads it; a complex array is its real and
+    its imaginary part. The label states how arrays were divided.
     """
     from pecli.compare.waves import separate_tables
 
     tables: dict[str, Table] = {}
     notes = []
     for name, array in tensors.items():
-        parts, note = separate_tables(name, array)
-        if len(parts) == 1 and array.dtype.kind == "c":
-            parts = {"real": array.real, "imag": array.imag}
-        for part, values in parts.items():
-            table_name = f"{name}.{part}" if part else name
+        arrays, note = separate_tables(name, array)
+        if len(arrays) == 1 and array.dtype.kind == "c":
+            arrays = {"real": array.real, "imag": array.imag}
+        for suffix, values in arrays.items():
+            table_name = f"{name}.{suffix}" if suffix else name
             shape = _drawn_shape(name, values.shape)
             tables[table_name] = table_of(table_name, values.reshape(shape))
         if note:

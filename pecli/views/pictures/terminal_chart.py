@@ -41,28 +41,35 @@ LOG_RANGE = (1e-300, 1e300)
 def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     """Return a chart in that many lines, with its axes and its legend.
 
-    The axes take three lines (the frame, its numbers, the names of the axes); curves get the rest.
+    The axes take three lines (the frame, its numbers, the names of the axes), the legend some more,
+    and the curves get the rest, but at least two lines.
     """
-    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
-    levels = np.array([level.value for level in chart.levels])
-    heights = [levels]
-    for curve in chart.curves:
-        heights += [curve.y, *(curve.spread or ())]
-    if chart.y_limits is not None:
-        heights = [np.array(chart.y_limits)]
-    up = _Axis(heights, chart.log_y)
+    x_axis = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
+    y_axis = _Axis(_values_to_show(chart), chart.log_y)
     pens = _pens(chart, terminal)
     legend = _legend(chart, terminal, pens)
-    high = max(2, height - AXIS_LINES - len(legend))
-    row_labels = {}
-    for place, text in up.labels(high, max(3, high // 4)).items():
-        row_labels[high - 1 - place] = text
+    line_count = max(2, height - AXIS_LINES - len(legend))
+    # Labels count from the bottom, lines of text from the top.
+    row_labels = {
+        line_count - 1 - place: text
+        for place, text in y_axis.labels(line_count, max(3, line_count // 4)).items()
+    }
     margin = max(map(len, row_labels.values()), default=0) + 2
-    wide = max(2, terminal.columns - margin - 1)
-    body = _plot_area(chart, across, up, _Size(high, wide), pens)
-    column_labels = across.labels(wide, max(3, wide // 12))
-    frame = framed(body, row_labels, column_labels, terminal, margin, wide)
+    column_count = max(2, terminal.columns - margin - 1)
+    body = _plot_area(chart, x_axis, y_axis, _Size(line_count, column_count), pens)
+    column_labels = x_axis.labels(column_count, max(3, column_count // 12))
+    frame = framed(body, row_labels, column_labels, terminal, margin, column_count)
     return [*frame, *fitted_text(_axis_names(chart, terminal), terminal), *legend]
+
+
+def _values_to_show(chart: Chart) -> list[Floats]:
+    """Return the numbers that the vertical axis spans: its own limits, or all curves and levels."""
+    if chart.y_limits is not None:
+        return [np.array(chart.y_limits)]
+    values = [np.array([level.value for level in chart.levels])]
+    for curve in chart.curves:
+        values += [curve.y, *(curve.spread or ())]
+    return values
 
 
 def _axis_names(chart: Chart, terminal: Terminal) -> str:
@@ -162,17 +169,16 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
     if not terminal.colours:
         return [""] * (count + len(chart.levels))
     has_few_colours = terminal.colours == 256
-    grey: ColourCode = palettes.UNKNOWN_256 if has_few_colours else palettes.UNKNOWN
-    codes: list[ColourCode] = []
-    for number in range(count):
-        if chart.ordered:
-            codes.append(_ordered_colour(number, count, has_few_colours))
-        elif has_few_colours:
-            codes.append(palettes.BRIGHT_256[number % len(palettes.BRIGHT_256)])
-        else:
-            codes.append(palettes.BRIGHT[number % len(palettes.BRIGHT)])
-    codes += [grey] * len(chart.levels)
-    return list(map(escape, codes))
+    grey: ColourCode = palettes.UNKNOWN
+    bright: Sequence[ColourCode] = palettes.BRIGHT
+    if has_few_colours:
+        grey = palettes.UNKNOWN_256
+        bright = palettes.BRIGHT_256
+    if chart.ordered:
+        codes = [_ordered_colour(number, count, has_few_colours) for number in range(count)]
+    else:
+        codes = [bright[number % len(bright)] for number in range(count)]
+    return list(map(escape, [*codes, *[grey] * len(chart.levels)]))
 
 
 def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
@@ -220,7 +226,7 @@ def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]
 
 
 def _plot_area(
-    chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_Pen]
+    chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size, pens: Sequence[_Pen]
 ) -> list[str]:
     """Return a chart's curves and levels (horizontal lines) as lines of text, without the axes.
 
@@ -229,19 +235,19 @@ def _plot_area(
     and the dots of all curves in it are shown.
     """
     if any(pen.letter for pen in pens):
-        masks = _dots_of_parts(chart, across, up, size)
-        parts = [mask.astype(np.intp) for mask in masks]
+        masks = _dot_masks(chart, x_axis, y_axis, size)
+        layers = [mask.astype(np.intp) for mask in masks]
     else:
         raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
-        masks = _dots_of_parts(chart, across, up, raster)
-        parts = [_braille_bits(mask, size) for mask in masks]
-    owners = _owners(parts, len(chart.curves))
-    patterns = np.bitwise_or.reduce(np.array(parts), axis=0)
+        masks = _dot_masks(chart, x_axis, y_axis, raster)
+        layers = [_braille_bits(mask, size) for mask in masks]
+    owners = _owners(layers, len(chart.curves))  # (lines, columns)
+    patterns = np.bitwise_or.reduce(np.array(layers), axis=0)
     rows = []
     for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
         rows.append(_characters(line_owners, line_patterns, pens))
     for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
-        for line, column in _marked_characters(curve, across, up, size):
+        for line, column in _marked_characters(curve, x_axis, y_axis, size):
             rows[line][column] = (pen.ink, pen.mark)
     return [coloured(cells).rstrip() for cells in rows]
 
@@ -267,45 +273,47 @@ def _characters(
 
 
 def _marked_characters(
-    curve: Curve, across: _Axis, up: _Axis, size: _Size
+    curve: Curve, x_axis: _Axis, y_axis: _Axis, size: _Size
 ) -> Iterator[tuple[int, int]]:
     """Yield the line, from the top, and the column of each point that is marked on a curve.
 
     Points beyond the ends of an axis, which `--range` may set, are not drawn.
     """
     for x, y in curve.marks:
-        (right,) = across.places(np.array([x]))
-        (high,) = up.places(np.array([y]))
+        (right,) = x_axis.places(np.array([x]))
+        (high,) = y_axis.places(np.array([y]))
         if 0 <= right <= 1 and 0 <= high <= 1:
             yield round((1 - high) * (size.lines - 1)), round(right * (size.columns - 1))
 
 
-def _dots_of_parts(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
+def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[Flags]:
     """Return which dots each curve covers, then each level (a horizontal line with a name).
 
     Curves for reference are dashed, and levels are dotted, each in another rhythm.
     """
     masks = []
     for curve in chart.curves:
-        mask = _raster(across.places(curve.x), up.places(curve.y), size, chart.joined)
+        x = x_axis.places(curve.x)
+        mask = _raster(x, y_axis.places(curve.y), size, chart.joined)
         if curve.spread is not None:
-            mask |= _spread_mask(across.places(curve.x), up, curve.spread, size)
+            mask |= _spread_mask(x, y_axis, curve.spread, size)
         if curve.reference:  # Dashes: two dots of four.
             mask[:, 2::4] = False
             mask[:, 3::4] = False
         masks.append(mask)
+    left_and_right = np.array([0.0, 1.0])
     for number, level in enumerate(chart.levels):
-        ends = np.array([0.0, 1.0])
-        mask = _raster(ends, up.places(np.full(2, level.value)), size, joined=True)
+        height = y_axis.places(np.full(2, level.value))
+        mask = _raster(left_and_right, height, size, joined=True)
         every = _LEVELS[number % len(_LEVELS)].every
         masks.append(mask & (np.arange(size.columns) % every == 0))
     return masks
 
 
-def _spread_mask(x: Floats, up: _Axis, spread: Spread, size: _Size) -> Flags:
+def _spread_mask(x: Floats, y_axis: _Axis, spread: Spread, size: _Size) -> Flags:
     """Return the dots between the smallest and the largest values, as strokes up and down."""
     low_and_high = np.stack(spread, axis=1)
-    return _raster(np.repeat(x, 2), up.places(low_and_high.ravel()), size, joined=True)
+    return _raster(np.repeat(x, 2), y_axis.places(low_and_high.ravel()), size, joined=True)
 
 
 def _braille_bits(mask: Flags, size: _Size) -> Indices:
@@ -315,30 +323,30 @@ def _braille_bits(mask: Flags, size: _Size) -> Indices:
     return bits
 
 
-def _owners(parts: Sequence[Indices], curve_count: int) -> Indices:
+def _owners(layers: Sequence[Indices], curve_count: int) -> Indices:
     """Return which curve or level each character of a chart belongs to, or `NOBODY`.
 
     A character has one colour, although several curves may have dots in it. Levels lie below all
     curves, and each curve lies over those before it. A curve that has the same dots as the one
-    below takes turns with it, so that both are seen: with two of them, every other pair of
+    below alternates with it, so that both are seen: with two of them, every other pair of
     characters is the second one's.
 
     Args:
-        parts: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
+        layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
         curve_count: The number of curves.
     """
-    shape = parts[0].shape
+    shape = layers[0].shape
     owners: Indices = np.full(shape, NOBODY, np.intp)
     shown = np.zeros(shape, np.intp)
-    turns = np.arange(shape[1])[None, :] // 2
-    level_numbers = range(curve_count, len(parts))
-    for k in (*level_numbers, *range(curve_count)):
-        dots = parts[k]
+    pair_of_characters = np.arange(shape[1])[None, :] // 2
+    level_numbers = range(curve_count, len(layers))
+    for number in (*level_numbers, *range(curve_count)):  # from the lowest to the topmost
+        dots = layers[number]
         covers_other_dots = (dots != shown) | (owners >= curve_count)
-        has_turn = turns % (k + 1) == k
-        is_taken = (dots > 0) & (covers_other_dots | has_turn)
-        owners[is_taken] = k
-        shown[is_taken] = dots[is_taken]
+        is_next_in_turn = pair_of_characters % (number + 1) == number
+        is_owned = (dots > 0) & (covers_other_dots | is_next_in_turn)
+        owners[is_owned] = number
+        shown[is_owned] = dots[is_owned]
     return owners
 
 

@@ -157,9 +157,14 @@ def _levels_of_colour(values: Floats, panel: HeatmapPanel) -> AnyArray:
 def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
     """Return the rows of a heatmap as lines of text; in colour, a line shows two rows.
 
-    A level is a step of the colour scale. The character ▀ has the colour of the upper level as its ink and that of the lower as its paper.
-    A level without a colour can only be paper, so a blank above another level is drawn as ▄.
-    Terminals without Unicode show spaces in the colour of the upper level.
+    The character ▀ shows both: the upper row is its ink, the lower one its paper (background). A
+    blank, which has no colour, can only be paper, so that a blank above a colour is drawn as ▄.
+    Terminals without Unicode show spaces on paper in the colour of the upper row.
+
+    Args:
+        levels: The step of the colour scale of each cell, or `UNKNOWN` or `BLANK`.
+        panel: The heatmap, which selects the palette.
+        terminal: The terminal.
     """
     if not terminal.colours:
         return _shaded(levels, panel, terminal)
@@ -176,12 +181,11 @@ def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> 
             return paper[above], " "
         if above != BLANK:
             return ink[above] + paper[below], "▀"
-        if below != BLANK:
-            return ink[below] + paper[above], "▄"
-        return ink[below] + paper[above], " "
+        character = " " if below == BLANK else "▄"
+        return ink[below] + paper[above], character
 
     pairs_of_rows = zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True)
-    return [coloured([*map(cell, upper, lower)]) for upper, lower in pairs_of_rows]
+    return [coloured(map(cell, upper, lower)) for upper, lower in pairs_of_rows]
 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:

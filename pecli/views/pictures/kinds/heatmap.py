@@ -43,21 +43,24 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
     is_bias = are_biases(sources)
     panels: list[HeatmapPanel] = []
-    values: list[str] = []
-    chosen_from: list[str] = []
+    matrices: list[_Matrix] = []
     for source, name in zip(sources, names_of(sources), strict=True):
         for matrix in _matrices(source, request, len(sources)):
             check_panels(len(panels) + 1)
             first_row = source.first if matrix.rows == "position" else 0
             panels.append(_panel(matrix, name, first_row, request, is_bias))
-            values.append(matrix.value)
-            chosen_from.append(matrix.chosen_from)
+            matrices.append(matrix)
     if not panels:
         raise _no_matrix(sources)
     across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
-    groups = dict.fromkeys(filter(None, chosen_from))
-    subtitle = f"Some of {', '.join(groups)}" if groups else ""
-    return Picture(_title(panels, values), on_one_scale(panels), across, subtitle)
+    title = _title(panels, [matrix.value for matrix in matrices])
+    return Picture(title, on_one_scale(panels), across, _choice_note(matrices))
+
+
+def _choice_note(matrices: Sequence[_Matrix]) -> str:
+    """Return «Some of 32 heads» if not all matrices are drawn, and nobody chose them."""
+    chosen_from = dict.fromkeys(matrix.chosen_from for matrix in matrices if matrix.chosen_from)
+    return f"Some of {', '.join(chosen_from)}" if chosen_from else ""
 
 
 def _has_several_panels(source: PlotSource) -> bool:
@@ -152,26 +155,26 @@ def _maps(source: PlotSource, request: PlotRequest, source_count: int) -> Iterat
     A channel has one value per patch, which is drawn at the patch's row and column. The requested
     channels are drawn, or a few of those that vary most over the image.
     """
-    points = grid_rows(source)
+    points = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
     frame = frame_note(source)
     suffix = f", {frame}" if frame else ""
     tables = source.matrices
     most = max(1, MAX_MAPS // len(tables) // source_count)
     for table in tables:
         axes = source.axes_of(table)
-        word = axes.names[-1]
+        noun = axes.names[-1]  # channel, or pair
         prefix = f"{table.name}, " if len(tables) > 1 else ""
         values = widened(table.pick(points.reshape(-1)))
         chosen_from = ""
         if request.channels is not None:
-            columns = request.choose(table.width, most, f"{word}s")
+            columns = request.choose(table.width, most, f"{noun}s")
         else:
             columns = varied_columns(values, most)
             if len(columns) < table.width:
-                chosen_from = f"{table.width} {word}s, by their variance"
+                chosen_from = f"{table.width} {noun}s, by their variance"
         for column in columns:
             channel = table_of(table.name, values[:, column].reshape(points.shape))
-            title = f"{prefix}{word} {column}{suffix}"
+            title = f"{prefix}{noun} {column}{suffix}"
             yield _Matrix(channel, title, "row", "column", axes.value, chosen_from)
 
 
@@ -207,19 +210,24 @@ def _matrices_of(
         heads_by_keys = replace(table, shape=(table.rows, table.width))
         yield _Matrix(heads_by_keys, title, "head", column_name, axes.value)
         return
+    stack_name = axes.names[0]  # «head» for a bias; empty for an axis of a file
     matrix_count = table.rows // matrix_rows
     chosen_from = ""
     if request.channels is None and matrix_count > MAX_HEADS:
-        things = f"{axes.names[0]}s" if axes.names[0] else "matrices"
+        things = f"{stack_name}s" if stack_name else "matrices"
         chosen_from = f"{matrix_count:,} {things}"
     for number in request.choose(matrix_count, MAX_HEADS, "heads"):
-        if axes.names[0]:
-            matrix_title = f"{axes.names[0]} {number}"
-        else:  # An axis of a file has no name: the matrix is called by its index, as in NumPy.
-            index = ", ".join(map(str, np.unravel_index(number, table.shape[:-2])))
-            matrix_title = f"{table.name}[{index}]"
+        matrix_title = _title_in_stack(table, stack_name, number)
         matrix = slab(table, number)
         yield _Matrix(matrix, matrix_title, row_name, column_name, axes.value, chosen_from)
+
+
+def _title_in_stack(table: Table, stack_name: str, number: int) -> str:
+    """Return «head 4»; a matrix of an axis without a name has its index, as in NumPy: «x[1, 0]»."""
+    if stack_name:
+        return f"{stack_name} {number}"
+    index = ", ".join(map(str, np.unravel_index(number, table.shape[:-2])))
+    return f"{table.name}[{index}]"
 
 
 def slab(table: Table, index: int) -> Table:

@@ -126,9 +126,7 @@ def _charts_of_one(
     """Return the charts of one model or scheme, and notes for the caption.
 
     The first chart has the wavelength of each pair over the number of the pair, with the contexts
-    of the model as lines. With a scaling, it also has the unscaled wavelengths as a dotted curve and
-    the pairs that the scaling keeps, blends and stretches as shaded bands; a second chart below has
-    the factor by which each wavelength is stretched.
+    of the model as lines. If wavelengths are scaled, there is a second one; see `_scaled_charts`.
 
     Args:
         source: The model or scheme.
@@ -137,22 +135,39 @@ def _charts_of_one(
     notes = [sentence(_scaling_note(wave.wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
-    if not any(wave.is_scaled for wave in waves):
-        curves = [_context_curve(wave, "") for wave in waves]
-        chart = _length_chart(curves, "pair")
-        return [replace(chart, levels=levels, bands=section_bands(source))], notes
-    curves = [_context_curve(wave, "scaled") for wave in waves]
-    ranges: list[PairRange] = []
-    rope = scaled_rope(source)
-    if rope is not None:
-        if len(waves) == 1:
-            ranges = pair_ranges(waves[0].stretch)
-        unscaled = unscaled_wavelengths(rope)
-        curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
+    if any(wave.is_scaled for wave in waves):
+        ranges = pair_ranges(waves[0].stretch) if len(waves) == 1 else []
+        rope = scaled_rope(source)
+        assert rope is not None, "only a scaling stretches wavelengths"
         notes.append(sentence("; ".join(_range_note(rope, pairs) for pairs in ranges)))
+        return _scaled_charts(waves, unscaled_wavelengths(rope), levels, ranges), notes
+    curves = [_context_curve(wave, "") for wave in waves]
+    chart = _length_chart(curves, "pair")
+    return [replace(chart, levels=levels, bands=section_bands(source))], notes
+
+
+def _scaled_charts(
+    waves: Sequence[_WaveCurve],
+    unscaled: Floats,
+    levels: Sequence[Level],
+    ranges: Sequence["PairRange"],
+) -> list[Chart]:
+    """Return a chart of scaled wavelengths, and one of the factors by which they are stretched.
+
+    The first also has the unscaled wavelengths, as a dotted curve. In both, the pairs that the
+    scaling keeps, blends and stretches are shaded bands.
+
+    Args:
+        waves: The curves of one model.
+        unscaled: The wavelength of each pair without the scaling.
+        levels: The contexts of the model.
+        ranges: The pairs that the scaling treats alike.
+    """
+    curves = [_context_curve(wave, "scaled") for wave in waves]
+    curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
     bands = _range_bands(ranges)
     lengths = replace(_length_chart(curves, "pair"), levels=levels, bands=bands)
-    return [lengths, _stretches_of_contexts(waves, bands)], notes
+    return [lengths, _stretches_of_contexts(waves, bands)]
 
 
 def scaled_ranges(source: PlotSource) -> list["PairRange"]:
@@ -212,7 +227,7 @@ def _charts_of_several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[s
         notes.append("Dots: contexts and windows")
     bands: list[Band] = []
     scaled = [wave for wave in waves if wave.is_scaled]
-    if has_equal_pairs and len(scaled) == 1:
+    if has_equal_pairs and len(scaled) == 1:  # Bands of several scalings would overlap.
         bands = _range_bands(pair_ranges(scaled[0].stretch))
     charts = [replace(_length_chart(curves, axis), bands=bands)]
     if scaled:
