@@ -77,8 +77,8 @@ def reorder(channels: int, source: str, target: str) -> Indices:
 def rotate(
     x: AnyArray,
     factors: MakeFactors,
-    takes: str,
-    gives: str,
+    layout_before: str,
+    layout_after: str,
     *,
     seq_axis: int = -2,
     first_channel: int = 0,
@@ -90,8 +90,8 @@ def rotate(
         x: An array whose last axis holds the channels.
         factors: Returns the factors of positions along `seq_axis`. Their precision is that of the
             arithmetic; results are rounded once to the dtype of x.
-        takes: The layout of pairs in x, "halves" or "interleaved".
-        gives: The layout of pairs in the result.
+        layout_before: The layout of pairs in x, "halves" or "interleaved".
+        layout_after: The layout of pairs in the result.
         seq_axis: The axis of positions.
         first_channel: The first of the rotary channels; other channels stay as they are.
         out: The array for the result, which may be x; a new one by default.
@@ -107,7 +107,7 @@ def rotate(
     batches = prod(x.shape[:axis])
     heads = prod(x.shape[axis + 1 : -1])
     shape = (batches, x.shape[axis], heads, x.shape[-1])
-    layouts = PairLayouts(takes, gives)
+    layouts = PairLayouts(layout_before, layout_after)
     job = _RotationJob(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in job.shares():
@@ -257,14 +257,7 @@ def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
 
     Each layout has its own function, which prepares the factors once for all blocks of a share.
     """
-    takes, gives = layouts
-    if takes == gives == "halves":
-        return _rotation_in_halves(factors)
-    if takes == gives:
-        return _rotation_in_pairs(factors)
-    if takes == "halves":
-        return _rotation_halves_to_pairs(factors)
-    return _rotation_pairs_to_halves(factors)
+    return _ROTATIONS[layouts](factors)
 
 
 def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
@@ -328,6 +321,14 @@ def _rotation_pairs_to_halves(factors: AnyArray) -> BlockRotation:
         out[..., half:] = pairs.imag
 
     return rotation
+
+
+_ROTATIONS: dict[PairLayouts, Callable[[AnyArray], BlockRotation]] = {
+    PairLayouts("halves", "halves"): _rotation_in_halves,
+    PairLayouts("interleaved", "interleaved"): _rotation_in_pairs,
+    PairLayouts("halves", "interleaved"): _rotation_halves_to_pairs,
+    PairLayouts("interleaved", "halves"): _rotation_pairs_to_halves,
+}
 
 
 def _write(out: Array, values: AnyArray) -> None:

@@ -126,15 +126,15 @@ class RowRotation:
     def _layouts(self) -> PairLayouts:
         """Return the pair layouts of the input and the output.
 
-        They differ for DeepSeek, which takes interleaved channels and returns halves. The inverse
-        takes halves and returns interleaved channels, and so does the gradient of a rotation; the
+        They differ for DeepSeek, whose input is interleaved and whose output is in halves. The inverse
+        has halves as its input and an interleaved output, and so has the gradient of a rotation; the
         gradient of the inverse is as the rotation again.
         """
-        takes, gives = LAYOUTS[self.layout]
+        layouts = LAYOUTS[self.layout]
         if self.shift is not None:  # The input is the output of a rotation.
-            takes = gives
+            layouts = PairLayouts(layouts.after, layouts.after)
         goes_back = self.inverse != self.transposed
-        return PairLayouts(gives, takes) if goes_back else PairLayouts(takes, gives)
+        return PairLayouts(layouts.after, layouts.before) if goes_back else layouts
 
     def _sequences(self, length: int) -> Sequence[Positions]:
         """Return the positions of each sequence: (L,), or (L, axes) for several axes.

@@ -238,8 +238,8 @@ class RotatedCheck:
         rope = self.plan.rope
         if rope.attention_factor_value() != 1:
             rope = replace(rope, attention_factor=1.0)
-        _, gives = self.plan.layouts
-        self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(gives, gives))
+        layout = self.plan.layouts.after
+        self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(layout, layout))
 
     def _compare_all(self) -> Comparison:
         """Compare the whole tensor with the rotation of the one before.

@@ -21,7 +21,7 @@ class AxisBlock(NamedTuple):
     denominator: Fraction
     start: int = 0
     step: int = 1
-    law: str = ""
+    progression: str = ""
     """`linear` for 1 + (base − 1)·i/denominator, `still` for zeros, else powers of the base."""
     factor: float = 1.0
     """The factor by which NTK stretches the base."""

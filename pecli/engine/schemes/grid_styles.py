@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ class GridStyle:
         first: the first number of these rows.
         merge: points come in blocks of merge × merge, of which the model makes one token.
         repeats_time: every image of a video has the same rows.
-        law: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they
+        progression: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they
             fall from 1.
         mixed: the axes take turns at each rising frequency, after pairs of angle 0 if they do not
             divide dim.
@@ -177,7 +178,7 @@ class GridStyle:
     first: int = 0
     merge: int = 1
     repeats_time: bool = False
-    law: str = ""
+    progression: str = ""
     mixed: bool = False
     alternating: bool = False
     cut: bool = False
@@ -200,7 +201,7 @@ class GridStyle:
 
         A block is some pairs of channels that follow one axis. Of 64 channels, most projects give 32
         to the rows and 32 to the columns, each with frequencies of its own; in others the axes share
-        the frequencies of the whole, or take turns pair by pair.
+        the frequencies of the whole, or alternate pair by pair.
 
         Args:
             dim: the channels of all axes.
@@ -209,23 +210,31 @@ class GridStyle:
         Raises:
             ParameterError: the channels do not fit the axes.
         """
-        if channels is None and self.mixed and dim // 2 // len(self.axes) > 1:
-            return self._mixed_blocks(dim)
-        if channels is None and self.alternating and dim % 4 == 0:
-            return self._alternating_blocks(dim)
+        if channels is None:
+            if self.mixed and dim // 2 // len(self.axes) > 1:
+                return self._mixed_blocks(dim)
+            if self.alternating and dim % 4 == 0:
+                return self._alternating_blocks(dim)
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
-        blocks = []
-        for order, (axis, count) in enumerate(zip(self._places, axis_channels, strict=True)):
-            if self.law:
-                blocks.append(self._rising_block(axis, count))
-            elif self.shared_frequencies:
-                # Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
-                step = len(self.axes)
-                blocks.append(AxisBlock(axis, count, Fraction(dim, 2), start=order, step=step))
-            else:
-                blocks.append(AxisBlock(axis, count, Fraction(count, 2)))
-        return tuple(blocks)
+        orders = range(len(axis_channels))
+        return tuple(map(self._axis_block, orders, self._places, axis_channels, repeat(dim)))
+
+    def _axis_block(self, order: int, axis: int, count: int, dim: int) -> AxisBlock:
+        """Return the frequencies of one axis.
+
+        Args:
+            order: Its number among the axes as the style orders channels.
+            axis: Its number among the axes of positions.
+            count: Its channels.
+            dim: The channels of all axes.
+        """
+        if self.progression:
+            return self._rising_block(axis, count)
+        if self.shared_frequencies:
+            # Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
+            return AxisBlock(axis, count, Fraction(dim, 2), start=order, step=len(self.axes))
+        return AxisBlock(axis, count, Fraction(count, 2))
 
     def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
         """Return the pairs of LTX: some of angle 0, then t0 h0 w0 t1 h1 w1 …, rising.
@@ -235,7 +244,7 @@ class GridStyle:
         """
         count = dim // 2 // len(self.axes)
         still_channels = dim - 2 * count * len(self.axes)
-        blocks = [AxisBlock(0, still_channels, Fraction(1), law="still")]
+        blocks = [AxisBlock(0, still_channels, Fraction(1), progression="still")]
         for index in range(count):
             # base^(−i/(1 − count)) is base^(i/(count − 1)).
             blocks += [AxisBlock(axis, 2, Fraction(1 - count), index) for axis in self._places]
@@ -260,8 +269,8 @@ class GridStyle:
         base^(i/4).
         """
         steps = Fraction(max(1, count // 2 - 1))
-        if self.law == "linear":
-            return AxisBlock(place, count, steps, law="linear")
+        if self.progression == "linear":
+            return AxisBlock(place, count, steps, progression="linear")
         return AxisBlock(place, count, -steps)
 
     def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
@@ -362,9 +371,9 @@ class GridStyle:
     def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
         """Return the positions of the points along an axis, then of the rows beside the grid.
 
-        Rows beside the grid count along some axes; along all others they share the position 0. Two
-        such rows and 3 points have 0 1 2 | 0 1 along an axis on which they count, 0 1 2 | 0 along
-        another.
+        Rows beside the grid belong to other tokens, such as text. Along some axes they count 0, 1, …;
+        along all others they share the position 0. Two such rows and 3 points have 0 1 2 | 0 1 along an
+        axis on which they count, 0 1 2 | 0 along another.
 
         Args:
             axis: "t", "h", "w" or "l".
@@ -383,7 +392,7 @@ class GridStyle:
         if axis == "t":
             # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
             positions = [position + self.first + rows.keep for position in positions]
-        beside = list(map(Fraction, range(self.first, self.first + rows.keep)))
+        beside = map(Fraction, range(self.first, self.first + rows.keep))
         return [*positions, *beside]
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
@@ -487,7 +496,7 @@ _ROTARY = (
         "hw",
         _HALVES,
         base=5.0,
-        law="linear",
+        progression="linear",
         coordinate="edge to edge",
         in_turns=True,
     ),
@@ -496,7 +505,7 @@ _ROTARY = (
         "hw",
         _HALVES,
         base=112.0,
-        law="rising",
+        progression="rising",
         coordinate="edge to edge",
         in_turns=True,
     ),

@@ -202,12 +202,14 @@ class Positioned(Scheme):
     def _block_frequencies(self, scale: float = 1.0) -> Frequencies:
         """Return the exact frequencies of all blocks, one after the other."""
         blocks = [block for block in self.axis_blocks if block.pairs]
-        return numerics.joined([self._law_of(block, scale).take(block.indices) for block in blocks])
+        return numerics.joined(
+            [self._progression_of(block, scale).take(block.indices) for block in blocks]
+        )
 
-    def _law_of(self, block: AxisBlock, scale: float) -> Frequencies:
+    def _progression_of(self, block: AxisBlock, scale: float) -> Frequencies:
         """Return the frequencies of which a block has some, from index 0 to its last one."""
         count = block.last + 1
-        if block.law:
+        if block.progression:
             return self._linear_or_still(block, count)
         if block.factor != 1:
             from pecli.engine.scalings.ntk import Ntk
@@ -222,7 +224,7 @@ class Positioned(Scheme):
         """
         bits = numerics.bits_for(1.0) + 64
         values = [Fraction(0)] * count
-        if block.law == "linear":
+        if block.progression == "linear":
             rise = (Fraction(self.base) - 1) / block.denominator
             values = [1 + rise * index for index in range(count)]
         return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
@@ -241,12 +243,12 @@ class Positioned(Scheme):
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            is_geometric = not block.law and block.factor == 1
+            is_geometric = not block.progression and block.factor == 1
             if is_geometric:
                 count = block.last + 1
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                exact = np.array(self._law_of(block, 1.0).floats(), np.float32)
+                exact = np.array(self._progression_of(block, 1.0).floats(), np.float32)
                 phases = partial(np.multiply, rounded(exact, recipe.frequencies))
             yield phases, block.indices
 
@@ -258,9 +260,8 @@ class Positioned(Scheme):
     def _filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
         """Return an object that computes rows of cosines and sines.
 
-        There are four: exact rows of consecutive positions, exact rows of listed positions or a
-        grid, rows as a recipe rounds them on the way (a recipe is a precision to imitate, such as
-        frequencies in float16), and exact rows that a recipe only stores in another dtype.
+        A recipe is a precision to imitate, such as frequencies in float16. It rounds numbers on the
+        way, or, if it is exact, only stores the result in another dtype (`recipe.table`).
 
         Args:
             recipe: the precision in which they are computed.
@@ -268,7 +269,7 @@ class Positioned(Scheme):
             coordinates: the positions, if they are not consecutive.
         """
         if coordinates is None and recipe.is_exact and not recipe.table:
-            return ExactFiller(self.waves, rows)
+            return ExactFiller(self.waves, rows)  # The most usual one needs no further modules.
         from pecli.engine.numerics.axis_tables import AxisFiller
         from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, RecipeWaves
 

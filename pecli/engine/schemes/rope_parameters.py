@@ -379,5 +379,5 @@ class RotaryParameters(Positioned):
 
 
 def _can_be_stretched(block: AxisBlock) -> bool:
-    has_all_powers = not block.law and block.step == 1 and block.start == 0
+    has_all_powers = not block.progression and block.step == 1 and block.start == 0
     return has_all_powers and block.channels >= 4

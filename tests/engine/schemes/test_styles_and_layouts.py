@@ -32,7 +32,7 @@ def test_moonvit_alternates_columns_and_rows() -> None:
 def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
     """14 channels are 7 pairs: one of angle 0, and two frequencies for each of three axes."""
     first, *mixed = ROTARY["ltx"].blocks(14)
-    assert first == AxisBlock(0, 2, first.denominator, law="still")
+    assert first == AxisBlock(0, 2, first.denominator, progression="still")
     assert [block.axis for block in mixed] == [0, 1, 2, 0, 1, 2]
     assert [block.start for block in mixed] == [0, 0, 0, 1, 1, 1]
     assert {block.denominator for block in mixed} == {-1}
