@@ -1,7 +1,9 @@
 """Numbers as text: the shortest decimals that read back as the same values."""
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 
 import numpy as np
 
@@ -113,22 +115,21 @@ def write_nested(
 
     Before a row stands one opening bracket for every axis that begins with it, after it one
     closing bracket for every axis that ends: the rows of a (2, 2, 3) table are written as
-    `[[[…],`, `[…]],`, `[[…],` and `[…]]]`.
+    `[[[…],`, `[…]],`, `[[…],` and `[…]]]`. Elements of a vector are rows that share lines.
+
+    Args:
+        output: The file.
+        table: The table.
+        row_texts: Returns the texts of the rows of a block.
+        brackets: The opening and the closing bracket.
+        on_block: Called with the size of each block.
     """
     opening = brackets[:1]
     closing = brackets[1:]
     is_vector = len(table.shape) < 2
     row_axes = table.shape if is_vector else table.shape[:-1]
-    rows_in_axis = []  # how many rows lie between the brackets of each axis: 2 and 4
-    rows = 1
-    for side in reversed(row_axes):
-        rows *= side
-        rows_in_axis.append(rows)
-
-    def bracket_count(row: int) -> int:
-        """Return how many axes begin with a row, or end before it."""
-        return sum(row % span == 0 for span in rows_in_axis)
-
+    # How many rows lie between the brackets of each axis: 2 and 4 in a (2, 2, 3) table.
+    rows_in_axis = list(accumulate(reversed(row_axes), operator.mul))
     row = 0
     for block, texts in text_blocks(table, row_texts):
         pieces = []
@@ -136,12 +137,21 @@ def write_nested(
             if row:
                 stays_on_line = is_vector and row % VECTOR_COLUMNS
                 pieces.append(b"," if stays_on_line else b",\n")
-            pieces.append(opening * bracket_count(row))
+            pieces.append(opening * _axes_beginning_at(row, rows_in_axis))
             pieces.append(text if is_vector else opening + text + closing)
             row += 1
-            pieces.append(closing * bracket_count(row))
+            pieces.append(closing * _axes_beginning_at(row, rows_in_axis))
         output.write(b"".join(pieces))
         on_block(block.nbytes)
+
+
+def _axes_beginning_at(row: int, rows_in_axis: list[int]) -> int:
+    """Return how many axes begin with a row, which is how many have ended before it.
+
+    >>> [_axes_beginning_at(row, [2, 4]) for row in range(5)]
+    [2, 0, 1, 0, 2]
+    """
+    return sum(row % span == 0 for span in rows_in_axis)
 
 
 def identifier(text: str) -> str:

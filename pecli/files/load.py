@@ -4,6 +4,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,13 +77,12 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
     """
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
-    counts = Counter(name for shard in loaded_shards for name in shard.tensors)
+    counts = Counter(chain.from_iterable(shard.tensors for shard in loaded_shards))
     tensors: dict[str, Array] = {}
     for shard in loaded_shards:
         shard_tensors: dict[str, Array] = {}
         for name, array in shard.tensors.items():
-            is_unique = counts[name] == 1
-            unique_name = name if is_unique else f"{_stem(shard.path)}.{name}"
+            unique_name = name if counts[name] == 1 else f"{_stem(shard.path)}.{name}"
             shard_tensors[unique_name] = array
         # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
         repeated = tensors.keys() & shard_tensors.keys()
@@ -90,7 +90,7 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
             problem = f"has {quoted(min(repeated))} in several files"
             raise FileError(path, problem, "name one of them")
         tensors |= shard_tensors
-    unread = [tensor for shard in loaded_shards for tensor in shard.unread]
+    unread = chain.from_iterable(shard.unread for shard in loaded_shards)
     return LoadedFile(path, "folder", tensors, unread=tuple(unread))
 
 

@@ -1,7 +1,7 @@
 """The dtype and the shape of raw files, which have no header that states them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
@@ -39,6 +39,7 @@ _NUMPY_CODES = {"f8": "float64", "i8": "int64", "u8": "uint64", "c8": "complex64
 """Codes that are NumPy's, in bytes, if a sign of the byte order precedes them: `>f8`."""
 _SHORT_NAMES = "f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64 … i8, u64 … u8, or >f4 for big-endian"
 FLAT: Shape = (-1,)
+_LENGTH = re.compile(r"-1|[0-9]{1,18}")
 
 
 class RawLayout(NamedTuple):
@@ -138,17 +139,21 @@ def spelled(shape: Shape) -> str:
 
 def _parse_shape(shape: object) -> Shape:
     """Return the shape of `--shape 2,8,-1,128`, or of a list; one length may be -1, «the rest»."""
-    sides: list[str] = []
+    lengths: Shape = ()
     if isinstance(shape, str):
-        sides = [word.strip() for word in shape.strip("()[] ").split(",")]
+        lengths = _lengths(map(str.strip, shape.strip("()[] ").split(",")))
     elif isinstance(shape, (list, tuple)):
-        sides = list(map(str, shape))
-    are_lengths = all(re.fullmatch(r"-1|[0-9]{1,18}", side) for side in sides)
-    lengths = tuple(map(int, sides)) if are_lengths else ()
+        lengths = _lengths(map(str, shape))
     if not lengths or 0 in lengths or lengths.count(-1) > 1:
         rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
         raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")
     return lengths
+
+
+def _lengths(words: Iterable[str]) -> Shape:
+    """Return words as whole numbers; none if one of them is not a length or -1."""
+    sides = list(words)
+    return tuple(map(int, sides)) if all(map(_LENGTH.fullmatch, sides)) else ()
 
 
 def _parse_dtype(text: str) -> str:

@@ -89,24 +89,37 @@ class _TextReader:
         """Read a piece of a text with numbers: a line, a part of a long line, or a column.
 
         A line may be a row of numbers, a label («cos:»), a mix of words, brackets and numbers, or a
-        sentence of a log. Dots among numbers mean that the print was cut, which is refused; dots of
-        a sentence («loading ...») are skipped with it.
+        sentence of a log, which is skipped.
         """
         if piece.is_column and self.nested is None:
             self._add_column(piece)
             return
         dots = _DOTS.search(piece.text)
-        if dots is not None and self._is_in_sentence(piece, dots):
-            self.title = NO_LABEL
-            self.sentences += 1
-            return
         if dots is not None:
-            raise self._cut_print(piece, dots)
-        if not self.is_line_start or self.nested is not None or not self._add_row(piece):
+            self._skip_sentence(piece, dots)
+            return
+        is_row = self._begins_line and self._add_row(piece)
+        if not is_row:
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
-        if piece.ends_line and self.nested is None:
+        if self._begins_line:
             self._end_row(piece.offset, is_list=False)
+
+    @property
+    def _begins_line(self) -> bool:
+        """True at the beginning of a line that does not continue an open list."""
+        return self.is_line_start and self.nested is None
+
+    def _skip_sentence(self, piece: Piece, dots: re.Match[bytes]) -> None:
+        """Skip a line of a log with dots: «loading ...».
+
+        Raises:
+            FileError: The dots stand among numbers: the print was cut.
+        """
+        if not self._is_in_sentence(piece, dots):
+            raise self._cut_print(piece, dots)
+        self.title = NO_LABEL
+        self.sentences += 1
 
     def _add_column(self, piece: Piece) -> None:
         """Read a column: many lines of one number each, as `printf` in a loop writes them.
@@ -142,7 +155,7 @@ class _TextReader:
             # Blanks of the same length keep the columns that errors name.
             text = pattern.sub(lambda match: b" " * len(match[0]), text)
         start = 0
-        if self.is_line_start and self.nested is None:
+        if self._begins_line:
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
 
@@ -158,11 +171,10 @@ class _TextReader:
 
     def _is_in_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
         """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
-        if self.nested is not None or not self.is_line_start or not piece.ends_line:
-            return False
+        is_whole_line = self._begins_line and piece.ends_line
         follows_word = _SENTENCE_END.search(piece.text[: dots.start()]) is not None
         has_words_only = bool(_LETTER.search(piece.text)) and not _DIGIT.search(piece.text)
-        return follows_word or has_words_only
+        return is_whole_line and (follows_word or has_words_only)
 
     def _read_label(self, text: bytes, offset: int) -> int:
         """Take the label of a line, and return where the numbers begin."""
@@ -235,31 +247,41 @@ class _TextReader:
         self.nested.open_list(self.contents, offset)
 
     def _close_list(self, offset: int, *, is_c: bool) -> None:
-        """Read a closing bracket; the outermost one completes a tensor or a row.
+        """Read a closing bracket; the outermost one completes a list.
+
+        Args:
+            offset: The place of the bracket in the file.
+            is_c: True for a brace, as arrays of C have.
+        """
+        if self.nested is None:
+            raise error_at(self.contents, offset, "a bracket closes that was not opened")
+        self.nested.close_list(self.contents, offset)
+        is_outermost = not self.nested.depth
+        if is_outermost:
+            values = self.nested.array(self.contents, offset)
+            self.decimals.append(self.nested.numbers.decimals)
+            self.nested = None
+            self._add_completed(values, offset, is_c=is_c)
+
+    def _add_completed(self, values: AnyArray, offset: int, *, is_c: bool) -> None:
+        """Add a list that has ended, as a tensor or as a row of one.
 
         A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
         without inner braces. A flat list is a row of a table, because programs print one per line.
         Nested lists are a tensor, which is named after its label and the indices in it.
         """
-        if self.nested is None:
-            raise error_at(self.contents, offset, "a bracket closes that was not opened")
-        self.nested.close_list(self.contents, offset)
-        if self.nested.depth:
-            return
-        values = self.nested.array(self.contents, offset)
-        self.decimals.append(self.nested.numbers.decimals)
-        self.nested = None
-        sides = self.label.indices
-        if is_c and math.prod(sides) == values.size:
-            self._add_list(self._name, values.reshape(sides), offset)  # float q[2][64] = {0.1f, …}
+        indices = self.label.indices
+        is_of_head = self.title.has_counting_word or self.label.has_counting_word
+        if is_c and math.prod(indices) == values.size:
+            self._add_list(self._name, values.reshape(indices), offset)
         elif values.ndim == 1:
             rows = self.rows.setdefault(self._name, Rows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
-        elif values.ndim == 2 and (self.title.has_counting_word or self.label.has_counting_word):
+        elif values.ndim == 2 and is_of_head:
             self._add_rows_of_head(values, offset)
         else:
-            numbers = [] if is_c else list(map(str, sides))
+            numbers = [] if is_c else list(map(str, indices))
             self._add_list(".".join([self._name, *numbers]), values, offset)
 
     def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:
@@ -297,7 +319,7 @@ class _TextReader:
         return (*self.title.indices, *(self.label.indices or (self.title_rows,)))
 
     def finish(self) -> LoadedFile:
-        """Return the tensors.
+        """Return the tensors, and notes on how they were read.
 
         Raises:
             FileError: a list does not end, or there are no numbers.

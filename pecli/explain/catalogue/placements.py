@@ -223,7 +223,9 @@ def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
     if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
         return None
     blocks = _placed(scheme).axis_blocks
-    is_plain = all(not block.progression and block.step == 1 and block.start == 0 for block in blocks)
+    is_plain = all(
+        not block.progression and block.step == 1 and block.start == 0 for block in blocks
+    )
     has_one_each = len({block.axis for block in blocks}) == len(blocks)
     if len(blocks) < 2 or not is_plain or not has_one_each:
         return None
