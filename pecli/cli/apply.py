@@ -364,8 +364,9 @@ def _score_shape(tensor: Input) -> _ScoreShape:
 def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
     """Rotate inputs (…, L, D) for `pecli apply rope`, by given parameters or as a model does.
 
-    The result also describes the rotation in words. `layout_source` is printed beside the layout, because a wrong layout gives wrong numbers of the
-    right shape: «halves (as config.json has it)», «interleaved (given)».
+    The result also describes the rotation in words. `layout_source` is printed beside the layout,
+    because a wrong layout gives wrong numbers of the right shape: «halves (as config.json has it)»,
+    «interleaved (given)».
     """
     fields = given_options(
         layout=values["layout"],
@@ -414,9 +415,10 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
 def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     """Return the positions of the rows, which `--positions` and `--attention-mask` state.
 
-    They are a range, or integer ids, which may differ within a batch. Positions that are not ids (real numbers, or places on the axes of an image) become the
-    parameter `positions` of the scheme instead, and are added to `parameters`. A text is a list of
-    numbers («0,1,5») or the name of a file.
+    They are a range, or integer ids, which may differ within a batch. Positions that are not ids
+    (real numbers, or places on the axes of an image) become the parameter `positions` of the scheme
+    instead, and are added to `parameters`. A text is a list of numbers («0,1,5») or the name of a
+    file.
     """
     ids: Array | None = None
     text = values["positions"]

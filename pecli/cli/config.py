@@ -58,7 +58,8 @@ def config(
 ) -> int:
     """Show the positional encodings of a config.json: every value with its source, and warnings.
 
-    For several models, also show the differences. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    For several models, also show the differences. Exit code 1: warnings, with --strict; 3: a file
+    cannot be read.
 
     Examples:
       pecli config config.json
@@ -176,7 +177,8 @@ def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
 def models(words: list[str] | None, json: bool) -> int:
     """List the presets that --model accepts, by family; --json has the sources of their settings.
 
-    Words are searched in names, families, repositories and encodings. Exit code 1: no model matches all of them.
+    Words are searched in names, families, repositories and encodings. Exit code 1: no model matches
+    all of them.
 
     Examples:
       pecli models

@@ -50,9 +50,9 @@ def diff(
 ) -> int:
     """Compare two files tensor by tensor, and name the porting mistake that explains a difference.
 
-    Known mistakes are other layouts, swapped or negated parts, shifted rows, factors, roundings, and offsets that
-    softmax ignores. Two forms of a model (Hugging Face, GGUF, Meta) are compared by their meaning: names, encodings,
-    permuted q and k.
+    Known mistakes are other layouts, swapped or negated parts, shifted rows, factors, roundings,
+    and offsets that softmax ignores. Two forms of a model (Hugging Face, GGUF, Meta) are compared
+    by their meaning: names, encodings, permuted q and k.
 
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
 

@@ -43,7 +43,8 @@ def extend(
 ) -> None:
     """Print the settings that stretch a model's context: for config.json, vLLM, SGLang, llama.cpp and GGUF.
 
-    Also print which runtimes honour them, their effect on short prompts, and how the wavelengths change.
+    Also print which runtimes honour them, their effect on short prompts, and how the wavelengths
+    change.
 
     Examples:
       pecli extend qwen2.5-7b --to 131072

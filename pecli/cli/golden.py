@@ -55,7 +55,8 @@ def golden(
 ) -> None:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.
 
-    Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a small file.
+    Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a
+    small file.
 
     Examples:
       pecli golden -o golden

@@ -49,8 +49,8 @@ def report(
 ) -> int:
     """Write one page of HTML: a model's encodings, its scaling explained, drift, a heatmap, checks of files.
 
-    Files are verified against the first model, or against the spec they carry, and compared with the first file. The
-    page needs no network, and can be printed.
+    Files are verified against the first model, or against the spec they carry, and compared with
+    the first file. The page needs no network, and can be printed.
 
     Exit code 0: all checks passed, or there are none; 1: at least one failed; 3: a file cannot be read.
 

@@ -58,8 +58,8 @@ def runtimes(
 ) -> int:
     """Show what each runtime computes for a model: as the model defines it, or where, how far and why it deviates.
 
-    The error of float32 arithmetic is listed separately: it is not a deviation. Exit code 1: with --strict, if one
-    deviates.
+    The error of float32 arithmetic is listed separately: it is not a deviation. Exit code 1: with
+    --strict, if one deviates.
 
     Examples:
       pecli runtimes gpt-oss-20b

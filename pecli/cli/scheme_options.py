@@ -131,7 +131,8 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
 def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
     """Return the scheme that the options of a command describe, from a model if one is named.
 
-    `--dim 64 --seq-len 8` are parameters; `--model llama-3.1-8b` stands for the model's own. Only parameters that were given are passed on, so that a style can fill in the others.
+    `--dim 64 --seq-len 8` are parameters; `--model llama-3.1-8b` stands for the model's own. Only
+    parameters that were given are passed on, so that a style can fill in the others.
     """
     parameters = options.parsed(kind.parameters(), values)
     if options.model_name(values) is not None:

@@ -155,8 +155,9 @@ class _RotationJob:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
         There are at least two per thread, if there are as many blocks of rows, so that no thread
-        waits long for the last one. With 4 threads, 16 batches and 3 blocks of positions, 8 shares are needed: the batches of
-        every block of positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+        waits long for the last one. With 4 threads, 16 batches and 3 blocks of positions, 8 shares
+        are needed: the batches of every block of positions are divided among ⌈8 / 3⌉ = 3 shares, of
+        6, 6 and 4 batches.
         """
         batches, length, _, _ = self.source.shape
         block_length = self._positions_per_block

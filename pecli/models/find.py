@@ -155,7 +155,8 @@ class NamedModel:
 def named_model(model: Model) -> NamedModel | None:
     """Return the model that a user named; None if the name is a file or a folder of tensors.
 
-    `pecli report llama-3.1-8b dump.npz` has one of each. A model that has no name, such as a mapping, is called config.json.
+    `pecli report llama-3.1-8b dump.npz` has one of each. A model that has no name, such as a
+    mapping, is called config.json.
     """
     if isinstance(model, ModelEncodings):
         return NamedModel(model.file, "--config", model)

@@ -69,7 +69,8 @@ def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str
 def _softmax_scale(encoding: Encoding) -> str:
     """Return a warning that latent attention also multiplies the softmax scale, outside the table.
 
-    The factor is the square of YaRN's magnitude. DeepSeek-V3 has factor 40 and mscale_all_dim 1: (0.1 ln 40 + 1)² = 1.8739.
+    The factor is the square of YaRN's magnitude. DeepSeek-V3 has factor 40 and mscale_all_dim 1:
+    (0.1 ln 40 + 1)² = 1.8739.
     """
     rope = encoding.frequency_rope()
     scaling = rope.scaling_value

@@ -59,8 +59,8 @@ def _verdict(result: RuntimeResult) -> Styled:
     """Return whether a runtime computes the model's definition, and how far from it.
 
     A deviation within the tolerance is green. The rounding that follows is not: it may exceed the
-    tolerance of an audit, although the runtime does what the model defines. A runtime that builds one longrope table for the
-    served context is right only for long prompts.
+    tolerance of an audit, although the runtime does what the model defines. A runtime that builds
+    one longrope table for the served context is right only for long prompts.
     """
     if result.lacks:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")

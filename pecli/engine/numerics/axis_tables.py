@@ -93,7 +93,7 @@ class AxisFiller:
         ]
         self._shared_table = cache(self._whole_table)
 
-    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+    def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
 
         A row has a position on each axis: (row 3, column 5) of an image. The waves of an axis only
@@ -101,15 +101,15 @@ class AxisFiller:
         are gathered from it.
 
         Args:
-            part: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
+            functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
             first: The number of the first row.
             out: The rows to fill.
             dtype: The name of the dtype of `out`.
         """
-        functions = part.split(",")
+        names = functions.split(",")
         value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
-        for place, function in enumerate(functions):
-            columns = out[:, place :: len(functions)]  # one per wave
+        for place, function in enumerate(names):
+            columns = out[:, place :: len(names)]  # one per wave
             for axis, waves in enumerate(self._axis_waves):
                 # The last cosine of an odd dim is missing.
                 present = waves[waves < columns.shape[1]]

@@ -18,16 +18,16 @@ class ColumnFactors:
         re(a·b) = re(a) · re(b) + (−im(a)) · im(b)
         im(a·b) = re(a) · im(b) +    im(a) · re(b)
 
-    The columns of part "cos" are real parts, those of "sin" imaginary ones, and pairs have both.
+    The columns of "cos" are real parts, those of "sin" imaginary ones, and pairs have both.
     """
 
-    def __init__(self, rows: int, waves: int, part: str) -> None:
-        columns_per_wave = 2 if "," in part else 1
+    def __init__(self, rows: int, waves: int, functions: str) -> None:
+        columns_per_wave = 2 if "," in functions else 1
         self.first: Floats = np.empty((rows, columns_per_wave * waves))
         self.second: Floats = np.empty_like(self.first)
-        self._has_real = part != "sin"
+        self._has_real = functions != "sin"
         self._real_columns = slice(0, None, columns_per_wave)
-        self._has_imag = part != "cos"
+        self._has_imag = functions != "cos"
         self._imag_columns = slice(columns_per_wave - 1, None, columns_per_wave)
 
     def set_anchors(self, anchors: Complex) -> None:
@@ -60,9 +60,9 @@ class CompiledTile(Tile):
         super().__init__(factors, columns, "float32")
         waves = factors.small.shape[1]
         self._loops = loops
-        self._rows = ColumnFactors(factors.fine, waves, factors.part)
+        self._rows = ColumnFactors(factors.fine, waves, factors.functions)
         self._rows.set_rows(factors.small)
-        self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.part)
+        self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.functions)
         self._places = np.empty(factors.leap * columns, np.int64)
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
@@ -73,8 +73,9 @@ class CompiledTile(Tile):
         """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
 
         The compiled loop multiplies the direction at every anchor with those of the rows after it,
-        and rounds the products to float32. The loop writes into `_places` the numbers of the elements whose rounding is in doubt: with
-        64 columns, element 130 is in row 2 and column 2 of the rows that it was given.
+        and rounds the products to float32. The loop writes into `_places` the numbers of the
+        elements whose rounding is in doubt: with 64 columns, element 130 is in row 2 and column 2
+        of the rows that it was given.
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]

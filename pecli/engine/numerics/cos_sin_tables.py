@@ -45,7 +45,7 @@ class ExactFiller:
         self._factors: dict[tuple[str, int], Factors] = {}
         self._idle: list[Tile] = []
 
-    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+    def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write cosines and sines of positions first, first + 1, … into the rows of `out`.
 
         Nearly all elements are products of small tables, made for up to 512 waves at a time (a
@@ -53,7 +53,7 @@ class ExactFiller:
         with more digits, so that every element is correctly rounded.
 
         Args:
-            part: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
+            functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
             first: The position of the first row.
             out: The array to fill; with two columns per wave, the very last one may be missing.
             dtype: The name of the dtype of `out`.
@@ -61,23 +61,23 @@ class ExactFiller:
         if not out.size:
             # Proportional scaling may leave no pair that rotates, and so no wave.
             return
-        functions = part.split(",")
+        names = functions.split(",")
         if dtype == "float64":
-            for place, function in enumerate(functions):
-                self._fill_float64(function, first, out[:, place :: len(functions)])
+            for place, function in enumerate(names):
+                self._fill_float64(function, first, out[:, place :: len(names)])
             return
         with self._lock:
             waves = self.waves
-        columns_per_wave = len(functions)
+        columns_per_wave = len(names)
         doubtful: list[Doubtful] = []
         for first_wave in range(0, len(waves.turns), COLUMNS):
             first_column = first_wave * columns_per_wave
             target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
-            tile = self._idle_or_new_tile(part, first_wave, target, dtype)
+            tile = self._idle_or_new_tile(functions, first_wave, target, dtype)
             for rows, columns in tile.fill(first, target):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
-        self._compute_doubtful(part, first, out, dtype, doubtful)
+        self._compute_doubtful(functions, first, out, dtype, doubtful)
 
     def _fill_float64(self, function: str, first: int, out: Array) -> None:
         with self._lock:
@@ -86,7 +86,7 @@ class ExactFiller:
         self._compute_doubtful(function, first, out, "float64", doubtful)
 
     def _compute_doubtful(
-        self, part: str, first: int, out: Array, dtype: str, doubtful: list[Doubtful]
+        self, functions: str, first: int, out: Array, dtype: str, doubtful: list[Doubtful]
     ) -> None:
         """Compute the elements whose rounding is in doubt with more digits, and write them to `out`.
 
@@ -99,21 +99,21 @@ class ExactFiller:
         if not rows.size:
             return
         positions = rows.astype(np.uint64) + np.uint64(first)
-        functions = np.array(part.split(","))
-        is_sine = functions[columns % len(functions)] == "sin"
-        waves = columns // len(functions)
+        names = np.array(functions.split(","))
+        is_sine = names[columns % len(names)] == "sin"
+        waves = columns // len(names)
         out[rows, columns] = round_waves(
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
-    def _idle_or_new_tile(self, part: str, first_wave: int, target: Array, dtype: str) -> Tile:
+    def _idle_or_new_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
         """Return an object that fills some columns: one that is idle, or a new one.
 
         Tiles are kept because new memory has to be mapped by the system, which takes as long as the
         arithmetic. Only float32 columns that lie side by side are filled by a compiled loop.
 
         Args:
-            part: The functions, as for `fill`.
+            functions: The functions, as for `fill`.
             first_wave: The first of the tile's waves.
             target: The columns to fill.
             dtype: The dtype of their elements.
@@ -123,7 +123,7 @@ class ExactFiller:
         if dtype == "float32" and target.strides[1] == target.itemsize:
             loops = compiled_loops(target.size)
         with self._lock:
-            factors = self._factors_from(part, first_wave)
+            factors = self._factors_from(functions, first_wave)
             for place, tile in enumerate(self._idle):
                 fits = (tile.columns, tile.dtype) == (columns, dtype)
                 if fits and tile.factors is factors and tile.is_compiled == (loops is not None):
@@ -134,12 +134,12 @@ class ExactFiller:
 
         return CompiledTile(factors, columns, loops)
 
-    def _factors_from(self, part: str, first_wave: int) -> Factors:
+    def _factors_from(self, functions: str, first_wave: int) -> Factors:
         """Return the small tables of the waves from `first_wave` on, made once."""
-        key = (part, first_wave)
+        key = (functions, first_wave)
         if key not in self._factors:
             waves = slice(first_wave, first_wave + COLUMNS)
-            self._factors[key] = Factors(self.waves, waves, part, self._count)
+            self._factors[key] = Factors(self.waves, waves, functions, self._count)
         return self._factors[key]
 
     def _put_back(self, tile: Tile) -> None:

@@ -45,19 +45,19 @@ _MAX_EXPONENT = 105
 """Exponents of float32 numbers written as 24-bit integers times 2**e; phases are below 2**104."""
 
 
-def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
+def waves_of(angles: Singles, functions: Sequence[str]) -> list[Singles]:
     """Return the cosines or sines of float32 angles, correctly rounded to float32.
 
     Args:
         angles: Angles in radians, none of them negative.
-        parts: "cos" or "sin", for each array of the result.
+        functions: "cos" or "sin", for each array of the result.
     """
     flat_angles = angles.reshape(-1)
-    flat_waves = [np.empty_like(flat_angles) for _ in parts]
+    flat_waves = [np.empty_like(flat_angles) for _ in functions]
     for start in range(0, angles.size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
         chunk_waves = [waves[chunk] for waves in flat_waves]
-        _MAKER.write_waves(flat_angles[chunk], parts, chunk_waves)
+        _MAKER.write_waves(flat_angles[chunk], functions, chunk_waves)
     return [waves.reshape(angles.shape) for waves in flat_waves]
 
 
@@ -77,20 +77,20 @@ class _WaveMaker(threading.local):
         self._directions: Complex = np.empty(_CHUNK, np.complex128)
         self._distances: Positions = np.empty(2 * _CHUNK, np.int64)
 
-    def write_waves(self, angles: Singles, parts: Sequence[str], out: list[Singles]) -> None:
-        """Write the cosines or sines of some angles (n,) into arrays (n,), one per part."""
+    def write_waves(self, angles: Singles, functions: Sequence[str], out: list[Singles]) -> None:
+        """Write the cosines or sines of some angles (n,) into arrays (n,), one per function."""
         directions = self._directions_of(angles)
-        for part, waves in zip(parts, out, strict=True):
-            waves[:] = directions.imag if part == "sin" else directions.real
+        for function, waves in zip(functions, out, strict=True):
+            waves[:] = directions.imag if function == "sin" else directions.real
         distances = self._distances_from_ties(directions)
         # One wave in a million is in doubt: a minimum takes less time than looking for it.
         if distances.min() > _IN_DOUBT:
             return
         in_doubt = distances.reshape(-1, 2) <= _IN_DOUBT  # (n, cosine and sine)
-        for part, waves in zip(parts, out, strict=True):
-            rows = np.flatnonzero(in_doubt[:, 1] if part == "sin" else in_doubt[:, 0])
+        for function, waves in zip(functions, out, strict=True):
+            rows = np.flatnonzero(in_doubt[:, 1] if function == "sin" else in_doubt[:, 0])
             if rows.size:
-                waves[rows] = _exact_waves(angles[rows], part)
+                waves[rows] = _exact_waves(angles[rows], function)
 
     def _directions_of(self, angles: Singles) -> Complex:
         """Return cos a + i·sin a of each angle a, both within _WAVE_ERROR ULPs."""
@@ -196,7 +196,7 @@ def _summands_of_sector_angle() -> tuple[float, float, float]:
 _SECTOR_ANGLE = _summands_of_sector_angle()
 
 
-def _exact_waves(angles: Singles, part: str) -> Singles:
+def _exact_waves(angles: Singles, function: str) -> Singles:
     """Return cosines or sines by exact angles.
 
     A float32 angle is a 24-bit integer times a power of two: the integer is taken for a position,
@@ -207,7 +207,7 @@ def _exact_waves(angles: Singles, part: str) -> Singles:
     positions = (fractions * 2.0**_SINGLE_BITS).astype(np.uint64)
     frequency_exponents = exponents - _SINGLE_BITS
     wave_indices = (frequency_exponents - _MIN_EXPONENT).astype(np.intp)
-    is_sine = np.full(len(positions), part == "sin")
+    is_sine = np.full(len(positions), function == "sin")
     waves = _cached_powers_of_two()
     rounded = round_waves(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
     return rounded.astype(np.float32)

@@ -111,7 +111,7 @@ class Float64Tiles:
         self._steps = cos_sin_double_double(self._limbs, multiples(0, self._anchors, self._rows))
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
-    def fill(self, part: str, first: int, out: Array) -> Iterator[Doubtful]:
+    def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
         An element is doubtful if the error of its product leaves two roundings possible. A tile is
@@ -132,14 +132,16 @@ class Float64Tiles:
             count = min(self._rows - small_row, len(out) - written)
             work = Workspace(*memory[:, :count])
             direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
-            in_doubt = self._write_rows(part, direction, small_row, work)
+            in_doubt = self._write_rows(function, direction, small_row, work)
             out[written : written + count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
                 yield Doubtful(written + rows, columns)
             written += count
 
-    def _write_rows(self, part: str, anchor: Directions, small_row: int, work: Workspace) -> Flags:
+    def _write_rows(
+        self, function: str, anchor: Directions, small_row: int, work: Workspace
+    ) -> Flags:
         """Write cos or sin of an anchor's next rows to `work.high`; return True for doubtful places.
 
         Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with an anchor A and rows B. Each
@@ -148,13 +150,13 @@ class Float64Tiles:
         added up in `work.low`.
 
         Args:
-            part: "cos" or "sin".
+            function: "cos" or "sin".
             anchor: The direction of the anchor, one number per wave.
             small_row: The first row of the small table.
             work: Memory (rows, waves), with as many rows as are multiplied.
         """
         high, low, product = work
-        terms = self._terms(part, slice(small_row, small_row + len(high)), high.shape[1])
+        terms = self._terms(function, slice(small_row, small_row + len(high)), high.shape[1])
         cosine = _split(anchor.cosines, _HEAD_UNIT * self._scale)
         sine = _split(anchor.sines, _HEAD_UNIT * self._scale)
 
@@ -168,11 +170,11 @@ class Float64Tiles:
 
         return _add_low_part(work, _ERROR * self._scale)
 
-    def _terms(self, part: str, rows: slice, width: int) -> Terms:
+    def _terms(self, function: str, rows: slice, width: int) -> Terms:
         """Return the rows of the small table that the anchor's cosine and sine multiply."""
         cosines = self._small_cosines.part(rows, width)
         sines = self._small_sines.part(rows, width)
-        if part == "cos":
+        if function == "cos":
             return Terms(cosines, sines, np.subtract)
         return Terms(sines, cosines, np.add)
 

@@ -69,7 +69,7 @@ class Doubtful(NamedTuple):
 class Factors:
     """The small tables of E whose products are some columns of a table, in units of the test.
 
-    `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two. A pair of
+    `functions` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two. A pair of
     columns is a complex number: cos + i·sin, or sin + i·cos = i·conj(cos + i·sin), which rotates
     the other way.
 
@@ -78,11 +78,12 @@ class Factors:
         fine: Rows from one anchor to the next.
         anchors: Anchors of a leap.
         leap: Rows of a leap.
-        rows: E(0) … E(fine − 1), as complex numbers for pairs, as cosines and sines for one part.
+        rows: E(0) … E(fine − 1), as complex numbers for pairs, as cosines and sines for one
+            function.
         steps: E(0), E(fine), E(2 · fine), … of all anchors.
     """
 
-    def __init__(self, waves: ExactWaves, columns: slice, part: str, count: int) -> None:
+    def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
         """Compute the small tables whose products are rows of cosines and sines.
 
         The direction E(p) = cos + i·sin of position p is E(anchor) · E(row), because angles add up
@@ -92,12 +93,12 @@ class Factors:
         Args:
             waves: The frequencies and the amplitude.
             columns: The waves that these tables are for.
-            part: "cos", "sin", or both in one of two orders.
+            functions: "cos", "sin", or both in one of two orders.
             count: About how many positions are needed.
         """
-        self.part = part
+        self.functions = functions
         self.columns = columns
-        self._is_conjugate = part == "sin,cos"
+        self._is_conjugate = functions == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
         self._set_sizes(count)
         # Errors grow with the amplitude, and so do the units of the test: by a power of two.
@@ -112,7 +113,7 @@ class Factors:
 
     @property
     def has_pairs(self) -> bool:
-        return "," in self.part
+        return "," in self.functions
 
     def _set_sizes(self, count: int) -> None:
         """Choose how many rows are made at a time, as powers of two.
@@ -325,7 +326,7 @@ class Tile:
         anchor_cosines = cosines[anchors, None]
         anchor_sines = sines[anchors, None]
         second_products = self._work[1][:count]
-        if self.factors.part == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
+        if self.factors.functions == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
             np.multiply(anchor_cosines, row_cosines, products)
             np.multiply(anchor_sines, row_sines, second_products)
             np.subtract(products, second_products, products)

@@ -142,7 +142,9 @@ def log(x: Floats) -> Floats:
     """Return the natural logarithm of positive normal numbers, within 1e-16 or two ULPs.
 
     NumPy's own differs between machines in the last bit, and a seed has to give the same table
-    everywhere: only sums and products are used here, which are the same on all. x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series
+    everywhere: only sums and products are used here, which are the same on all.
+
+    x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series
     in r².
     """
     bits = x.view(np.int64) - _SQRT_HALF
@@ -254,7 +256,9 @@ def normal(u: Floats) -> Floats:
     """Return uniform numbers in (0, 1) as numbers of the standard normal distribution.
 
     This is its inverse distribution function by algorithm AS 241 (Wichura, 1988): 0.975 becomes
-    1.96. It uses only sums, products and roots, so that every machine gets the same bits. AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in
+    1.96. It uses only sums, products and roots, so that every machine gets the same bits.
+
+    AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in
     r = √(−ln min(u, 1 − u)), up to r = 5 and beyond.
     """
     q = u - 0.5

@@ -144,21 +144,21 @@ class RecipeFiller:
                 pair += count
         return bands
 
-    def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
+    def fill(self, functions: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write the rows of positions first, first + 1, …, or of an array of positions, into `out`.
 
         Args:
-            part: `cos`, `sin`, or both in the order of the columns: `cos,sin`.
+            functions: `cos`, `sin`, or both in the order of the columns: `cos,sin`.
             first: the first position, or all positions; with coordinates, the first row.
             out: one column per pair and function.
             dtype: the dtype of the numbers.
         """
-        functions = part.split(",")
+        names = functions.split(",")
         positions = self._positions(first, len(out))
         for band in self._bands:
             float32_positions = positions[band.axis].astype(np.float32)
             band_positions = rounded(float32_positions, self._recipe.positions)
-            self._fill_band(band, functions, band_positions, out, dtype)
+            self._fill_band(band, names, band_positions, out, dtype)
 
     def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
         """Return the positions of some rows, axis by axis."""
@@ -223,10 +223,10 @@ class CastFiller:
         self._exact = exact
         self._through = through
 
-    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+    def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write the rows of positions first, first + 1, … into `out`."""
         narrow = np.empty(out.shape, numpy_dtype(self._through))
-        self._exact.fill(part, first, narrow, self._through)
+        self._exact.fill(functions, first, narrow, self._through)
         out[...] = as_dtype(narrow, dtype)
 
 

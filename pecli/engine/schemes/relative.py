@@ -188,8 +188,8 @@ class Relative(Scheme):
     def _check_buckets(self, buckets: int, max_distance: int) -> None:
         """Raise ParameterError unless some distances are left for the logarithmic buckets.
 
-        T5 with 32 buckets for both directions has 16 for each; the distances 0 to 7 have one each, and larger ones
-        share the other 8 by their logarithm.
+        T5 with 32 buckets for both directions has 16 for each; the distances 0 to 7 have one each,
+        and larger ones share the other 8 by their logarithm.
         """
         if self.style == "deberta":
             exact = buckets // 2

@@ -175,10 +175,10 @@ class Rope(RotaryParameters):
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         filler = self._filler(self._recipe, 0, listed_coordinates(ids.tolist()))
         tables = {}
-        for part in self._functions:
+        for function in self._functions:
             table = np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
-            self._fill(filler, part, 0, 0, table)
-            tables[part] = table
+            self._fill(filler, function, 0, 0, table)
+            tables[function] = table
         return tables
 
     def inverse_frequencies(self) -> list[float]:
@@ -214,12 +214,12 @@ class Rope(RotaryParameters):
         # A recipe computes every row by itself, so that any rows can be picked.
         gathers = isinstance(filler, RecipeFiller) and self.is_range
         tables = []
-        for part in self._functions:
-            fill = partial(self._fill, filler, part, self.offset)
-            tables.append(Table(part, self.dtype, shape, fill, gathers))
+        for function in self._functions:
+            fill = partial(self._fill, filler, function, self.offset)
+            tables.append(Table(function, self.dtype, shape, fill, gathers))
         return tables
 
-    def _fill(self, filler: Filler, part: str, offset: int, start: Any, out: Array) -> None:
+    def _fill(self, filler: Filler, function: str, offset: int, start: Any, out: Array) -> None:
         """Fill rows of cos or sin: rotating pairs, pairs of angle 0, and copies of both.
 
         Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
@@ -234,8 +234,8 @@ class Rope(RotaryParameters):
         else:
             single = out[:, :pairs]
             copies = out[:, pairs:]
-        filler.fill(part, offset + start, single[:, :rotating], self.dtype)
-        single[:, rotating:] = 1 if part == "cos" else 0
+        filler.fill(function, offset + start, single[:, :rotating], self.dtype)
+        single[:, rotating:] = 1 if function == "cos" else 0
         copies[...] = single[:, : copies.shape[1]]
 
     def single_array(self) -> Table:

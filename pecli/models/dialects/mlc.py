@@ -15,8 +15,9 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 def read(keys: Keys) -> Parsed:
     """Return the encodings of MLC's or nanotron's config, which hold a config.json in `model_config`.
 
-    It is read by Hugging Face's rules. MLC calls the base `position_embedding_base`, whether the family calls it `rope_theta` or
-    `rotary_emb_base`, and has the model type outside. nanotron has `model_config` within `model`.
+    It is read by Hugging Face's rules. MLC calls the base `position_embedding_base`, whether the
+    family calls it `rope_theta` or `rotary_emb_base`, and has the model type outside. nanotron has
+    `model_config` within `model`.
     """
     outer = keys.part("model") or keys
     config = outer.part("model_config") or keys

@@ -126,7 +126,8 @@ def _states_context(settings: FlagSettings) -> bool:
 def _reach(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
     """Return the longest context that a model reaches with flags; None if there is no limit.
 
-    A model of 4,096 positions reaches 16,384 with YaRN by 4. The layers that are stretched most decide: those of Gemma 3 with a sliding window are not.
+    A model of 4,096 positions reaches 16,384 with YaRN by 4. The layers that are stretched most
+    decide: those of Gemma 3 with a sliding window are not.
     """
     context = model.context or 0
     reaches = [context]

@@ -19,8 +19,9 @@ _TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten ap
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
     """Return the numbers at an axis: about `most` round ones between its ends.
 
-    There are more if they would be only two, which is too few to read values from. On a logarithmic axis they are powers of ten, if at least two of them lie on it, and 2 and 5
-    times these if it is only two.
+    There are more if they would be only two, which is too few to read values from. On a logarithmic
+    axis they are powers of ten, if at least two of them lie on it, and 2 and 5 times these if it is
+    only two.
 
     >>> ticks(0, 511, 6)
     [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]

@@ -134,7 +134,7 @@ def _error_map(
 
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the rows and columns of a drawn table: of (32, 512, 64) the last two, of (64,) 1 and 64."""
+    """Return the rows and columns of a drawn table: 512 and 64 of (32, 512, 64), 1 and 64 of (64,)."""
     if len(shape) < 2:
         return 1, math.prod(shape)
     return shape[-2], shape[-1]

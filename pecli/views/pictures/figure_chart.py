@@ -299,9 +299,9 @@ def _curve_ends(axes: Axes, chart: Chart) -> list[_End]:
 def _without_overlaps(places: Floats, heights: Floats) -> Floats:
     """Return places for the names of curves so that none lies on another.
 
-    Names keep their order and stay inside the panel, from 0 at the bottom to 1 at the top. Names at 0.5,
-    0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the same height, the
-    first is named at the top.
+    Names keep their order and stay inside the panel, from 0 at the bottom to 1 at the top. Names at
+    0.5, 0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the same height,
+    the first is named at the top.
 
     Args:
         places: The heights at which the curves end.
