@@ -393,7 +393,7 @@ def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
         )
     if "layout" in fields:
         layout_source = "given"
-    arrays = list(map(rotation.apply, inputs))
+    arrays = [rotation.apply(tensor) for tensor in inputs]
     words = [f"{rotation.layout} ({layout_source})", *_rotation_words(inputs, rotation, values)]
     return Applied(arrays, _rotation_parameters(rotation, values), ", ".join(words))
 

@@ -46,7 +46,7 @@ OPTIONS = (
 def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
     kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
-    return SchemeGroup(name, list(map(_command, kinds)), SUMMARY, EXAMPLES)
+    return SchemeGroup(name, [_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
 def _command(kind: type[Scheme]) -> AnyCommand:

@@ -176,7 +176,7 @@ def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> No
     file = job.file
     result = job.result
     metadata = options.without(file.metadata, (KEY,))
-    tables = list(map(result.table, result.arrays))
+    tables = [result.table(name) for name in result.arrays]
     spec = None if job.is_changed else _spec_without_digest(file)
     save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
 

@@ -37,7 +37,7 @@ class Edit:
 def _plain(value: object) -> object:
     """Return a value that JSON can hold: lists instead of tuples, text instead of NaN and inf."""
     if isinstance(value, tuple):
-        return list(map(_plain, value))
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

@@ -48,8 +48,8 @@ def decimal_rows(block: Array) -> list[bytes]:
     # A dtype of at most 16 bits has few values: make the text of each of them once.
     bits = block.reshape(-1).view(f"u{block.itemsize}")
     values, places = np.unique(bits, return_inverse=True)
-    texts = np.array(list(map(_shortest, values.view(block.dtype))), object)
-    return list(map(b",".join, texts[places].reshape(block.shape)))
+    texts = np.array([_shortest(value) for value in values.view(block.dtype)], object)
+    return [b",".join(row) for row in texts[places].reshape(block.shape)]
 
 
 def is_plain(block: Array) -> bool:

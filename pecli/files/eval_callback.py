@@ -113,7 +113,7 @@ def _operations(contents: Contents) -> list[_Operation]:
                 match["name"].decode("utf-8", "replace"),
                 match["operation"].decode(),
                 match["source"].decode("utf-8", "replace").strip(),
-                tuple(map(int, match["sides"].split(b","))),
+                tuple(int(side) for side in match["sides"].split(b",")),
                 match.end(),
                 len(contents.data),
             )

@@ -136,7 +136,7 @@ class Header(NamedTuple):
         )
         self.checked_bytes(name)
         array = self.contents.array(dtype, place.shape, place.offset)
-        return list(map(float, widened(array).reshape(-1)))
+        return [float(value) for value in widened(array).reshape(-1)]
 
     def checked_bytes(self, name: str) -> int | None:
         """Return the size of a tensor in bytes; refuse one that is not wholly in the file.

@@ -83,7 +83,7 @@ def role_of(name: str) -> str | None:
         role = roles().get("_".join(words[start:]))
         if role is not None:
             return role
-    if any(map(_HOLDER.search, parts[:-1])):
+    if any(_HOLDER.search(part) for part in parts[:-1]):
         return ANYTHING
     return None
 

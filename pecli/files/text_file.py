@@ -281,7 +281,7 @@ class _TextReader:
         elif values.ndim == 2 and is_of_head:
             self._add_rows_of_head(values, offset)
         else:
-            numbers = [] if is_c else list(map(str, indices))
+            numbers = [] if is_c else [str(index) for index in indices]
             self._add_list(".".join([self._name, *numbers]), values, offset)
 
     def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:

@@ -116,7 +116,7 @@ def split_indexed_row(line: bytes) -> Label | None:
     row = _INDEXED_ROW.fullmatch(line)
     if row is None or number_of(row[1]) is not None:
         return None
-    indices = tuple(map(int, row[2][1:-1].split(b"][")))
+    indices = tuple(int(index) for index in row[2][1:-1].split(b"]["))
     return Label(_cached_name(row[1]), indices, row.start(3))
 
 

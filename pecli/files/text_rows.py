@@ -138,7 +138,7 @@ class Rows:
             return ""
         places = self._places()
         if places is None:
-            numbers = listed(list(map(str, labels[:, 0].tolist())), MAX_NAMED)
+            numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
             return f"labels are {numbers}, rows are read as 0, 1, …; --positions states others"
         if not any(places.first):
             return ""

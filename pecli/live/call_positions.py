@@ -94,7 +94,7 @@ def _ignores_padding(ids: Array, mask: Array | None) -> bool:
 
 def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
     """Return the shape of the tokens: those of the usual argument, or else of the first tensor."""
-    usual = list(map(values.get, TOKEN_NAMES))
+    usual = [values.get(name) for name in TOKEN_NAMES]
     for tensor in filter(is_tensor, [*usual, *values.values()]):
         shape = _tokens_in(tensor)
         if shape is not None:
@@ -107,7 +107,7 @@ def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
 
     Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D), ids (batch, L) or (L,).
     """
-    sizes = list(map(int, tensor.shape)) or [1]
+    sizes = [int(size) for size in tensor.shape] or [1]
     if len(sizes) == 4:
         return TokenShape(batch=sizes[0], length=sizes[2])
     if not is_whole_tensor(tensor):

@@ -309,7 +309,7 @@ class _Trial:
         Raises:
             ParameterError: It raised an exception.
         """
-        arguments = list(map(self.library.array, (*vectors, case.positions)))
+        arguments = [self.library.array(vector) for vector in (*vectors, case.positions)]
         try:
             return self.function(*arguments)
         except Exception as problem:  # The function is the user's, and can raise any.

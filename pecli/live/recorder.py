@@ -353,7 +353,7 @@ class _Call:
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
         classes = {type(modules[name]) for name in self._rotating}
-        rotated = set(map(layer_name, self._rotating))
+        rotated = {layer_name(name) for name in self._rotating}
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)

@@ -295,7 +295,7 @@ class Encoding:
         }
 
     def _section_counts(self) -> tuple[int, ...]:
-        return tuple(map(int, self.sections.mrope_section or ()))
+        return tuple(int(count) for count in self.sections.mrope_section or ())
 
     def _sections_fit(self) -> bool:
         """Return True if the sections cover all frequencies; a warning of the reader names those

@@ -190,7 +190,7 @@ def as_numbers(value: object) -> list[float] | None:
         return None
     if any(as_number(item) is None for item in value):
         return None
-    return list(map(_plain_number, value))
+    return [_plain_number(item) for item in value]
 
 
 def _plain_number(value: float) -> float:

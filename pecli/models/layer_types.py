@@ -293,7 +293,7 @@ def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
     layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
         return Unrotated({}, warnings)
-    numbers = listed(list(map(str, layers.value)), MAX_LISTED)
+    numbers = listed([str(number) for number in layers.value], MAX_LISTED)
     warnings.append(f"layers {numbers} have no rope: {layers.source}")
     settings: dict[str, Setting[object]] = {"nope_layers": layers}
     temperature = _temperature(keys)

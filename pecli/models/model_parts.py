@@ -105,7 +105,7 @@ def _other_statements(keys: Keys) -> set[str]:
 
 
 def _has_settings(keys: Keys) -> bool:
-    return any(map(keys.data.get, SETTINGS))
+    return any(keys.data.get(name) for name in SETTINGS)
 
 
 def _keys_of_other_classes(model_type: str) -> set[str]:

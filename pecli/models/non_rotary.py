@@ -58,7 +58,7 @@ def _field(value: object) -> object:
         case dict():
             return _rule(value)
         case list():
-            return tuple(map(_field, value))
+            return tuple(_field(item) for item in value)
     return value
 
 
@@ -143,7 +143,7 @@ def _has_shape(encoding: Encoding, shape: str) -> bool:
         # Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
         offsets = math.prod(2 * side - 1 for side in parameters["grid"])
         return rows in (offsets, math.prod(parameters["grid"]))
-    lengths = list(map(parameters.get, ("max_len", "seq_len", "buckets")))
+    lengths = [parameters.get(name) for name in ("max_len", "seq_len", "buckets")]
     return rows in lengths and bool(parameters.get("dim", dim) == dim)
 
 

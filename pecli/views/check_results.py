@@ -185,7 +185,7 @@ def failures(result: Verification | PecliError) -> list[str]:
         return [str(result)]
     if result.passed:
         return [f"weak: {weakness}" for weakness in result.weak]
-    tensors = list(map("  ".join, tensor_lines(result, passed=False)))
+    tensors = ["  ".join(parts) for parts in tensor_lines(result, passed=False)]
     return reasons(result) + tensors
 
 

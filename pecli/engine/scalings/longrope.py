@@ -47,7 +47,7 @@ class LongRope(Scaling):
         )
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return divided(unscaled(base, dim), list(map(Fraction, self.divisors)))
+        return divided(unscaled(base, dim), [Fraction(divisor) for divisor in self.divisors])
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         if len(self.divisors) != plain.shape[-1]:  # The frequencies are those of another dim.

@@ -53,7 +53,7 @@ class HeadRange(Parameter):
         if isinstance(value, str):
             return self.parse(name, value)
         try:
-            ends = list(map(operator.index, cast(Iterable[SupportsIndex], value)))
+            ends = [operator.index(end) for end in cast(Iterable[SupportsIndex], value)]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
         if len(ends) != 2 or not 0 <= ends[0] < ends[1]:

@@ -51,7 +51,7 @@ class PositionList(tuple[Any, ...]):
 
     def exact(self) -> list[list[int | Fraction]]:
         """Return the exact numbers, axis by axis."""
-        return [list(map(_exact, axis)) for axis in self.axes]
+        return [[_exact(value) for value in axis] for axis in self.axes]
 
     @staticmethod
     def kept(exact: Fraction, text: str = "") -> Position:
@@ -92,7 +92,7 @@ class GivenPositions(Parameter):
         later on.
         """
         parts = re.split(_SEPARATOR, text)
-        are_numbers = list(map(_looks_like_number, parts))
+        are_numbers = [_looks_like_number(part) for part in parts]
         return all(are_numbers) or are_numbers[:2] == [True, True]
 
     def parse(self, name: str, text: str) -> PositionList:
@@ -121,8 +121,8 @@ class GivenPositions(Parameter):
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
         """Return the positions of axes, which must be equally many."""
-        axes = list(map(_axis, items))
-        sizes = list(map(len, axes))
+        axes = [_axis(item) for item in items]
+        sizes = [len(axis) for axis in axes]
         if len({*sizes}) > 1 or not sizes[0]:
             given = f"axes of {', '.join(map(str, sizes[:8]))} positions"
             raise ParameterError(name, given, self.rule)
@@ -235,7 +235,7 @@ class GridParameter(Parameter):
         parts = re.split("[x×,]", text.strip().lower())
         if not all(re.fullmatch(r"\s*[0-9]{1,13}\s*", part) for part in parts):
             raise ParameterError(name, quoted(text), self.rule)
-        return self.check(name, list(map(int, parts)))
+        return self.check(name, [int(part) for part in parts])
 
     def check(self, name: str, value: object) -> GridSize:
         """Return the sizes of a grid from a text such as "16x22", or from 2 or 3 whole numbers."""
@@ -244,7 +244,7 @@ class GridParameter(Parameter):
         if isinstance(value, str):
             return self.parse(name, value)
         try:
-            sizes = list(map(operator.index, cast(Iterable[SupportsIndex], value)))
+            sizes = [operator.index(size) for size in cast(Iterable[SupportsIndex], value)]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
         if not _is_grid(sizes):

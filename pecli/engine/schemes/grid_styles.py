@@ -194,7 +194,7 @@ class GridStyle:
     @property
     def _places(self) -> list[int]:
         """Return the number of each axis among those of positions: [1, 0] for w before h."""
-        return list(map(self.sorted_axes.index, self.axes))
+        return [self.sorted_axes.index(axis) for axis in self.axes]
 
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
         """Return how the channels of a head, or of a table, are divided among the axes of an image.
@@ -392,7 +392,7 @@ class GridStyle:
         if axis == "t":
             # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
             positions = [position + self.first + rows.keep for position in positions]
-        beside = map(Fraction, range(self.first, self.first + rows.keep))
+        beside = [Fraction(number) for number in range(self.first, self.first + rows.keep)]
         return [*positions, *beside]
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:

@@ -118,7 +118,7 @@ class RecipeFiller:
         self._scale = np.float32(waves.scale)
         turn = 2 * np.pi if waves.in_turns else 1.0
         values = coordinates.values if coordinates else ()
-        self._values = [np.array(list(map(float, axis))) * turn for axis in values]
+        self._values = [np.array([float(value) for value in axis]) * turn for axis in values]
 
     @cached_property
     def _bands(self) -> list[PairBand]:

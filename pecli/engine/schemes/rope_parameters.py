@@ -374,7 +374,7 @@ class RotaryParameters(Positioned):
             return self.length
         if self.positions is None:
             return self.offset + self.seq_len
-        farthest = max(map(max, self.positions.exact()))
+        farthest = max(max(axis) for axis in self.positions.exact())
         return max(1, math.floor(farthest) + 1)
 
 

@@ -60,7 +60,7 @@ class Dialect:
         return cls(
             row["module"],
             frozenset(row.get("has", ())),
-            tuple(map(frozenset, row.get("has_one", ()))),
+            tuple(frozenset(group) for group in row.get("has_one", ())),
             frozenset(row.get("lacks", ())),
             row.get("inside", ""),
             None if types is None else tuple(types),
@@ -91,7 +91,7 @@ class Dialect:
 @cache
 def dialects() -> tuple[Dialect, ...]:
     """Return all dialects, in the order in which they are tried."""
-    return tuple(map(Dialect.of, stored("dialects/dialects.json")))
+    return tuple(Dialect.of(row) for row in stored("dialects/dialects.json"))
 
 
 def read_object(
@@ -196,7 +196,7 @@ def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     layers, then a full one.
     """
     for part in parts:
-        periods = list(map(part.data.get, PATTERNS))
+        periods = [part.data.get(name) for name in PATTERNS]
         for period in filter(_is_period, periods):
             return (*[SLIDING] * (period - 1), FULL)
     family = family_of(model_type)

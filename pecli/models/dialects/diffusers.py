@@ -126,7 +126,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
     """
     listed = keys.numbers(axes_key) if axes_key else None
     if listed is not None:
-        counts = tuple(map(int, listed.value))
+        counts = tuple(int(count) for count in listed.value)
         head = computed(sum(counts), "the sum of {}", listed)
         return Channels(head, listed.with_value(counts))
     head = head_size(keys)
@@ -135,7 +135,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
         heads = _size(keys, "num_attention_heads")
         head = computed(heads.value * head.value, "{} · {}", heads, head)
     shares: Sequence[int] = ROTARY[style].split(head.value)
-    counts = tuple(map(int, shares))
+    counts = tuple(int(share) for share in shares)
     return Channels(head, computed(counts, f"{{}}, shared out by the style {style}", head))
 
 

@@ -331,10 +331,12 @@ def _mrope_sections(model: Model) -> Settings:
     GGUF has four numbers; the last one is for an axis that no model uses.
     """
     sections = model.keys.numbers("rope.dimension_sections")
-    counts = list(map(int, value_of(sections) or ()))
+    if sections is None:
+        return {}
+    counts = [int(count) for count in sections.value]
     while counts and not counts[-1]:
         counts.pop()
-    if sections is None or not counts:
+    if not counts:
         return {}
     source = f"ggml's rope type of {model.architecture}"
     return {

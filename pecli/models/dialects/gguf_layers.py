@@ -41,7 +41,7 @@ def unrotated_layers(keys: Keys, architecture: str) -> Settings:
     source = f"the pattern of llama.cpp's {architecture}"
     # In Hugging Face's configurations, a 0 in `no_rope_layers` stands for a layer without rope.
     settings: dict[str, Setting[object] | None] = {
-        "no_rope_layers": Setting(list(map(int, rotates)), source)
+        "no_rope_layers": Setting([int(is_rotated) for is_rotated in rotates], source)
     }
     if architecture == "llama4":
         settings["attn_temperature_tuning"] = Setting(True, source)
@@ -92,7 +92,7 @@ def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:
     keys.mark(PATTERN)
     pattern = keys.data.get(PATTERN)
     if isinstance(pattern, list) and len(pattern) >= count:
-        return list(map(bool, pattern[:count]))
+        return [bool(flag) for flag in pattern[:count]]
     period = pattern if isinstance(pattern, int) and pattern > 0 else USUAL_PERIOD
     place = 0 if architecture in FULL_FIRST else period - 1
     return [layer % period != place for layer in range(count)]

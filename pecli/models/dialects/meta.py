@@ -43,7 +43,7 @@ def read(keys: Keys) -> Parsed:
     encodings, warnings = _with_query_scaling(ropes, keys)
     for name, model_type in TOWERS.items():
         tower = _tower(keys, name, model_type)
-        encodings += list(map(_interleaved, tower.encodings))
+        encodings += [_interleaved(encoding) for encoding in tower.encodings]
         warnings += tower.warnings
     return Parsed(encodings, warnings)
 

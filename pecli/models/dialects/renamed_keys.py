@@ -104,7 +104,7 @@ class Transformer:
             parsed = Parsed(project_rules(project)[self.table].encodings(keys), [])
         elif self.names:
             parsed = self._ropes(keys, code)
-        encodings = list(map(self._named, parsed.encodings))
+        encodings = [self._named(encoding) for encoding in parsed.encodings]
         notes = [self.note] if self.note else []
         return Parsed(encodings, [*notes, *parsed.warnings])
 
@@ -160,7 +160,7 @@ def describes(project: str, config: Mapping[str, object]) -> bool:
 
 
 def _transformers(project: str, config: Mapping[str, object]) -> list[Transformer]:
-    rows = list(map(Transformer.of, stored("dialects/projects.json")[project]))
+    rows = [Transformer.of(row) for row in stored("dialects/projects.json")[project]]
     return [transformer for transformer in rows if transformer.applies_to(config)]
 
 

@@ -295,7 +295,7 @@ def _lose_base(
 
 def _own_base(replaced: ReplacedSettings) -> float | None:
     """Return the model's base: in its settings, or beside them; None if the file states none."""
-    beside = list(map(replaced.section.get, THETAS))
+    beside = [replaced.section.get(name) for name in THETAS]
     stated = map(as_number, [replaced.own.get(THETA), *beside])
     return next(filter(None, stated), None)
 

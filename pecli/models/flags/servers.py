@@ -119,7 +119,8 @@ class Server:
     def of(cls, table: NamedValues) -> "Server":
         """Return the server of a JSON table."""
         flags = {
-            name: tuple(map(Meaning, meanings.split())) for name, meanings in table["flags"].items()
+            name: tuple(Meaning(word) for word in meanings.split())
+            for name, meanings in table["flags"].items()
         }
         return cls(
             name=table["name"],

@@ -101,7 +101,7 @@ def built_ids(
         attention_mask: A mask (batch, L) with 0 for padding; None to pad by `padding`.
         padding: The side of the padding, `left` or `right`.
     """
-    rows = list(map(rules.row, prompts))
+    rows = [rules.row(prompt) for prompt in prompts]
     if attention_mask is None and len(rows) == 1:
         return rows[0]
     if rules.style:

@@ -17,7 +17,7 @@ FLUX2_REFERENCE_STEP = 10
 
 def _grid(segment: Segment) -> Indices:
     """Return frame, row and column of each token, (L, 3), row-major."""
-    axes = list(map(np.arange, segment.grid))
+    axes = [np.arange(size) for size in segment.grid]
     grids = np.meshgrid(*axes, indexing="ij")
     stacked: Indices = np.stack(grids, axis=-1).reshape(-1, 3)
     return stacked
@@ -161,5 +161,5 @@ def diffusion_ids(style: str, prompt: Prompt) -> Indices:
         rule = f"positions of the style {style} are not whole numbers, or are resampled"
         raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
     _refuse_text(style, prompt)
-    ids = np.concatenate(list(map(_grid, prompt)))
+    ids = np.concatenate([_grid(segment) for segment in prompt])
     return ids if "t" in row.axes else ids[:, 1:]

@@ -64,7 +64,7 @@ def parse_prompts(prompts: Prompts) -> list[Prompt]:
     texts = texts_of("segments", prompts)
     if not texts:
         raise ParameterError("segments", "empty", RULE)
-    return list(map(parse_prompt, texts))
+    return [parse_prompt(text) for text in texts]
 
 
 def parse_prompt(prompt: str) -> Prompt:
@@ -102,7 +102,7 @@ def _parse(text: str) -> Segment:
 
 def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
     """Return frames, rows and columns of «4x16x22»; «16x22» is a single frame."""
-    *frames, rows, columns = map(int, sizes.split("x"))
+    *frames, rows, columns = (int(size) for size in sizes.split("x"))
     grid = (frames[0] if frames else 1, rows, columns)
     if not all(grid):
         raise ParameterError("segments", quoted(text), "no size may be 0")

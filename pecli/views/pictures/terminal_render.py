@@ -135,7 +135,7 @@ class _Row:
         for panel, title in zip(self.panels, self.titles, strict=True):
             padding = [""] * (self.title_height - len(title))
             parts.append([*padding, *title, *self._panel_lines(panel)])
-        return list(map(self._beside, zip_longest(*parts, fillvalue="")))
+        return [self._beside(line) for line in zip_longest(*parts, fillvalue="")]
 
     def _panel_lines(self, panel: Panel) -> list[str]:
         if isinstance(panel, Chart):

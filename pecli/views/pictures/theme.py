@@ -93,7 +93,7 @@ def _apply_settings(scale: float, colours: Theme) -> None:
     settings.update(_STYLE)
     settings.update(dict.fromkeys(_INK_SETTINGS, colours.ink))
     settings.update(dict.fromkeys(_PAPER_SETTINGS, colours.paper))
-    curves = list(map(rgb, colours.curves))
+    curves = [rgb(colour) for colour in colours.curves]
     settings["axes.prop_cycle"] = cycler(color=curves * 2, linestyle=_LINE_STYLES)
     settings["grid.color"] = colours.faint
     settings["font.size"] = FONT_POINTS * scale

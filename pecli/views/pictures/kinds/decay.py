@@ -148,7 +148,7 @@ def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
         return Curve(label, pieces.ends, values)
     low = np.minimum.reduceat(values, pieces.starts)
     high = np.maximum.reduceat(values, pieces.starts)
-    medians = list(map(np.median, np.split(values, pieces.starts[1:])))
+    medians = [np.median(piece) for piece in np.split(values, pieces.starts[1:])]
     return Curve(label, pieces.ends, np.array(medians), spread=Spread(low, high))
 
 
