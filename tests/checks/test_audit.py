@@ -40,6 +40,7 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
 def test_errors_do_not_depend_on_the_size_of_blocks(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:
+    """Expected errors are computed from whole tables at once, the audit's in blocks."""
     monkeypatch.setattr(position_errors, "BLOCK_ELEMENTS", elements)
     rope = Rope(ROWS, 16, offset=offset)
     found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
@@ -76,6 +77,7 @@ def first_true(flags: Array) -> int | None:
     ],
 )
 def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]]) -> None:
+    """Tables have 1000 positions from the offset on."""
     found = audit(Rope(1000, 8, offset=offset), "float32")
     assert found.decades() == [Decade(*decade) for decade in decades]
 
@@ -91,6 +93,7 @@ def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> No
 
 
 def test_all_recipes_are_audited_by_default() -> None:
+    """There are 14 ways to compute a table: exactly, in float32, in bfloat16 at several stages, …"""
     assert len(audit(Rope(8, 8)).drifts) == 14
 
 
@@ -98,11 +101,13 @@ def test_all_recipes_are_audited_by_default() -> None:
     ("recipe", "error"), [("bfloat16-table", 2**-9), ("float16-table", 2**-12)]
 )
 def test_a_table_that_is_cast_is_off_by_half_a_unit(recipe: str, error: float) -> None:
+    """Half of the distance of numbers below 1: 2^-9 in bfloat16, 2^-12 in float16."""
     drift = drift_of(audit(Rope(5000, 128), recipe))
     assert 0.99 * error < drift.max_abs_error <= error
 
 
 def test_a_cast_to_float16_stays_within_the_usual_tolerance() -> None:
+    """2^-12 is less than the default tolerance of 1e-3."""
     assert drift_of(audit(Rope(5000, 128), "float16-table")).first_beyond is None
 
 
@@ -113,6 +118,7 @@ def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None
 
 
 def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
+    """Position 5 is there twice on purpose."""
     assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
 
 
@@ -135,6 +141,9 @@ def test_float32_keeps_what_its_phases_keep() -> None:
     ("layout", "dim"), [("interleaved", 33), ("halves", 33), ("interleaved", 1)]
 )
 def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -> None:
+    """Each column is 2 · cos or 2 · sin of position times its frequency, and row 4, of padding, is
+    0.
+    """
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
     numbers = scheme.in_dtype("float64").by_position()
     table = numbers.read(0, 300)
@@ -149,6 +158,7 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
 
 
 def test_alibi_is_audited_by_distance_and_head() -> None:
+    """A bias depends only on the distance, so errors are measured on one row per head."""
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
     exact = Alibi(12, 600, form="key").tables()["bias"][:, 0].astype(float)
@@ -163,6 +173,7 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
 def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) -> None:
+    """2^-9 is half a unit of bfloat16 below 1."""
     drift = drift_of(audit(Rope(400, 32, dtype=dtype), ["exact"]))
     assert drift.max_abs_error == pytest.approx(error, rel=0.01)
 
@@ -178,6 +189,9 @@ def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
 
 
 def test_the_curve_begins_at_position_1() -> None:
+    """Position 0 has no place on a logarithmic axis; exact errors are 0, which has none either
+    (NaN).
+    """
     found = audit(Rope(5, 8), "exact")
     curve = found.curve(drift_of(found))
     assert curve.positions.round(9).tolist() == [1, 2, 3, 4]

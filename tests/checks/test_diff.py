@@ -23,7 +23,7 @@ def joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, second], axis=1)
 
 
-def differ(a: Any, b: Any, **tolerance: Any) -> Any:
+def diff_of(a: Any, b: Any, **tolerance: Any) -> Any:
     return pecli.diff(a, b, pecli.Tolerance(**tolerance))
 
 
@@ -70,8 +70,9 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_named(mistake) -> None:
+    """Each pair of tables was made with one mistake on purpose, and the edit that must name it."""
     a, b, edit = MISTAKES[mistake]
-    result = differ(a, b)
+    result = diff_of(a, b)
     assert not result.passed
     (found,) = result.explanations
     if edit is not None:
@@ -83,14 +84,17 @@ def test_a_mistake_is_named(mistake) -> None:
 
 
 def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
-    (found,) = differ({"cos": joined(COS, COS)}, {"cos": woven(COS, COS)}).explanations
+    (found,) = diff_of({"cos": joined(COS, COS)}, {"cos": woven(COS, COS)}).explanations
     assert found.edits == (edits.Layout("halves", "interleaved"),)
 
 
 @pytest.mark.parametrize("order", [[*range(-1, 7)] * 5, [*range(39, -2, -1)]])
 def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -> None:
+    """Rows of B are rows of A in another order, with a row of zeros among them: neither a cycle nor
+    a reversal.
+    """
     b = np.where(np.array(order)[:, None] < 0, 0.0, DRAWN[order])
-    assert differ(DRAWN, b).explanations == ()
+    assert diff_of(DRAWN, b).explanations == ()
 
 
 def test_two_mistakes_are_named() -> None:
@@ -99,14 +103,15 @@ def test_two_mistakes_are_named() -> None:
         (joined(COS, SIN), {layout, edits.Swapped()}),
         (-joined(SIN, COS), {layout, edits.Negated("all")}),
     ):
-        (found,) = differ(TABLE, b).explanations
+        (found,) = diff_of(TABLE, b).explanations
         assert {*found.edits} == both
         assert found.residual <= 1e-7
 
 
 def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
+    """Noise of 1e-4 is within the tolerance and is reported as the residual."""
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
+    (found,) = diff_of(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
@@ -117,19 +122,20 @@ def test_how_values_were_stored_is_named() -> None:
         edits.Decimals(3): TABLE.round(3),
     }
     for edit, table in stored.items():
-        (found,) = differ(TABLE, table).explanations
+        (found,) = diff_of(TABLE, table).explanations
         assert found.edits == (edit,)
         assert found.residual <= 1e-7
 
 
 def test_exchanged_tensors_are_named() -> None:
-    result = differ({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
+    result = diff_of({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
     assert found.edits == (edits.Swapped(),)
     assert found.tensors == ("cos", "sin")
 
 
 def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
+    """A constant per row and the number that stands for −∞ change no attention; a sign does."""
     slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
     i, j = np.mgrid[:40, :40].astype(np.float32)
     keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
@@ -140,7 +146,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
         (distance, -distance, edits.Negated("all")),  # which softmax does not ignore
     ]
     for a, b, edit in rows:
-        (found,) = differ(a, b).explanations
+        (found,) = diff_of(a, b).explanations
         assert found.edits == (edit,)
         assert found.residual == 0
 
@@ -148,93 +154,98 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
 @settings(max_examples=8)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
+    """A reason that fits noise would be a false diagnosis."""
     draw = np.random.default_rng(seed)
     a = draw.standard_normal((length, width)).astype(np.float32)
     b = a * (size < 1) + size * draw.standard_normal((length, width)).astype(np.float32)
-    result = differ(a, b.astype(np.float32))
+    result = diff_of(a, b.astype(np.float32))
     assert not result.passed
     assert result.explanations == ()
-    assert differ(a, a).passed
+    assert diff_of(a, a).passed
 
 
 @pytest.mark.thorough
 def test_a_transform_that_leaves_more_than_rounding_is_no_reason() -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()
+    assert diff_of(TABLE, joined(SIN, COS) + noise).explanations == ()
 
 
 def test_another_base_is_named_without_any_spec() -> None:
+    """Two tables alone, 10000 against 500000; doubled, cut, by other names and beside a third
+    tensor.
+    """
     cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
-    (found,) = differ(TABLE, woven(sin, cos)).explanations
+    (found,) = diff_of(TABLE, woven(sin, cos)).explanations
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
         for a, b in (
             (ours, theirs),
             ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)}),
         ):
-            assert differ(a, b, atol=1e-3).explanations[0].edits == found.edits
+            assert diff_of(a, b, atol=1e-3).explanations[0].edits == found.edits
     names = {"a": 32, "b": 64, "c": 32}
     stacked = [
         {key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos))
     ]
-    (both,) = differ(*stacked).explanations
+    (both,) = diff_of(*stacked).explanations
     assert both.edits == found.edits
     assert both.tensors == ("a", "b", "c")
     prefixed = [
         {"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))
     ]
-    (both,) = differ(*prefixed).explanations
+    (both,) = diff_of(*prefixed).explanations
     assert both.edits == found.edits
     assert both.tensors == ("x.cos", "x.sin")
 
 
 @pytest.mark.thorough
 def test_zeros_have_no_reason() -> None:
-    assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
+    assert diff_of(TABLE, np.zeros_like(TABLE)).explanations == ()
 
 
 def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
     first_half_twice = noise[:, [*range(8), *range(8)]]
-    assert differ(noise, first_half_twice).explanations == ()
+    assert diff_of(noise, first_half_twice).explanations == ()
 
 
 def test_names_of_tensors_and_tolerances_count() -> None:
-    result = differ({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
+    result = diff_of({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == (
         "sin: only A has it, B does not",
         "extra: only B has it, A does not",
     )
     assert not result.passed
-    assert differ({"pe": TABLE}, {"weight": TABLE}).passed
-    only = differ(
+    assert diff_of({"pe": TABLE}, {"weight": TABLE}).passed
+    only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
     ).diagnosis
     assert {line.split(":")[0] for line in only} == {"inv_freq", "slopes", "weight", "bias"}
-    turned = differ({"cos": COS[:16]}, {"cos": COS[:16].T})
+    turned = diff_of({"cos": COS[:16]}, {"cos": COS[:16].T})
     assert not turned.passed
     near = TABLE + np.float32(1e-6)
-    assert not differ(TABLE, near).passed
-    result = differ(TABLE, near, atol=2e-6)
+    assert not diff_of(TABLE, near).passed
+    result = diff_of(TABLE, near, atol=2e-6)
     assert result.passed
     assert result.explanations == ()
     assert result.diagnosis == ()
 
 
 def test_empty_and_tiny_tensors() -> None:
-    assert differ(np.zeros((0, 4)), np.zeros((0, 4))).passed
-    assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
-    assert differ(np.float32(1), np.float32(2)).explanations == ()
-    assert differ({"cos": np.float32(1)}, {"cos": np.float32(1)}).passed
-    assert differ(np.array([1, 2]), np.array([2, 1])).explanations == ()
+    """They have too few numbers for a reason, and must not raise."""
+    assert diff_of(np.zeros((0, 4)), np.zeros((0, 4))).passed
+    assert diff_of(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
+    assert diff_of(np.float32(1), np.float32(2)).explanations == ()
+    assert diff_of({"cos": np.float32(1)}, {"cos": np.float32(1)}).passed
+    assert diff_of(np.array([1, 2]), np.array([2, 1])).explanations == ()
     for one, other in ((np.array(1), np.array(2j)), (np.array(1), np.array([2.5]))):
-        assert differ({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
+        assert diff_of({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
     full = np.full((16, 2), 6e4, np.float16)  # no grid has so few channels
     dump = {f"layers.{layer}.q.{when}": full for layer in (0, 1) for when in ("before", "after")}
     for dtype in (np.float32, np.uint64):
         other = np.arange(32).reshape(16, 2).astype(dtype)
-        assert not differ(dump, {**dump, "layers.1.q.after": other}).passed
+        assert not diff_of(dump, {**dump, "layers.1.q.after": other}).passed
 
 
 def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
@@ -252,6 +263,7 @@ def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
 
 
 def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
+    """Base 500000 in the file with a spec, 10000 in the dump; in both orders."""
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
     dump = waves(300, powers(1e4, 64))
@@ -264,6 +276,7 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
 
 @pytest.mark.parametrize("power", [0, 2])
 def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
+    """YaRN's attention factor, 0.1 ln 32 + 1, is left out (power 0) or applied twice (power 2)."""
     golden = tmp_path / "golden.npz"
     scheme = pecli.Rope(
         300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
@@ -303,7 +316,7 @@ def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
     assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
 
 
-def test_numbers_that_are_none_are_no_swap() -> None:
+def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
     right = pecli.Rope(32, 16).tables()
     wrong = {name: table.copy() for name, table in right.items()}
     wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
@@ -323,7 +336,7 @@ def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
     assert "doubled in two ways" in pecli.verify(mixed, pecli.Rope(64, 16), atol=1e-3).problems[0]
 
 
-def run(
+def dump_of_a_run(
     wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")
 ) -> dict[str, np.ndarray]:
     dump = {}
@@ -341,8 +354,11 @@ def run(
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 @pytest.mark.parametrize("sides", [("before", "after"), ("pre", "post")])
 @pytest.mark.sample("sides0-halves", "sides1-interleaved")
-def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -> None:
-    result = pecli.diff(run(9, 1.0, layout, sides), run(1, 500000.0, layout, sides), atol=1e-4)
+def test_the_first_layer_with_another_base_is_named(layout: str, sides: tuple[str, str]) -> None:
+    """In B, layers from 1 on are rotated with base 500000 instead of 10000."""
+    result = pecli.diff(
+        dump_of_a_run(9, 1.0, layout, sides), dump_of_a_run(1, 500000.0, layout, sides), atol=1e-4
+    )
     where, why = result.diagnosis
     assert where.startswith(
         f"layer 1 is the first that departs, by model.layers.1.q.{sides[1]}, model.layers.1.k"
@@ -354,15 +370,15 @@ def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -
 def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:
     for folder, wrong in (("a", 9), ("b", 2)):
         (tmp_path / folder).mkdir()
-        for name, array in run(wrong, 500000.0, "halves").items():
+        for name, array in dump_of_a_run(wrong, 500000.0, "halves").items():
             np.save(tmp_path / folder / f"{name}.npy", array)
     result = pecli.diff(tmp_path / "a", tmp_path / "b", atol=1e-4)
     assert result.diagnosis[0].startswith("layer 2 is the first that departs")
     assert pecli.diff(tmp_path / "a", tmp_path / "a", atol=1e-4)
 
 
-def test_what_no_rotation_explains() -> None:
-    a, b = (run(9, 1.0, "halves") for _ in range(2))
+def test_noise_in_a_layer_is_not_explained_by_a_rotation() -> None:
+    a, b = (dump_of_a_run(9, 1.0, "halves") for _ in range(2))
     for name in a:
         if "layers.1" in name:
             b[name] = a[name] + np.random.default_rng(0).normal(size=a[name].shape).astype(
@@ -373,8 +389,8 @@ def test_what_no_rotation_explains() -> None:
     assert "rotation" not in " ".join(result.diagnosis)
 
 
-def test_what_is_no_dump_of_a_run() -> None:
-    a, b = (run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
+def test_tensors_that_are_not_before_and_after_are_no_dump_of_a_run() -> None:
+    a, b = (dump_of_a_run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
     b["model.layers.1.q.bias"] = a["model.layers.1.q.bias"] + 1
     assert "first that departs" not in " ".join(pecli.diff(a, b, atol=1e-4).diagnosis)
 
@@ -382,7 +398,7 @@ def test_what_is_no_dump_of_a_run() -> None:
 @pytest.mark.parametrize(
     "odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)]
 )
-def test_what_has_no_rotation_is_not_looked_at(odd: np.ndarray) -> None:
+def test_arrays_that_cannot_be_rotated_do_not_stop_the_comparison(odd: np.ndarray) -> None:
     names = (
         "layers.0.q.before",
         "layers.0.q.after",
@@ -404,8 +420,8 @@ def test_a_relative_tolerance_is_the_same_in_both_orders(
     """1.1 is 10 % more than 1.0, which is 9.1 % less than 1.1: the larger one counts."""
     a = np.ones((2, 3), dtype)
     b = np.full((2, 3), 1.1, dtype)
-    assert differ(a, b, rtol=rtol).tensors[0].mismatched == mismatched
-    assert differ(b, a, rtol=rtol).tensors[0].mismatched == mismatched
+    assert diff_of(a, b, rtol=rtol).tensors[0].mismatched == mismatched
+    assert diff_of(b, a, rtol=rtol).tensors[0].mismatched == mismatched
 
 
 @given(seed=st.integers(0, 2**32 - 1), rtol=st.floats(1e-4, 0.5))

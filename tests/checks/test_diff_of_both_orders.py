@@ -9,7 +9,7 @@ from tests.checks.random_pairs import Pair, random_pair, random_pairs
 from tests.checks.waves import powers, waves
 
 
-def answer(pair: Pair, *, backwards: bool) -> Difference | str:
+def verdict_of(pair: Pair, *, backwards: bool) -> Difference | str:
     """Return the answer in one order, or the kind of the error."""
     a, b = (pair.b, pair.a) if backwards else (pair.a, pair.b)
     try:
@@ -22,8 +22,8 @@ def disagreements(seeds: range) -> list[int]:
     """Return the seeds of pairs whose verdict or counts depend on the order."""
     seeds_found = []
     for seed, pair in random_pairs(seeds):
-        forwards = answer(pair, backwards=False)
-        backwards = answer(pair, backwards=True)
+        forwards = verdict_of(pair, backwards=False)
+        backwards = verdict_of(pair, backwards=True)
         if isinstance(forwards, str) or isinstance(backwards, str):
             agree = forwards == backwards
         else:
@@ -47,7 +47,7 @@ def test_many_random_pairs_agree_in_both_orders(first: int) -> None:
 
 def test_random_pairs_are_equal_and_different() -> None:
     """The property says little about pairs that all differ."""
-    passed = [bool(answer(random_pair(seed), backwards=False)) for seed in range(60)]
+    passed = [bool(verdict_of(random_pair(seed), backwards=False)) for seed in range(60)]
     assert 10 < sum(passed) < 50
 
 

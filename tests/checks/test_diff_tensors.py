@@ -52,7 +52,7 @@ def test_tensors_without_a_partner_are_named(
     assert pecli.diff(a, b).diagnosis == diagnosis
 
 
-def test_names_of_two_programs_for_one_table() -> None:
+def test_cos_and_cos_cached_are_one_table() -> None:
     assert pecli.diff(both(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
 
 
@@ -95,6 +95,7 @@ def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> Non
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
 def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
+    """«slopes» says that the tensor is something else; «x» may be anything."""
     assert pecli.diff({"cos": halves(COS)}, {name: COS}).passed == passed
 
 
@@ -138,6 +139,7 @@ def test_an_empty_table_is_not_equal_to_numbers() -> None:
 
 
 def test_a_tolerance_in_which_everything_passes_is_weak(tmp_path: Path) -> None:
+    """Cosines differ by at most 2, so that a tolerance of 3 accepts any table."""
     file = str(tmp_path / "t.npz")
     pecli.save(file, ROPE)
     weaknesses = pecli.diff(file, ROPE.tables(), atol=3).weak
@@ -160,6 +162,7 @@ def test_arrays_have_no_file_name() -> None:
 def test_a_vector_in_lines_and_its_copies(
     tmp_path: Path, rows: tuple[int, ...], passed: bool
 ) -> None:
+    """Text has no axes: a row and three equal rows are the same vector."""
     vector = tmp_path / "vector.csv"
     np.savetxt(vector, COS[1], delimiter=",", fmt="%s")
     copies = tmp_path / "copies.csv"

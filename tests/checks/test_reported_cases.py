@@ -22,7 +22,7 @@ import pecli
 from pecli.checks import Answer
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
 from tests.exit_codes import SUCCESS
-from tests.models.facts import gguf
+from tests.models.facts import write_gguf
 
 RNG = np.random.default_rng(20)
 BFLOAT16 = ml_dtypes.bfloat16
@@ -1353,7 +1353,7 @@ def test_layers_that_llama_cpp_leaves_unrotated(
         "attention.head_count": 2,
         "block_count": 12,
     }
-    path = gguf(tmp_path / "m.gguf", architecture, {**values, **keys})
+    path = write_gguf(tmp_path / "m.gguf", architecture, {**values, **keys})
     model = pecli.load_model(path)
     layers = range({**values, **keys}["block_count"])
     assert [layer for layer in layers if model.is_unrotated(f"blk.{layer}.q")] == unrotated
@@ -1377,7 +1377,7 @@ def test_queries_of_a_gguf_with_layers_without_rope(
         "attention.head_count": 2,
         "block_count": 12,
     }
-    path = gguf(tmp_path / "m.gguf", "smollm3", values)
+    path = write_gguf(tmp_path / "m.gguf", "smollm3", values)
     x = queries(2, 10, 128)
     after = turned_by(x, angles_of(10, powers(1e4, 128)), "interleaved") if is_rotated else x
     result = pecli.verify({name: after}, path, before={name: x}, atol=1e-5, reasons=False)

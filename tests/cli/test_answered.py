@@ -9,6 +9,9 @@ from tests.exit_codes import SUCCESS
 
 @pytest.mark.parametrize("row", rows("answered.txt", usual_code=0))
 def test_the_command_line_has_this_output(run_pecli, row: Row) -> None:
+    """Each line of answered.txt has commands that prepare files, a command line, a part of its
+    output, and its exit code if it is not 0.
+    """
     write_sample_files()
     for words in row.preparation:
         assert run_pecli(*words).exit_code == SUCCESS

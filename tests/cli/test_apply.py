@@ -12,12 +12,12 @@ from tests.exit_codes import SUCCESS
 from tests.oracle import turned
 
 
-def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
+def random_normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 @pytest.fixture
-def apply(run_pecli):
+def run_apply(run_pecli):
     """Run `pecli apply` on arrays, which become files x.npy, k.npy, …; the arrays that it writes."""
 
     def call(scheme: str, *words: object, output: str = "out.npz", **arrays: np.ndarray):
@@ -30,11 +30,12 @@ def apply(run_pecli):
     return call
 
 
-def test_a_file_name_that_is_no_text_becomes_one(apply) -> None:
+def test_a_file_name_that_is_no_text_becomes_one(run_apply) -> None:
+    """A byte that is not UTF-8 is U+FFFD in the name of the tensor."""
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
     for output, tensor in (("out.npz", "x\ufffd"), ("out.npy", "array")):
-        made = apply("sinusoidal", name, output=output)
+        made = run_apply("sinusoidal", name, output=output)
         assert np.array_equal(made[tensor], pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"])
 
 
@@ -51,11 +52,11 @@ def hugging_face(q: np.ndarray, positions) -> np.ndarray:
     )
 
 
-def test_numbers_published_with_gemma(apply):
+def test_numbers_published_with_gemma(run_apply):
     """Gemma's own test of apply_rope: ones at position 1, wavelengths up to 100."""
-    found = apply("rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32))[
-        "x"
-    ]
+    found = run_apply(
+        "rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32)
+    )["x"]
     np.testing.assert_allclose(
         found[0, 0], [-0.30116868, 0.89517075, 1.3817732, 1.0948375], rtol=0, atol=5e-7
     )
@@ -74,17 +75,20 @@ ONNX_OUTPUT = {
 
 
 @pytest.mark.parametrize("layout", ONNX_OUTPUT)
-def test_numbers_published_with_onnxruntime(apply, layout):
+def test_numbers_published_with_onnxruntime(run_apply, layout):
     """The tests of its RotaryEmbedding operator: head size 6, the rows of positions 1 and 2, in four decimals."""
-    found = apply(
+    found = run_apply(
         "rope", "x.npy", "--offset", "1", "--layout", layout, x=np.array(ONNX_INPUT, np.float32)
     )["x"]
     np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
 
 
-def test_a_model_says_how(apply, run_pecli):
-    q = random(1, 2, 6, 256)
-    found = apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
+def test_a_model_states_the_layout_and_the_rotary_channels(run_apply, run_pecli):
+    """GPT-J rotates the first 64 of 256 channels by interleaved pairs; the expected values are the
+    rotation's formula in float64.
+    """
+    q = random_normal(1, 2, 6, 256)
+    found = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
     expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
@@ -93,31 +97,37 @@ def test_a_model_says_how(apply, run_pecli):
         "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
         in outcome.out
     )
-    rotary = apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
+    rotary = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
     np.testing.assert_array_equal(rotary, found[..., :64])
 
 
-def test_latent_attention_turns_the_last_channels(apply, run_pecli):
+def test_latent_attention_turns_the_last_channels(run_apply, run_pecli):
     """DeepSeek-V3: of a query, 128 channels stay and 64 turn: taken apart by view and transpose, then rotate_half."""
-    q = random(2, 5, 192, dtype=np.float64)
+    q = random_normal(2, 5, 192, dtype=np.float64)
     words = ("rope", "q.npy", "--model", "deepseek-v3")
-    found = apply(*words, q=q)["q"]
+    found = run_apply(*words, q=q)["q"]
     np.testing.assert_array_equal(found[..., :128], q[..., :128])
-    alone = apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
+    alone = run_apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
     np.testing.assert_array_equal(found[..., 128:], alone)
     assert "the last 64 of 192 channels" in run_pecli("apply", *words, "-o", "y.npy").out
-    plain = apply("rope", "part.npy", "--layout", "deepseek")["part"]
+    plain = run_apply("rope", "part.npy", "--layout", "deepseek")["part"]
     apart = q[..., 128:].reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
     np.testing.assert_allclose(plain, hugging_face(apart, range(5)), rtol=0, atol=1e-14)
 
 
-def test_names_dtypes_and_texts_are_kept(apply):
+def test_names_dtypes_and_texts_are_kept(run_apply):
+    """Rotated values are those of rotate_half in float64; of the metadata, only what describes the
+    input as made by pecli is dropped.
+    """
     from safetensors import safe_open
     from safetensors.numpy import save_file
 
-    arrays = {"layer.0.q": random(1, 4, 8, 16), "layer.0.k": random(1, 2, 8, 16, dtype=np.float16)}
+    arrays = {
+        "layer.0.q": random_normal(1, 4, 8, 16),
+        "layer.0.k": random_normal(1, 2, 8, 16, dtype=np.float16),
+    }
     save_file(arrays, "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
-    found = apply("rope", "in.safetensors", output="out.safetensors")
+    found = run_apply("rope", "in.safetensors", output="out.safetensors")
     assert {name: array.dtype for name, array in found.items()} == {
         name: a.dtype for name, a in arrays.items()
     }
@@ -125,27 +135,36 @@ def test_names_dtypes_and_texts_are_kept(apply):
         np.testing.assert_allclose(found[name], hugging_face(array, range(8)), rtol=5e-4, atol=1e-6)
     with safe_open("out.safetensors", "numpy") as file:
         assert file.metadata() == {"format": "pt"}  # what made the input has not made the output
-    one = apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
+    one = run_apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
     np.testing.assert_array_equal(one, found["layer.0.k"])
-    assert list(apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == [
+    assert list(run_apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == [
         "layer.0.q"
     ]
 
 
-def test_names_are_looked_for_in_all_files(apply):
-    np.savez("a.npz", q=random(4, 8), v=random(4, 8))
-    np.savez("b.npz", k=random(4, 8), v=random(4, 8))
-    assert sorted(apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == ["k", "q"]
-    unnamed = {"x": random(4, 8), "y": random(2, 4, 8)}
-    assert sorted(apply("rope", "x.npy", "y.npy", **unnamed)) == ["x", "y"]  # called as their files
+def test_names_are_looked_for_in_all_files(run_apply):
+    """`--tensor` picks one tensor per name from several files; tensors without names are called as
+    their files.
+    """
+    np.savez("a.npz", q=random_normal(4, 8), v=random_normal(4, 8))
+    np.savez("b.npz", k=random_normal(4, 8), v=random_normal(4, 8))
+    assert sorted(run_apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == [
+        "k",
+        "q",
+    ]
+    unnamed = {"x": random_normal(4, 8), "y": random_normal(2, 4, 8)}
+    assert sorted(run_apply("rope", "x.npy", "y.npy", **unnamed)) == [
+        "x",
+        "y",
+    ]  # called as their files
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
-def test_float8_is_rounded_once(apply, dtype):
+def test_float8_is_rounded_once(run_apply, dtype):
     """The nearest of all values, of two as near the one with an even pattern."""
-    x = random(4, 50, 8).astype(dtype)
+    x = random_normal(4, 50, 8).astype(dtype)
     pecli.save("x.safetensors", {"x": x})
-    found = apply("rope", "x.safetensors", output="y.safetensors")["x"]
+    found = run_apply("rope", "x.safetensors", output="y.safetensors")["x"]
     every = np.arange(256, dtype=np.uint8).view(dtype)
     every = every[np.isfinite(every.astype(np.float64))]
     far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
@@ -159,18 +178,25 @@ def test_float8_is_rounded_once(apply, dtype):
 @pytest.mark.parametrize(
     "scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")]
 )
-def test_the_axis_of_positions_is_told_and_empty_tensors_stay_so(apply, run_pecli, scheme):
-    np.save("table.npy", random(9, 4))
+def test_the_axis_of_positions_is_printed_and_empty_tensors_stay_empty(
+    run_apply, run_pecli, scheme
+):
+    np.save("table.npy", random_normal(9, 4))
     words = (scheme[0], "x.npy", *scheme[1:])
     for shape in ((0, 5, 4), (2, 0, 4), (3, 5, 4)):
-        assert apply(*words, x=np.ones(shape, np.float32))["x"].shape == shape
+        assert run_apply(*words, x=np.ones(shape, np.float32))["x"].shape == shape
     assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
 
 
-def test_the_options_are_those_of_the_python_function(apply):
-    x, w, s = random(2, 5, 6, dtype=np.float64), random(9, 6), random(1, 2, 3, 4, dtype=np.float64)
+def test_the_options_are_those_of_the_python_function(run_apply):
+    """Each command line must write the same bits as the call of pecli.apply beside it."""
+    x, w, s = (
+        random_normal(2, 5, 6, dtype=np.float64),
+        random_normal(9, 6),
+        random_normal(1, 2, 3, 4, dtype=np.float64),
+    )
     q, ids, rope = (
-        random(2, 6, 4, 8),
+        random_normal(2, 6, 4, 8),
         np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]]),
         pecli.Rope(6, 8),
     )
@@ -208,12 +234,13 @@ def test_the_options_are_those_of_the_python_function(apply):
         ("rope q.npy --seq-axis 1 --inverse", pecli.apply(q, rope, seq_axis=1, inverse=True)),
     ]
     for line, expected in rows:
-        (made,) = apply(*line.split(), **arrays).values()
+        (made,) = run_apply(*line.split(), **arrays).values()
         np.testing.assert_array_equal(made, expected, line)
 
 
-def test_a_mask_and_a_given_axis_are_told(here, run_pecli):
-    np.save("q.npy", random(2, 4, 32, 128))
+def test_the_axis_and_the_mask_that_were_used_are_printed(working_folder, run_pecli):
+    """An axis of 32 could be positions or Llama's 32 heads, so a warning asks for --seq-axis."""
+    np.save("q.npy", random_normal(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
     words = [
         "apply",
@@ -232,25 +259,26 @@ def test_a_mask_and_a_given_axis_are_told(here, run_pecli):
         (4, "paper slopes of 2 heads\n"),
         (5, "queries are the last 4 of 5 positions\n"),
     ):
-        np.save("s.npy", random(2, 4, length))
+        np.save("s.npy", random_normal(2, 4, length))
         assert run_pecli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
 
 
-def test_through_a_pipe_and_over_itself(apply, process):
+def test_a_tensor_goes_through_a_pipe_or_replaces_its_own_file(run_apply, process):
+    """The expected values are rotate_half's, in float64."""
     stream = io.BytesIO()
-    np.save(stream, x := random(3, 4, 8))
+    np.save(stream, x := random_normal(3, 4, 8))
     result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
     assert result.returncode == SUCCESS
     assert result.stderr == b""
     np.testing.assert_allclose(
         np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9
     )
-    found = apply("rope", "x.npy", output="x.npy", x=x)["array"]
+    found = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
     np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
-def test_the_result_as_json_or_nothing_or_one_line(run_pecli):
-    np.save("q.npy", random(2, 4, 8))
+def test_apply_prints_json_or_nothing_or_one_line(run_pecli):
+    np.save("q.npy", random_normal(2, 4, 8))
     words = ("apply", "rope", "q.npy", "-o", "y.npz")
     data = run_pecli(*words, "--theta", "500000", "--json").json
     assert data["scheme"] == "rope"
@@ -266,7 +294,7 @@ def test_the_result_as_json_or_nothing_or_one_line(run_pecli):
 
 
 @pytest.mark.thorough
-def test_the_input_is_not_copied(process, here):
+def test_the_input_is_not_copied(process, working_folder):
     """A tensor of 150 MB, with memory for little more than one of that size: the result."""
     import resource
 
@@ -282,11 +310,11 @@ def test_the_input_is_not_copied(process, here):
 
     result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
     assert result.returncode == SUCCESS, result.stderr
-    assert (here / "y.npy").stat().st_size == (here / "x.npy").stat().st_size
+    assert (working_folder / "y.npy").stat().st_size == (working_folder / "x.npy").stat().st_size
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_positions_of_any_kind(apply, layout):
+def test_positions_of_any_kind(run_apply, layout):
     """Fractions, negative ones and points of a grid: the formula in float64."""
     x = np.random.default_rng(4).normal(size=(2, 6, 8))
     numbers = [0, 0.5, -1, 2.25, 1000.125, -7]
@@ -304,28 +332,29 @@ def test_positions_of_any_kind(apply, layout):
         ("--grid", "2x3", "--style", "eva"): axial,
     }
     for words, angles in places.items():
-        found = apply("rope", "x.npy", "--layout", layout, *words, output="y.npy", x=x)["array"]
+        found = run_apply("rope", "x.npy", "--layout", layout, *words, output="y.npy", x=x)["array"]
         np.testing.assert_allclose(found, turned(x, angles, layout), rtol=0, atol=1e-12)
-        back = apply("rope", "y.npy", "--layout", layout, *words, "--inverse", output="z.npy")[
+        back = run_apply("rope", "y.npy", "--layout", layout, *words, "--inverse", output="z.npy")[
             "array"
         ]
         np.testing.assert_allclose(back, x, rtol=0, atol=1e-14)
 
 
-def test_a_grid_is_added(apply):
-    found = apply("sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16)))[
-        "x"
-    ]
+def test_the_sinusoidal_table_of_a_grid_is_added(run_apply):
+    """Added to zeros, the result is the table itself."""
+    found = run_apply(
+        "sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16))
+    )["x"]
     assert np.array_equal(
         found, pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"]
     )
 
 
-def test_whole_numbers_are_places_on_axes_if_channels_of_axes_are_given(apply):
+def test_whole_numbers_are_places_on_axes_if_channels_of_axes_are_given(run_apply):
     """Two rows of ids would be those of a batch of two."""
-    x = random(2, 6, 8, dtype=np.float64)
+    x = random_normal(2, 6, 8, dtype=np.float64)
     ids = np.array([[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
     words = ("--positions", "ids.npy", "--axes", "4,4")
-    found = apply("rope", "x.npy", *words, output="y.npy", x=x, ids=ids)["array"]
+    found = run_apply("rope", "x.npy", *words, output="y.npy", x=x, ids=ids)["array"]
     angles = np.concatenate([np.outer(places, [1.0, 0.01]) for places in ids], axis=1)
     np.testing.assert_allclose(found, turned(x, angles, "halves"), rtol=0, atol=1e-12)

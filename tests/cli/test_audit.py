@@ -12,11 +12,14 @@ from pecli.engine.schemes.rope import Rope
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.explain.test_recipe_search import config, dump
 
-ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
+AUDIT_OF_ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
 
 def test_the_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
-    found = run_pecli(*ROPE, "--json").json
+    """In bfloat16, with 8 bits of precision, 257 rounds to 256: the recipe with bfloat16 positions
+    repeats a row there.
+    """
+    found = run_pecli(*AUDIT_OF_ROPE, "--json").json
     assert found["scheme"] == "rope"
     assert found["parameters"] == Rope(300, 32).spec()["parameters"]
     assert found["tolerance"] == 0.001
@@ -44,8 +47,9 @@ def test_the_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
     )
 
 
-def test_text_in_a_pipe(run_pecli) -> None:
-    words = (*ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
+def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
+    """257 is the first position that bfloat16 cannot hold; it rounds to 256."""
+    words = (*AUDIT_OF_ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
     outcome = run_pecli(*words)
     lines = outcome.out.splitlines()
     assert outcome.exit_code == SUCCESS
@@ -62,7 +66,8 @@ def test_text_in_a_pipe(run_pecli) -> None:
     assert "float32-recurrence" not in outcome.out
 
 
-def test_a_model_with_two_kinds_of_layers(run_pecli) -> None:
+def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
+    """Gemma 3 has full and sliding layers, with bases 1e6 and 1e4."""
     words = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")
     found = run_pecli(*words, "--json").json
     assert list(found["layers"]) == ["full_attention", "sliding_attention"]
@@ -77,14 +82,16 @@ def test_a_model_with_two_kinds_of_layers(run_pecli) -> None:
     assert run_pecli(*words, "-q").out == ""
 
 
-def written(case: str) -> str:
+def write_config_of(case: str) -> str:
     Path("config.json").write_text(json.dumps(config(case)))
     return "config.json"
 
 
 def test_a_table_that_carries_its_runtime(run_pecli) -> None:
-    """The numbers are the runtime's own; the file verifies by itself, against the model, and against the options."""
-    path, model = "rope.safetensors", ("--config", written("gpt-oss-20b"))
+    """The numbers are a dump of llama.cpp itself; the file verifies by itself, against the model,
+    and against the options.
+    """
+    path, model = "rope.safetensors", ("--config", write_config_of("gpt-oss-20b"))
     assert (
         run_pecli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).exit_code
         == SUCCESS
@@ -111,11 +118,11 @@ def test_a_table_that_carries_its_runtime(run_pecli) -> None:
 
 
 def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:
-    """A unit vector comes out as a row of cosines and sines."""
+    """A unit vector comes out as a row of cosines and sines, here those of a dump of mlx-lm."""
     x = np.zeros((32, 64), np.float32)
     x[:, :32] = 1
     np.save("x.npy", x)
-    words = ("--config", written("gpt-oss-20b"), "--runtime", "mlx-lm")
+    words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
     assert run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy").exit_code == SUCCESS
     expected = dump("gpt-oss-20b", "mlx-lm")
     rotated = np.load("y.npy")

@@ -17,7 +17,7 @@ from pecli.errors import FileError
 from pecli.files import save_tables
 from tests.exit_codes import DEFECT, FILE_ERROR, SUCCESS
 
-SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
+SMALL_TABLE = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
 
 
@@ -31,7 +31,7 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
 ) -> None:
     monkeypatch.setattr("pecli.views.preview.show", broken)
     monkeypatch.setenv("PECLI_DEBUG", debug)
-    outcome = run_pecli(*SMALL)
+    outcome = run_pecli(*SMALL_TABLE)
     *traceback, line = outcome.err.splitlines()
     assert outcome.exit_code == DEFECT
     assert outcome.out == ""
@@ -47,16 +47,20 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
         assert any("in broken" in each for each in traceback)
 
 
-def test_a_library_that_leaves_found_no_reader_but_for_completion(run_pecli, monkeypatch) -> None:
+def test_an_exit_by_a_library_with_code_1_means_a_broken_pipe(run_pecli, monkeypatch) -> None:
+    """Click exits with 1 if the reader of the pipe went away, which is 141 in a shell; other codes
+    stay.
+    """
     for left, code in ((0, 0), (1, 141), (None, 0), (3, 3)):
         monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left)))
-        assert run_pecli(*SMALL).exit_code == code
+        assert run_pecli(*SMALL_TABLE).exit_code == code
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
 def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     run_pecli, monkeypatch, path
 ) -> None:
+    """An error while a module is imported must not be reported as one of writing the output."""
     import pecli.views
 
     class Unreadable:
@@ -67,7 +71,7 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     monkeypatch.delattr(pecli.views, "preview", raising=False)
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Unreadable(), *sys.meta_path])
-    outcome = run_pecli(*SMALL)
+    outcome = run_pecli(*SMALL_TABLE)
     assert outcome.exit_code == DEFECT
     assert outcome.out == ""
     assert "standard output" not in outcome.err
@@ -96,11 +100,12 @@ def test_what_keeps_pecli_from_starting_is_70(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
 def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
+    """100 MB of address space are not enough to load NumPy."""
     import resource
 
     size = 100_000 << 10
     result = process(
-        *SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        *SMALL_TABLE, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
     )
     assert result.returncode == FILE_ERROR
     assert result.stdout == b""
@@ -135,9 +140,10 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("raised", "message"), FOREIGN, ids=[message for _, message in FOREIGN])
-def test_what_libraries_raise_is_3_where_the_system_is_the_cause(
+def test_an_error_of_a_library_is_a_file_error_if_the_system_is_its_cause(
     run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
+    """Lack of memory is not a defect of pecli; any other exception is one."""
     monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
     result = run_pecli("models")
     assert result.exit_code == (DEFECT if "unexpected" in message else FILE_ERROR)
@@ -154,7 +160,7 @@ SPECS = {
 }
 
 
-def test_a_carried_spec_that_cannot_be_is_no_defect(run_pecli) -> None:
+def test_a_stored_spec_with_impossible_values_is_a_file_error(run_pecli) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
     for problem, text in SPECS.items():
         save_tables("t.safetensors", [table], None, metadata={"pecli": text})
@@ -178,6 +184,9 @@ NAMES = [
 
 
 def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
+    """GitHub and Azure run lines that begin with :: or contain ##[ as commands; a tensor must not
+    be able to print one.
+    """
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     for file, value in (("a", 1.0), ("b", 2.0)):
         pecli.save(f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES})
@@ -222,7 +231,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def damaged(here: Path) -> None:
+def damaged(working_folder: Path) -> None:
     """Of three members, one bit of `a` and one of `ids` are other than they were written."""
     whole, ids = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(4)
     np.save("whole.npy", whole)
@@ -233,7 +242,8 @@ def damaged(here: Path) -> None:
     Path("damaged.npz").write_bytes(data)
 
 
-def test_data_that_is_not_what_was_written_is_never_used(run_pecli, damaged) -> None:
+def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, damaged) -> None:
+    """Undamaged members of the same file can still be used."""
     for command, member in COMMANDS.items():
         outcome = run_pecli(*command.split())
         problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
@@ -257,7 +267,7 @@ def test_data_that_is_not_what_was_written_is_never_used(run_pecli, damaged) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes that do not wait are POSIX's")
-def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
+def test_an_empty_non_blocking_pipe_is_a_file_error() -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     command = [sys.executable, "-m", "pecli", "inspect", "-"]

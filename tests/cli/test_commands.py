@@ -87,6 +87,7 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 def test_widths_that_make_no_sense_are_ignored(
     run_pecli, monkeypatch, name: str, text: str
 ) -> None:
+    """rich and typer would fail or allocate on such a width."""
     monkeypatch.setenv(name, text)
     outcome = run_pecli("rope", "--help")
     assert outcome.exit_code == SUCCESS
@@ -110,6 +111,7 @@ COMMAND_WORDS = [
 
 @pytest.mark.parametrize(("word", "command"), COMMAND_WORDS, ids=lambda word: word)
 def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str) -> None:
+    """The synonyms are a data file of the package, such as «check» for verify."""
     assert word not in COMMANDS
     assert command in COMMANDS
     outcome = run_pecli(word)
@@ -162,7 +164,10 @@ def values() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("option", "value", "word"), values())
-def test_another_word_for_a_value(run_pecli, option: str, value: str, word: str) -> None:
+def test_another_word_for_a_value_is_understood(
+    run_pecli, option: str, value: str, word: str
+) -> None:
+    """Each row of words.txt has an option, its value, and other projects' words for it."""
     needed = ["--factor", 2] if value in ("ntk", "longrope") else []
     if value == "longrope":
         needed += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2", "--original-len", 8]
@@ -174,7 +179,10 @@ def test_another_word_for_a_value(run_pecli, option: str, value: str, word: str)
     ("name", "note"),
     [tuple(cell.strip() for cell in line.split("|")) for line in MODELS.strip().splitlines()],
 )
-def test_another_word_for_a_model(run_pecli, name: str, note: str) -> None:
+def test_another_word_for_a_model_is_understood_or_answered_with_candidates(
+    run_pecli, name: str, note: str
+) -> None:
+    """Each row of words.txt has a name as people type it and the note on standard error."""
     outcome = run_pecli("rope", "--seq-len", 4, "--model", name)
     assert outcome.exit_code == (USAGE_ERROR if "could be" in note else SUCCESS)
     assert note in outcome.err

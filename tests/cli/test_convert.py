@@ -10,11 +10,12 @@ from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
 
 @pytest.fixture(autouse=True)
-def files(here: Path) -> None:
+def files(working_folder: Path) -> None:
     np.save("pe.npy", np.random.default_rng(0).standard_normal((17, 8)).astype(np.float32))
 
 
 def test_tables_survive_conversions_of_format_and_dtype(run_pecli) -> None:
+    """npy to safetensors to npz, and to CSV and back, must keep every bit that the dtype can hold."""
     assert run_pecli("convert", "pe.npy", "-o", "pe.safetensors").exit_code == SUCCESS
     assert (
         run_pecli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz").exit_code
@@ -30,6 +31,7 @@ def test_tables_survive_conversions_of_format_and_dtype(run_pecli) -> None:
 
 
 def test_resize_interpolates_a_grid_and_reports_norms(run_pecli) -> None:
+    """One row is kept, and 4 x 4 become 6 x 5: 31 rows. Norms that overflow are null in JSON."""
     done = run_pecli(
         "resize", "pe.npy", "--grid", "4x4", "--to", "6x5", "--keep", "1", "-o", "out.npy"
     )
@@ -48,6 +50,7 @@ def test_resize_interpolates_a_grid_and_reports_norms(run_pecli) -> None:
 
 
 def test_a_conversion_that_changes_scores_is_not_written(run_pecli, monkeypatch) -> None:
+    """With a limit of 0, rounding alone counts as a change of q·k."""
     monkeypatch.setattr("pecli.tensors.conversion.MAX_SCORE_CHANGE", 0.0)
     np.savez("qk.npz", q_proj=np.ones((16, 4)), k_proj=np.ones((16, 4)))
     words = (

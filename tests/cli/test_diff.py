@@ -10,13 +10,16 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 
 @pytest.fixture(autouse=True)
-def files(here):
+def files(working_folder):
     sin, cos = np.sin(np.arange(80.0).reshape(20, 4)), np.cos(np.arange(80.0).reshape(20, 4))
     np.save("a.npy", np.concatenate([sin, cos], axis=1))
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 
 
 def test_equal_files_exit_0_and_a_difference_1_with_its_reason(run_pecli) -> None:
+    """The second file has the same sines and cosines with the halves swapped, in all of its 20 · 8
+    elements.
+    """
     outcome = run_pecli("diff", "a.npy", "a.npy", "-o", "same.png")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -52,6 +55,7 @@ def test_a_difference_as_json(run_pecli) -> None:
 
 
 def test_a_tolerance_passes_and_quiet_prints_nothing(run_pecli) -> None:
+    """Sines and cosines differ by at most 2."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("within tolerance  ")

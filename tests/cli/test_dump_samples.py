@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_input_forms import CONFIG, queries, rotated
+from tests.cli.test_input_forms import CONFIG, random_queries, rotated_with_base
 from tests.exit_codes import SUCCESS
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
@@ -17,14 +17,17 @@ MODEL = ("--config", "config.json", "--atol", "1e-4")
 
 
 @pytest.fixture(autouse=True)
-def dumped(here: Path) -> None:
+def dumped(working_folder: Path) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
-    queries().tofile("before.f32")
-    rotated(queries(), 10000).tofile("after.f32")
+    random_queries().tofile("before.f32")
+    rotated_with_base(random_queries(), 10000).tofile("after.f32")
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callable) -> None:
+    """A C program with the README's line prints queries before and after a rotation by the config's
+    base.
+    """
     readme = SAMPLES.parent.parent / "README.md"
     (line,) = re.findall(r"^```c\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.M)
     loops = "\n".join(
@@ -49,15 +52,16 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
+    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     main = f"""
     #include "{SAMPLES / "dump.c"}"
     int main(void) {{
-        static float q[{queries().size}];
+        static float q[{random_queries().size}];
         const char *names[][2] = {{{{"before.f32", "q_before.bin"}}, {{"after.f32", "q_after.bin"}}}};
         for (int k = 0; k < 2; k++) {{
             FILE *file = fopen(names[k][0], "rb");
-            if (fread(q, sizeof *q, {queries().size}, file) == 0) return 1;
-            dump(names[k][1], q, {queries().size});
+            if (fread(q, sizeof *q, {random_queries().size}, file) == 0) return 1;
+            dump(names[k][1], q, {random_queries().size});
         }}
         return 0;
     }}"""
@@ -71,6 +75,7 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> None:
+    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     script = (
         f"const {{dump}} = require({json.dumps(str(SAMPLES / 'dump.js'))});"
         "const read = f => { const b = require('fs').readFileSync(f);"
@@ -85,11 +90,12 @@ def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> Non
 def test_dumps_of_the_torch_sample_are_verified(
     run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(SAMPLES))
     from torch_dump import dump
 
-    dump(torch.tensor(queries()), torch.tensor(rotated(queries(), 10000)))
+    dump(torch.tensor(random_queries()), torch.tensor(rotated_with_base(random_queries(), 10000)))
     done = run_pecli("verify", "dump.npz", *MODEL)
     assert done.exit_code == SUCCESS, done.out + done.err
 

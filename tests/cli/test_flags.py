@@ -4,18 +4,19 @@ from pathlib import Path
 
 from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 
-FLAGS = "llama-server -c 8192 --rope-scale 2"
+SERVER_COMMAND = "llama-server -c 8192 --rope-scale 2"
 
 
 def test_config_shows_what_flags_change(run_pecli) -> None:
-    outcome = run_pecli("config", "llama-2-7b", "--flags", FLAGS)
+    """The flags stretch Llama 2's 4096 positions linearly by 2."""
+    outcome = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == SUCCESS
     assert "flags of llama.cpp" in outcome.out
     assert "pecli rope --seq-len 4096 --dim 128 --scaling linear --factor 2" in outcome.out
 
 
 def test_config_reports_flags_as_json(run_pecli) -> None:
-    found = run_pecli("config", "llama-2-7b", "--flags", FLAGS, "--json").json
+    found = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND, "--json").json
     assert found["context"] == 8192
     assert found["flags"]["server"] == "llama.cpp"
     factor = found["flags"]["changes"][1]
@@ -29,6 +30,7 @@ def test_config_reports_flags_as_json(run_pecli) -> None:
 
 
 def test_wrong_flags_are_warnings(run_pecli) -> None:
+    """--rope-freq-scale is one over the factor; --strict makes the warning a failed check."""
     flags = "--rope-freq-scale 8 -c 32768"
     outcome = run_pecli("config", "llama-2-7b", "--flags", flags, "--strict")
     assert outcome.exit_code == CHECK_FAILED
@@ -42,28 +44,29 @@ def test_unknown_flag_is_an_error(run_pecli) -> None:
 
 
 def test_verify_expects_what_the_server_computes(run_pecli) -> None:
+    """A table scaled by 2 is right only for the model with the server's flags."""
     options = ("--scaling", "linear", "--factor", "2", "--seq-len", "64", "--dim", "128")
     run_pecli("rope", *options, "-q", "-o", "cos.npz")
-    with_flags = run_pecli("verify", "cos.npz", "--model", "llama-2-7b", "--flags", FLAGS)
+    with_flags = run_pecli("verify", "cos.npz", "--model", "llama-2-7b", "--flags", SERVER_COMMAND)
     without = run_pecli("verify", "cos.npz", "--model", "llama-2-7b")
     assert with_flags.exit_code == SUCCESS
     assert without.exit_code == CHECK_FAILED
 
 
 def test_verify_needs_a_model_for_flags(run_pecli) -> None:
-    outcome = run_pecli("verify", "cos.npz", "--flags", FLAGS)
+    outcome = run_pecli("verify", "cos.npz", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == USAGE_ERROR
     assert "it belongs to a model" in outcome.err
 
 
 def test_runtimes_serve_the_context_of_the_flags(run_pecli) -> None:
-    outcome = run_pecli("runtimes", "llama-2-7b", "--flags", FLAGS, "--runtime", "vllm")
+    outcome = run_pecli("runtimes", "llama-2-7b", "--flags", SERVER_COMMAND, "--runtime", "vllm")
     assert outcome.exit_code == SUCCESS
     assert "served with a context of 8,192" in outcome.out
 
 
 def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
-    outcome = run_pecli("plot", "llama-2-7b", "--flags", FLAGS, "--kind", "wavelengths")
+    outcome = run_pecli("plot", "llama-2-7b", "--flags", SERVER_COMMAND, "--kind", "wavelengths")
     assert outcome.exit_code == SUCCESS
     assert "llama-2-7b with flags" in outcome.out
 
@@ -71,6 +74,6 @@ def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
 def test_plot_of_a_file_takes_no_flags(run_pecli) -> None:
     run_pecli("sinusoidal", "--seq-len", "8", "--dim", "8", "-q", "-o", "pe.npy")
     assert Path("pe.npy").exists()
-    outcome = run_pecli("plot", "pe.npy", "--flags", FLAGS)
+    outcome = run_pecli("plot", "pe.npy", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == USAGE_ERROR
     assert "flags belong to a model" in outcome.err

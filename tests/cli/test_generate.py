@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 import pecli
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-SMALL = {
+OPTIONS = {
     "sinusoidal": ["--seq-len", "6", "--dim", "4"],
     "rope": ["--seq-len", "6", "--dim", "4"],
     "alibi": ["--heads", "3", "--seq-len", "5"],
@@ -24,23 +24,23 @@ TENSORS = {
     "learned-init": {"weight": [6, 4]},
 }
 PLAIN = {"sinusoidal": (6, 4), "rope": (2, 6, 2), "alibi": (3, 5, 5), "learned-init": (6, 4)}
-ROPE, SINUSOIDAL = ("rope", *SMALL["rope"]), ("sinusoidal", *SMALL["sinusoidal"])
+ROPE, SINUSOIDAL = ("rope", *OPTIONS["rope"]), ("sinusoidal", *OPTIONS["sinusoidal"])
 
 
-@pytest.mark.parametrize("scheme", SMALL)
+@pytest.mark.parametrize("scheme", OPTIONS)
 def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, scheme) -> None:
-    described = run_pecli(scheme, *SMALL[scheme], "--json").json
+    described = run_pecli(scheme, *OPTIONS[scheme], "--json").json
     for suffix in ("npy", "npz", "safetensors"):
-        outcome = run_pecli(scheme, *SMALL[scheme], "-o", f"t.{suffix}", "--json")
+        outcome = run_pecli(scheme, *OPTIONS[scheme], "-o", f"t.{suffix}", "--json")
         assert outcome.exit_code == SUCCESS
         assert outcome.err == ""
         assert outcome.json == {**described, "output": f"t.{suffix}"}
-        checked = run_pecli(scheme, *SMALL[scheme], "--verify", f"t.{suffix}", "--json")
+        checked = run_pecli(scheme, *OPTIONS[scheme], "--verify", f"t.{suffix}", "--json")
         assert checked.exit_code == SUCCESS
         assert checked.json["passed"]
         assert checked.json["diagnosis"] == []
     assert np.load("t.npy").shape == PLAIN[scheme]
-    assert run_pecli(scheme, *SMALL[scheme], "-o", "t.npy").out.startswith("t.npy: ")
+    assert run_pecli(scheme, *OPTIONS[scheme], "-o", "t.npy").out.startswith("t.npy: ")
     assert described["scheme"] == scheme
     assert described["output"] is None
     assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[
@@ -56,15 +56,16 @@ def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, sche
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("scheme", SMALL)
+@pytest.mark.parametrize("scheme", OPTIONS)
 def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
-    run_pecli(scheme, *SMALL[scheme], "-o", "t.npy")
+    """One element is moved by 1 ULP: it fails exactly, and passes within a tolerance."""
+    run_pecli(scheme, *OPTIONS[scheme], "-o", "t.npy")
     table = np.load("t.npy")
     place = (1,) * (table.ndim - 1) + (0,)
     right = table[place]
     table[place] = np.nextafter(right, np.float32(9))
     np.save("t.npy", table)
-    outcome = run_pecli(scheme, *SMALL[scheme], "--verify", "t.npy", "--json")
+    outcome = run_pecli(scheme, *OPTIONS[scheme], "--verify", "t.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
     (tensor,) = outcome.json["tensors"]
@@ -75,11 +76,13 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
     assert tensor["found"] == float(table[place])
     for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
         assert (
-            run_pecli(scheme, *SMALL[scheme], "--verify", "t.npy", *tolerance).exit_code == SUCCESS
+            run_pecli(scheme, *OPTIONS[scheme], "--verify", "t.npy", *tolerance).exit_code
+            == SUCCESS
         )
 
 
-def test_slopes_are_one_a_line_in_a_pipe(run_pecli) -> None:
+def test_slopes_in_a_pipe_are_one_per_line(run_pecli) -> None:
+    """The slopes of 12 heads by ALiBi's code: 2^-1 … 2^-8, then every other one of 16 heads."""
     outcome = run_pecli("alibi", "--heads", "12", "--slopes")
     expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
     assert [float(line) for line in outcome.out.splitlines()] == pytest.approx(expected, rel=1e-7)
@@ -87,6 +90,7 @@ def test_slopes_are_one_a_line_in_a_pipe(run_pecli) -> None:
 
 
 def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
+    """Row 511 begins with sin(511) and cos(511), from the paper's formula."""
     out = run_pecli("sinusoidal", "--seq-len", "512", "--dim", "64").out
     assert "\x1b" not in out
     assert "…" not in out
@@ -101,7 +105,7 @@ def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
     assert run_pecli(*words, "--theta", "5e5").json == run_pecli(*words, "--base", "500000").json
 
 
-def test_a_single_tensor_is_told_by_its_shape_or_name(run_pecli) -> None:
+def test_a_single_tensor_is_recognised_by_its_shape_or_name(run_pecli) -> None:
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **tables)
     for name in ("cos", "sin", "inv_freq"):
@@ -113,6 +117,7 @@ def test_a_single_tensor_is_told_by_its_shape_or_name(run_pecli) -> None:
 
 
 def test_a_file_without_an_essential_tensor_fails(run_pecli) -> None:
+    """Cosines need sines, but neither needs inv_freq, and inv_freq alone is enough."""
     tables = pecli.Rope(6, 4).tables()
     codes = {("cos", "inv_freq"): 1, ("sin",): 1, ("inv_freq",): 0, ("cos", "sin"): 0}
     for names, code in codes.items():
@@ -123,6 +128,9 @@ def test_a_file_without_an_essential_tensor_fails(run_pecli) -> None:
 
 
 def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
+    """The element with the largest error is not the one with the most ULPs: a zero is 700,000
+    denormal steps off.
+    """
     table = pecli.Sinusoidal(6, 4).tables()["pe"]
     table[0, 0], table[2, 1] = 700_000 * 2.0**-149, table[2, 1] + np.float32(2**-6)
     np.save("t.npy", table)

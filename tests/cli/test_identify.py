@@ -11,12 +11,13 @@ from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
 
 @pytest.fixture(autouse=True)
-def files(here):
+def files(working_folder):
     np.save("slopes.npy", 2.0 ** (-8 * np.arange(1, 13) / 12))
     np.save("noise.npy", np.random.default_rng(8).normal(size=(64, 32)).astype(np.float32))
 
 
-def test_the_command_stands_on_a_line_of_its_own_and_works(run_pecli) -> None:
+def test_identify_prints_a_command_that_makes_the_table_again(run_pecli) -> None:
+    """The file holds 2^(-8k/12), slopes by the naive rule for 12 heads."""
     outcome = run_pecli("identify", "slopes.npy")
     lines = outcome.out.splitlines()
     assert outcome.exit_code == SUCCESS
@@ -33,7 +34,7 @@ def test_the_command_stands_on_a_line_of_its_own_and_works(run_pecli) -> None:
     assert match["command"].startswith("pecli alibi --heads 12 --rule naive --slopes")
 
 
-def test_no_is_exit_code_one(run_pecli) -> None:
+def test_a_table_that_is_not_identified_is_exit_code_1(run_pecli) -> None:
     np.save("t.npy", (-(2.0 ** -np.arange(1, 9)))[:, None, None] * np.arange(40.0))
     assert "in the file: the sign is flipped" in run_pecli("identify", "t.npy").out
     outcome = run_pecli("identify", "noise.npy")
@@ -55,7 +56,7 @@ def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     assert second["identified"]
 
 
-def test_a_tensor_of_a_checkpoint(run_pecli) -> None:
+def test_a_checkpoint_is_identified_by_its_positional_tensor(run_pecli) -> None:
     tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
     pecli.save(
         "model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]}
@@ -67,7 +68,8 @@ def test_a_tensor_of_a_checkpoint(run_pecli) -> None:
     assert run_pecli("identify", "model.safetensors:h.33.weight").exit_code == FILE_ERROR
 
 
-def test_long_lists_are_told_once_and_in_full_by_the_command(run_pecli) -> None:
+def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_the_command(run_pecli) -> None:
+    """62 commas: two lists of 32 divisors."""
     by = [1 + k / 8 for k in range(32)]
     angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)
     np.savez("t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))

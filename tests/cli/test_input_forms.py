@@ -38,11 +38,11 @@ CONFIG = {
 }
 
 
-def queries() -> Array:
+def random_queries() -> Array:
     return np.random.default_rng(5).standard_normal((HEADS, ROWS, DIM)).astype(np.float32)
 
 
-def rotated(x: Array, base: float) -> Array:
+def rotated_with_base(x: Array, base: float) -> Array:
     """Return x rotated by halves, by the formula of Hugging Face's rotate_half."""
     angles = np.outer(np.arange(ROWS), base ** (-np.arange(0, DIM, 2) / DIM))
     cos = np.cos(np.concatenate([angles, angles], axis=1))
@@ -51,7 +51,7 @@ def rotated(x: Array, base: float) -> Array:
     return np.asarray(x * cos + turned * sin, np.float32)
 
 
-def tables(base: float) -> Tensors:
+def tables_with_base(base: float) -> Tensors:
     made = pecli.Rope(ROWS, DIM, theta=base).tables()
     return {"cos": np.asarray(made["cos"], np.float32), "sin": np.asarray(made["sin"], np.float32)}
 
@@ -182,7 +182,7 @@ BASES = {"right": 10000.0, "wrong base": 500000.0}
 
 
 @pytest.fixture(autouse=True)
-def config(here: Path) -> None:
+def config(working_folder: Path) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
 
 
@@ -196,7 +196,7 @@ def case(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def check(case: str, code: int, text: str) -> None:
+def assert_verdict(case: str, code: int, text: str) -> None:
     assert code == (0 if case == "right" else 1), text
     if case != "right":
         assert "base is 500000" in text
@@ -206,10 +206,13 @@ def check(case: str, code: int, text: str) -> None:
 def test_verify_has_the_same_verdict_for_every_form(
     run_pecli: Callable, form: str, case: str
 ) -> None:
+    """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
+    program wrote the file.
+    """
     path, write = FORMS[form]
-    write(path, tables(BASES[case]))
+    write(path, tables_with_base(BASES[case]))
     done = run_pecli("verify", path, "--config", "config.json", "--atol", "1e-4")
-    check(case, done.exit_code, done.out + done.err)
+    assert_verdict(case, done.exit_code, done.out + done.err)
 
 
 @pytest.mark.sample(5)
@@ -218,11 +221,11 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
 ) -> None:
     """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
     path, write = FORMS[form]
-    write(path, {"q": rotated(queries(), BASES[case])})
-    write(f"before-{path}", {"q": queries()})
+    write(path, {"q": rotated_with_base(random_queries(), BASES[case])})
+    write(f"before-{path}", {"q": random_queries()})
     words = ("--before", f"before-{path}", "--config", "config.json", "--atol", "3e-4")
     done = run_pecli("verify", path, *words)
-    check(case, done.exit_code, done.out + done.err)
+    assert_verdict(case, done.exit_code, done.out + done.err)
     if form in FOLDED:
         assert "4 heads of 64 folded into columns" in done.out
 
@@ -231,17 +234,21 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
 def test_diff_has_the_same_verdict_for_every_form(
     run_pecli: Callable, form: str, case: str
 ) -> None:
+    """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
+    program wrote the file.
+    """
     path, write = FORMS[form]
-    np.savez("reference.npz", **tables(10000))
-    write(path, tables(BASES[case]))
+    np.savez("reference.npz", **tables_with_base(10000))
+    write(path, tables_with_base(BASES[case]))
     done = run_pecli("diff", "reference.npz", path, "--atol", "1e-4")
-    check(case, done.exit_code, done.out + done.err)
+    assert_verdict(case, done.exit_code, done.out + done.err)
 
 
 @pytest.mark.sample(5)
 def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, case: str) -> None:
+    """The tables have base 10000 or 500000."""
     path, write = FORMS[form]
-    write(path, tables(BASES[case]))
+    write(path, tables_with_base(BASES[case]))
     done = run_pecli("identify", path)
     assert done.exit_code == SUCCESS, done.out + done.err
     assert f"base={BASES[case]:.0f}" in done.out
@@ -252,11 +259,14 @@ RAW = ("--raw-dtype", "f32", "--shape")
 
 @pytest.mark.parametrize("command", ["verify", "before", "diff", "identify"])
 def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command: str) -> None:
-    made = tables(BASES[case])
+    """Raw float32 of tables, or of queries before and after a rotation, with the right or a wrong
+    base.
+    """
+    made = tables_with_base(BASES[case])
     np.stack([made["cos"], made["sin"]]).tofile("x.bin")
-    queries().tofile("q.bin")
-    rotated(queries(), BASES[case]).tofile("r.bin")
-    np.savez("reference.npz", **tables(10000))
+    random_queries().tofile("q.bin")
+    rotated_with_base(random_queries(), BASES[case]).tofile("r.bin")
+    np.savez("reference.npz", **tables_with_base(10000))
     table = (*RAW, f"2,{ROWS},{DIM // 2}")
     rows = (*RAW, f"{HEADS},-1,{DIM}")
     commands = {
@@ -270,20 +280,23 @@ def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command
     if command == "identify":
         assert f"base={BASES[case]:.0f}" in done.out
         return
-    check(case, done.exit_code, done.out + done.err)
+    assert_verdict(case, done.exit_code, done.out + done.err)
 
 
 def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: str) -> None:
-    before = {"Qcur-0": queries().swapaxes(0, 1)}
-    after = {"Qcur-0": rotated(queries(), BASES[case]).swapaxes(0, 1)}
+    """The log has the form of llama.cpp's llama-eval-callback; its rotation has base 10000 or
+    500000.
+    """
+    before = {"Qcur-0": random_queries().swapaxes(0, 1)}
+    after = {"Qcur-0": rotated_with_base(random_queries(), BASES[case]).swapaxes(0, 1)}
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
     done = run_pecli("verify", "x.log", "--config", "config.json")
-    check(case, done.exit_code, done.out + done.err)
+    assert_verdict(case, done.exit_code, done.out + done.err)
 
 
 def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """llama.cpp prints three channels of each end, and rotates neighbours in its Llama weights."""
-    x = queries()
+    x = random_queries()
     angles = np.outer(np.arange(ROWS), BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
     turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
     after = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
@@ -296,9 +309,9 @@ def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: s
 
 def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """Queries of two runs are compared element by element, before and after the rotation."""
-    before = {"Qcur-0": queries().swapaxes(0, 1)}
+    before = {"Qcur-0": random_queries().swapaxes(0, 1)}
     for name, base in (("a.log", 10000.0), ("b.log", BASES[case])):
-        after = {"Qcur-0": rotated(queries(), base).swapaxes(0, 1)}
+        after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
         Path(name).write_text(eval_callback_log(before, after, edge=3))
     done = run_pecli("diff", "a.log", "b.log", "--atol", "1e-3")
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
@@ -310,7 +323,7 @@ def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
 def test_standard_input(process: Callable, form: str) -> None:
     """Two commands of a new user: a program that prints, and a check of what it printed."""
     path, write = FORMS[form]
-    write(path, tables(10000))
+    write(path, tables_with_base(10000))
     words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")
     done = process(*words, input=Path(path).read_bytes())
     assert done.returncode == SUCCESS, done.stderr

@@ -14,6 +14,7 @@ from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
 def test_json_names_tensors_and_spec(run_pecli) -> None:
+    """A bfloat16 table of 8 x 3 has 8 · 3 · 2 = 48 bytes."""
     path = "t.safetensors"
     pecli.save(path, pecli.Rope(8, 6, dtype="bfloat16"))
     found = run_pecli("inspect", path, "--json").json
@@ -29,6 +30,7 @@ def test_json_names_tensors_and_spec(run_pecli) -> None:
 
 
 def test_statistics_only_when_asked_for(run_pecli) -> None:
+    """The mean of 1.5, -2, 0.25 and 8 is 1.9375; statistics that are not finite are null in JSON."""
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
     np.save("t.npy", array)
     assert "min" not in run_pecli("inspect", "t.npy", "--json").json["tensors"][0]
@@ -68,7 +70,7 @@ def test_text_on_a_terminal_is_styled(run_pecli, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("parameters", [[], None])
-def test_a_spec_without_parameters_is_the_text_it_is(run_pecli, parameters) -> None:
+def test_a_stored_spec_without_parameters_is_shown_but_not_used(run_pecli, parameters) -> None:
     path, text = "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez(path, cos=np.ones((2, 4)), pecli=np.array(text))
     found = run_pecli("inspect", path, "--stats")
@@ -81,6 +83,7 @@ def test_a_spec_without_parameters_is_the_text_it_is(run_pecli, parameters) -> N
 
 
 def test_names_rows_and_columns_are_chosen(run_pecli) -> None:
+    """Element (i, j, k) of the 3 x 4 x 5 array is 20 i + 5 j + k, so row 7 begins with 35."""
     path = "t.safetensors"
     save_file({f"layers.{k}.{name}": np.zeros(2) for k in range(3) for name in ("wpe", "up")}, path)
     outcome = run_pecli("inspect", path, "--filter", "*.wpe")
@@ -97,7 +100,7 @@ def test_names_rows_and_columns_are_chosen(run_pecli) -> None:
     }
 
 
-def test_what_made_a_table_is_said_with_the_statistics(run_pecli) -> None:
+def test_statistics_include_the_command_that_makes_a_table(run_pecli) -> None:
     path = "t.npz"
     np.savez(
         path,
@@ -114,7 +117,7 @@ def test_what_made_a_table_is_said_with_the_statistics(run_pecli) -> None:
     )
 
 
-def test_rows_without_columns_are_rows_still(run_pecli) -> None:
+def test_rows_of_an_empty_array_are_listed_up_to_a_limit(run_pecli) -> None:
     for shape, cols in (((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")):
         np.save("t.npy", np.zeros(shape))
         words = ("inspect", "t.npy", "--rows", ":", "--cols", cols)

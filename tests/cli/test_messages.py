@@ -15,6 +15,7 @@ def test_an_error_of_1000_characters_is_whole(capsys) -> None:
 
 
 def test_a_longer_error_loses_its_middle(capsys) -> None:
+    """1001 characters are one more than the limit."""
     print_error("x" * 500 + "y" + "z" * 500)
     assert capsys.readouterr().err == f"pecli: error: {'x' * 500} … {'z' * 500}\n"
 

@@ -38,7 +38,9 @@ def test_a_misspelt_model_is_suggested(
 
 
 @pytest.mark.parametrize("command", ["verify", "diff", "rope"])
-def test_help_of_a_subcommand_that_does_not_exist(run_pecli: Any, command: str) -> None:
+def test_help_of_a_subcommand_that_does_not_exist_is_a_usage_error(
+    run_pecli: Any, command: str
+) -> None:
     result = run_pecli("help", command, "nosuch")
     assert result.exit_code == USAGE_ERROR
     assert f"{command} has no subcommands" in result.err

@@ -24,7 +24,7 @@ GEMMA = {
 
 
 @pytest.fixture(autouse=True)
-def configs(here):
+def configs(working_folder):
     for name, config in {"llama": LLAMA, "gemma": GEMMA}.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 
@@ -42,6 +42,7 @@ def test_a_config_gives_the_scaled_tables(run_pecli) -> None:
 
 
 def test_several_kinds_of_layers_are_all_written_or_one(run_pecli) -> None:
+    """Gemma 3's sliding layers have base 10000, and its full layers 1e6 with linear scaling by 8."""
     words = ["rope", "--config", "gemma.json", "--seq-len", 8]
     assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
     found = load_file("t.safetensors")
@@ -59,6 +60,7 @@ def test_several_kinds_of_layers_are_all_written_or_one(run_pecli) -> None:
 
 
 def test_options_override_what_the_model_says(run_pecli) -> None:
+    """A note on standard error states each difference from the model."""
     words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
     made = run_pecli(*words, "--theta", "500000", "-o", "t.npz")
     assert made.exit_code == SUCCESS

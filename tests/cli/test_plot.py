@@ -16,24 +16,24 @@ import pytest
 import pecli
 from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 
-SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
+SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 
 
 def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(run_pecli) -> None:
-    shown = run_pecli("plot", *SMALL)
+    shown = run_pecli("plot", *SMALL_TABLE)
     lines = shown.out.splitlines()
     assert shown.exit_code == SUCCESS
     assert "\x1b" not in shown.out
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
     assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
-    assert run_pecli(*SMALL, "--plot").out == shown.out
-    beside = run_pecli(*SMALL, "--plot", "-o", "pe.npy")
+    assert run_pecli(*SMALL_TABLE, "--plot").out == shown.out
+    beside = run_pecli(*SMALL_TABLE, "--plot", "-o", "pe.npy")
     assert beside.out.startswith("pe.npy")
     assert beside.out.endswith(shown.out)
     assert Path("pe.npy").exists()
-    assert run_pecli(*SMALL, "--plot", "-q").out == ""
+    assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
     generators = ["rope --seq-len 64 --dim 16", "alibi --heads 4 --seq-len 16", "alibi --heads 4"]
     generators += ["learned-init --max-len 64 --dim 16", "rope --model gemma-3-1b --seq-len 16"]
     for words in generators:
@@ -50,7 +50,7 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     elsewhere = {
         name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"
     } | homes
-    words = ["plot", *SMALL, "--size", "4x3", "--dpi", "50"]
+    words = ["plot", *SMALL_TABLE, "--size", "4x3", "--dpi", "50"]
     result = process(*words, "-o", "a.png", env=elsewhere)
     assert result.returncode == SUCCESS
     assert result.stderr == b""
@@ -63,7 +63,7 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
 def test_a_figure_has_at_most_so_many_pixels(run_pecli, monkeypatch, most: int, code: int) -> None:
     """Pixels are counted at 100 dots per inch, the least at which a figure is laid out."""
     monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", most)
-    words = ["plot", *SMALL, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
+    words = ["plot", *SMALL_TABLE, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
     done = run_pecli(*words)
     assert done.exit_code == code
     assert done.out == ""
@@ -91,7 +91,7 @@ def test_titles_of_any_text_are_drawn(run_pecli) -> None:
     result = run_pecli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
     assert result.exit_code == SUCCESS
     assert result.err == ""
-    assert run_pecli("plot", *SMALL, "--title", "two\nlines").out.startswith("two\nlines\n")
+    assert run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines").out.startswith("two\nlines\n")
 
 
 EXTREMES = {
@@ -108,6 +108,7 @@ FIGURES = ("heatmap", "curves", "similarity")
 @pytest.mark.parametrize("place", range(len(EXTREMES)), ids=EXTREMES)
 @pytest.mark.sample(1)
 def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
+    """Denormals, 1e300 and the largest double must neither overflow nor print a warning."""
     values = [*EXTREMES.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)
@@ -121,7 +122,7 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: i
 
 
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
-    run_pecli(*SMALL, "-o", "pe.safetensors")
+    run_pecli(*SMALL_TABLE, "-o", "pe.safetensors")
     np.save("w.npy", np.ones((8, 4)))
     assert run_pecli("plot", "pe.safetensors").out.startswith(
         "pe.safetensors: value over 64 positions"
@@ -147,6 +148,7 @@ def test_files_and_schemes_beside_each_other(run_pecli) -> None:
 
 
 def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
+    """The second rope has no --dim or length of its own: it is the model with another base."""
     words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
     shown = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *words)
     assert shown.exit_code == SUCCESS
@@ -155,6 +157,7 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
 
 @pytest.mark.parametrize("kind", FIGURES)
 def test_large_tables_are_drawn_in_flat_memory(run_pecli, kind: str) -> None:
+    """The file has 128 MiB of zeros; drawing it must stay below 64 MiB."""
     with open("large.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
             file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)}
@@ -188,7 +191,7 @@ def test_a_model_stands_for_its_rotary_scheme(run_pecli) -> None:
     assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
 
 
-def carried(name: str) -> dict[str, Any]:
+def metadata_of_figure(name: str) -> dict[str, Any]:
     data = Path(name).read_bytes()
     if name.endswith(".png"):
         (length,) = struct.unpack(">I", data[(place := data.index(b"tEXt")) - 4 : place])
@@ -207,10 +210,13 @@ def carried(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 @pytest.mark.sample("png", "svg")
 def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> None:
+    """PNG has them in a tEXt chunk, SVG in its description, PDF in its subject; the command makes
+    the same bytes again.
+    """
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
     assert run_pecli("plot", *words, *given, "-o", f"x.{suffix}").exit_code == SUCCESS
-    found = carried(f"x.{suffix}")
+    found = metadata_of_figure(f"x.{suffix}")
     assert found["command"] == "pecli " + shlex.join(["plot", *words, *given])
     assert [spec.pop("label") for spec in found["specs"]] == ["scaled (3.1)", "plain"]
     specs = [{name: spec[name] for name in ("scheme", "parameters")} for spec in found["specs"]]
@@ -225,7 +231,7 @@ def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
     np.save("a.npy", np.zeros((4, 4)))
     np.save("b.npy", np.ones((4, 4)))
     run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
-    assert carried("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
+    assert metadata_of_figure("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
     run_pecli(
         "audit",
         "rope",
@@ -239,7 +245,7 @@ def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
         "y.svg",
         "-q",
     )
-    found = carried("y.svg")
+    found = metadata_of_figure("y.svg")
     assert (
         found["command"]
         == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
@@ -249,6 +255,6 @@ def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
     shown = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
     assert shown.exit_code == SUCCESS
     assert shown.err == ""
-    (spec,) = carried("x.svg")["specs"]
+    (spec,) = metadata_of_figure("x.svg")["specs"]
     assert spec["parameters"]["base"] == 500.0
     assert spec["label"] == "pe.npy (identified: sinusoidal)"

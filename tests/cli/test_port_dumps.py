@@ -9,7 +9,7 @@ import pytest
 
 from pecli.views.html import element
 from pecli.views.report.draft import Draft
-from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, queries, rotated
+from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, random_queries, rotated_with_base
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
 MODEL = ("--config", "config.json")
@@ -17,12 +17,15 @@ BASES = {"right": 10000.0, "wrong base": 500000.0}
 
 
 @pytest.fixture(autouse=True)
-def config(here: Path) -> None:
+def config(working_folder: Path) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
 
 
-def sides(case: str) -> dict[str, Array]:
-    return {"q_before": queries(), "q_after": rotated(queries(), BASES[case])}
+def queries_before_and_after(case: str) -> dict[str, Array]:
+    return {
+        "q_before": random_queries(),
+        "q_after": rotated_with_base(random_queries(), BASES[case]),
+    }
 
 
 def spelled(numbers: Array, decimals: int) -> str:
@@ -58,13 +61,16 @@ LOOPS = [lines_per_head_and_row, lines_per_row_and_head, lines_per_head, blocks_
 
 def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
     lines = ["Loading model...\n"]
-    for name, array in sides(case).items():
+    for name, array in queries_before_and_after(case).items():
         lines += loop(name, array, decimals)
     Path("x.log").write_text("".join(lines))
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> None:
+    """The log holds queries before and after a rotation by the config's base, as nested C loops
+    print them.
+    """
     write_loop(loop, "right")
     done = run_pecli("verify", "x.log", *MODEL)
     assert done.exit_code == SUCCESS, done.out + done.err
@@ -73,6 +79,7 @@ def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> N
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable) -> None:
+    """The log's queries were rotated with base 500000, the config has 10000."""
     write_loop(loop, "wrong base")
     done = run_pecli("verify", "x.log", *MODEL)
     assert done.exit_code == CHECK_FAILED
@@ -91,6 +98,9 @@ def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
 def test_few_digits_are_compared_as_far_as_they_go(
     run_pecli: Callable, case: str, decimals: int, bound: str
 ) -> None:
+    """Numbers with d decimals are rounded by up to 0.5 · 10^-d on both sides, which bounds the
+    error by 1.2 · 10^-d.
+    """
     write_loop(lines_per_head_and_row, case, decimals)
     done = run_pecli("verify", "x.log", *MODEL)
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
@@ -114,7 +124,7 @@ def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: C
 @pytest.mark.parametrize("case", [*BASES])
 def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
     """The error has the option that the second command needs."""
-    for name, array in sides(case).items():
+    for name, array in queries_before_and_after(case).items():
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
     words = ("verify", "q_after.txt", "--before", "q_before.txt", *MODEL)
     refused = run_pecli(*words)
@@ -131,7 +141,7 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
 def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
-    for name, array in sides(case).items():
+    for name, array in queries_before_and_after(case).items():
         flat = array.reshape(-1)
         tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
     Path("x.json").write_text(json.dumps(tensors))
@@ -142,7 +152,8 @@ def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
 
 
 def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> None:
-    for name, array in sides("wrong base").items():
+    """The printed command must reproduce the queries bit by bit."""
+    for name, array in queries_before_and_after("wrong base").items():
         array.tofile(f"{name}.bin")
     raw = ("--shape", "4,-1,64", "--raw-dtype", "f32")
     done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
@@ -153,11 +164,12 @@ def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> N
     assert f"reproduce with {command}" in done.out
     again = run_pecli(*command.split()[1:])
     assert again.exit_code == SUCCESS, again.err
-    assert np.array_equal(np.load("again.npy"), sides("wrong base")["q_after"])
+    assert np.array_equal(np.load("again.npy"), queries_before_and_after("wrong base")["q_after"])
 
 
 def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
-    for name, array in sides("right").items():
+    """The files are big-endian and are read as little-endian."""
+    for name, array in queries_before_and_after("right").items():
         array.astype(">f4").tofile(f"{name}.bin")
     words = ("verify", "q_after.bin", "--before", "q_before.bin", *MODEL, "--shape", "4,12,64")
     failed = run_pecli(*words, "--raw-dtype", "f32")
@@ -171,19 +183,22 @@ def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
 def test_one_nan_leaves_the_diagnosis_of_the_rest(
     run_pecli: Callable, place: tuple[int, int, int]
 ) -> None:
-    after = sides("wrong base")["q_after"]
+    """The queries were rotated with base 500000, and one of them is NaN."""
+    after = queries_before_and_after("wrong base")["q_after"]
     after[place] = np.nan
     np.save("after.npy", after)
-    np.save("before.npy", queries())
+    np.save("before.npy", random_queries())
     done = run_pecli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
     assert "1 not finite (found)" in done.out
 
 
-def test_a_report_of_rotated_queries(run_pecli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_rotated_queries_names_the_wrong_base(
+    run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Draft, "_figure", lambda draft, picture: element("figure", picture.title))
-    for name, array in sides("wrong base").items():
+    for name, array in queries_before_and_after("wrong base").items():
         np.save(f"{name}.npy", array)
     words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
     done = run_pecli("report", "config.json", *words)
@@ -194,7 +209,7 @@ def test_a_report_of_rotated_queries(run_pecli: Callable, monkeypatch: pytest.Mo
 
 
 def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
-    for name, array in sides("right").items():
+    for name, array in queries_before_and_after("right").items():
         np.save(f"{name}.npy", array)
     words = ("report", "q_after.npy", "--before", "q_before.npy", "-o", "report.html")
     refused = run_pecli(*words)
@@ -205,8 +220,8 @@ def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
 def test_files_without_common_names_get_the_command_that_compares_them(
     run_pecli: Callable,
 ) -> None:
-    np.savez("a.npz", first=queries(), second=queries())
-    np.save("b.npy", queries())
+    np.savez("a.npz", first=random_queries(), second=random_queries())
+    np.save("b.npy", random_queries())
     done = run_pecli("diff", "a.npz", "b.npy")
     assert done.exit_code == CHECK_FAILED
     assert "compare one of each: pecli diff a.npz:first b.npy" in done.out

@@ -20,8 +20,8 @@ if sys.platform == "win32":
 import pty
 
 COMMAND = [sys.executable, "-m", "pecli"]
-SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
-LONG = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
+SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
+TABLE_OF_4_GB = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
 """4 GB: long enough to be interrupted."""
 
 
@@ -34,26 +34,27 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": int
 
 
 def test_a_table_goes_out_and_in_through_pipes(process) -> None:
-    result = process(*SMALL, "-o", "-")
+    result = process(*SMALL_TABLE, "-o", "-")
     assert result.returncode == SUCCESS
     assert result.stderr == b""
     assert np.array_equal(
         np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"]
     )
-    assert process(*SMALL, "--verify", "-", input=result.stdout).returncode == SUCCESS
+    assert process(*SMALL_TABLE, "--verify", "-", input=result.stdout).returncode == SUCCESS
 
 
 @pytest.mark.thorough
 def test_the_file_of_standard_output_and_a_pipe_that_ends_early(process) -> None:
-    table = process(*SMALL, "-o", "/dev/stdout").stdout
-    assert table == process(*SMALL, "-o", "-").stdout
+    table = process(*SMALL_TABLE, "-o", "/dev/stdout").stdout
+    assert table == process(*SMALL_TABLE, "-o", "-").stdout
     assert process("inspect", "-", input=table[:-4]).returncode == FILE_ERROR
 
 
 @pytest.mark.parametrize(
-    "words", [[*LONG, "-o", "-"], ["alibi", "--heads", "16384"]], ids=["a table", "text"]
+    "words", [[*TABLE_OF_4_GB, "-o", "-"], ["alibi", "--heads", "16384"]], ids=["a table", "text"]
 )
 def test_a_reader_that_goes_away_is_141(words) -> None:
+    """141 is 128 + SIGPIPE, as a shell reports it."""
     with subprocess.Popen(
         [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -63,8 +64,9 @@ def test_a_reader_that_goes_away_is_141(words) -> None:
         assert child.stderr.read() == b""
 
 
-@pytest.mark.parametrize("words", [["--help"], SMALL])
+@pytest.mark.parametrize("words", [["--help"], SMALL_TABLE])
 def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
+    """141 is 128 + SIGPIPE, as a shell reports it."""
     reader, writer = os.pipe()
     os.close(reader)
     child = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
@@ -83,9 +85,12 @@ def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
 )
 @pytest.mark.parametrize("wait", [0.1, pytest.param(0.9, marks=pytest.mark.thorough)])
 def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait) -> None:
+    """The signal comes while the new table is being written beside the old file; 130 and 143 are
+    128 + the signal.
+    """
     target = tmp_path / "t.npy"
     target.write_bytes(b"old")
-    child = subprocess.Popen([*COMMAND, *LONG, "-o", target], **PIPES)
+    child = subprocess.Popen([*COMMAND, *TABLE_OF_4_GB, "-o", target], **PIPES)
     deadline = time.monotonic() + 20
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -119,7 +124,8 @@ def work_for(pid: int, seconds: float) -> None:
     "wait", [0.0, 0.1, *(pytest.param(k / 50, marks=pytest.mark.thorough) for k in range(1, 12))]
 )
 def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
-    child = subprocess.Popen([*COMMAND, *LONG, "-o", tmp_path / "t.npy"], **PIPES)
+    """130 is 128 + SIGINT; very early the interpreter itself ends, with -SIGINT."""
+    child = subprocess.Popen([*COMMAND, *TABLE_OF_4_GB, "-o", tmp_path / "t.npy"], **PIPES)
     work_for(child.pid, 0.1 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
@@ -145,6 +151,7 @@ way_in.main()
 
 
 def test_an_interrupt_that_python_drops_comes_again() -> None:
+    """Python ignores exceptions in callbacks of weak references, KeyboardInterrupt included."""
     done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, check=False)
     assert done.returncode == 130
     assert done.stderr == b""
@@ -178,6 +185,9 @@ SIGNALS += [(signal.SIGTERM, IN_A_CLASS, 143)]
 
 @pytest.mark.parametrize(("number", "program", "code"), SIGNALS)
 def test_a_signal_at_an_odd_moment_is_no_traceback(number, program, code) -> None:
+    """In atexit the default action ends the process (-2, -15); in the creation of a class Python
+    would wrap the exception.
+    """
     text = f"{LATE}{program.format(int(number))}\nway_in.main()"
     done = subprocess.run([sys.executable, "-c", text], timeout=60, **PIPES)
     assert done.returncode == code
@@ -194,11 +204,12 @@ DISK_IS_FULL = (
     "words",
     [
         ["--version"],
-        pytest.param([*SMALL, "--json"], marks=pytest.mark.thorough),
-        pytest.param([*SMALL, "-o", "-"], marks=pytest.mark.thorough),
+        pytest.param([*SMALL_TABLE, "--json"], marks=pytest.mark.thorough),
+        pytest.param([*SMALL_TABLE, "-o", "-"], marks=pytest.mark.thorough),
     ],
 )
 def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
+    """Every write to /dev/full fails with ENOSPC."""
     with open("/dev/full", "wb") as full:
         command = [*COMMAND, *words]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
@@ -208,13 +219,13 @@ def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_a_file_on_a_full_disk_is_3(run_pecli) -> None:
-    outcome = run_pecli(*SMALL, "-o", "/dev/full")
+    outcome = run_pecli(*SMALL_TABLE, "-o", "/dev/full")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
     assert os.path.exists("/dev/full")
 
 
-def in_terminal(*words: str, **environment: str) -> tuple[int, str]:
+def run_in_terminal(*words: str, **environment: str) -> tuple[int, str]:
     """Run a command on a terminal of its own; the exit code and what it showed."""
     pid, fd = pty.fork()
     if pid == 0:
@@ -230,21 +241,23 @@ def in_terminal(*words: str, **environment: str) -> tuple[int, str]:
 
 
 def test_a_terminal_gets_colour_and_no_bytes() -> None:
-    code, shown = in_terminal(*SMALL)
+    """A table in binary would garble the terminal, so -o - is refused there."""
+    code, shown = run_in_terminal(*SMALL_TABLE)
     assert code == 0
     assert "\x1b[" in shown
-    code, shown = in_terminal(*SMALL, "-o", "-")
+    code, shown = run_in_terminal(*SMALL_TABLE, "-o", "-")
     assert code == 2
     assert "redirect" in shown
 
 
 @pytest.mark.thorough
 def test_a_terminal_without_colour_gets_none() -> None:
-    assert "\x1b[3" not in in_terminal(*SMALL, NO_COLOR="1")[1]
-    assert "\x1b" not in in_terminal(*SMALL, TERM="dumb")[1]
+    assert "\x1b[3" not in run_in_terminal(*SMALL_TABLE, NO_COLOR="1")[1]
+    assert "\x1b" not in run_in_terminal(*SMALL_TABLE, TERM="dumb")[1]
 
 
 def test_an_ascii_locale_gets_its_answer(process) -> None:
+    """Help and errors contain characters such as × and …, which must not raise UnicodeEncodeError."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     shown = process("rope", "--help", env=environment)
     assert shown.returncode == SUCCESS
@@ -265,6 +278,7 @@ LATER = [
 
 @pytest.mark.parametrize("scheme", ["sinusoidal --seq-len", *LATER])
 def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, scheme) -> None:
+    """32,768 rows of 1024 float32 are 128 MiB, which must not all be in memory at once."""
     monkeypatch.setenv("PECLI_THREADS", "2")  # each of which holds a block
 
     def peak(rows: int) -> int:
@@ -274,6 +288,7 @@ def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, sche
 
 
 def test_the_shell_completes_commands_options_and_models(run_pecli, monkeypatch) -> None:
+    """The variables are those by which click's completion script for bash asks."""
     words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
     words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")
@@ -287,20 +302,20 @@ def test_the_shell_completes_commands_options_and_models(run_pecli, monkeypatch)
     assert run_pecli().exit_code == CHECK_FAILED
 
 
-def in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
-    command = f"{sys.executable} -m pecli {' '.join(SMALL)} {words}"
+def run_in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
+    command = f"{sys.executable} -m pecli {' '.join(SMALL_TABLE)} {words}"
     return subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
 
 
-def test_a_table_is_written_while_both_streams_are_closed(here) -> None:
-    done = in_shell("-o t.npy >&- 2>&-")
+def test_a_table_is_written_while_both_streams_are_closed(working_folder) -> None:
+    done = run_in_shell("-o t.npy >&- 2>&-")
     assert done.returncode == SUCCESS
     assert done.stderr == b""
     assert np.load("t.npy").shape == (64, 16)
 
 
-def test_a_table_for_a_closed_stream_is_an_error(here) -> None:
-    done = in_shell("-o - >&-")
+def test_a_table_for_a_closed_stream_is_an_error(working_folder) -> None:
+    done = run_in_shell("-o - >&-")
     assert done.returncode == FILE_ERROR
     assert done.stderr == b"pecli: error: standard output: is not open\n"
 

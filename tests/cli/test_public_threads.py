@@ -271,17 +271,22 @@ THREADS = [
 
 
 @pytest.fixture
-def files(here: Path) -> Path:
+def files(working_folder: Path) -> Path:
     """Write the configurations, the log and the table that commands name."""
     for name, config in CONFIGS.items():
-        (here / f"{name}.json").write_text(json.dumps(config))
-    (here / "server.log").write_text(LOG)
-    np.save(here / "old.npy", OLD)
-    return here
+        (working_folder / f"{name}.json").write_text(json.dumps(config))
+    (working_folder / "server.log").write_text(LOG)
+    np.save(working_folder / "old.npy", OLD)
+    return working_folder
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.source.split(".com/")[1])
-def test_a_command_solves_it(thread: Thread, run_pecli: Any, files: Path) -> None:
+def test_a_command_answers_the_question_of_a_public_thread(
+    thread: Thread, run_pecli: Any, files: Path
+) -> None:
+    """Each thread has its address, the files of its reporter, a command line, and words of the
+    answer that the thread arrived at.
+    """
     for name, make in thread.arrays.items():
         np.save(files / f"{name}.npy", make())
     done = run_pecli(*shlex.split(thread.command))

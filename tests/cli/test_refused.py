@@ -25,9 +25,12 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("row", [*rows("refused.txt", USAGE), LONG_NUMBER])
-def test_what_is_wrong_is_one_line(
+def test_a_wrong_command_line_is_refused_in_one_line_and_writes_nothing(
     run_pecli, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
+    """Each line of refused.txt has a command line, a part of the error, and its exit code if it is
+    not 2.
+    """
     monkeypatch.chdir(sample_folder)
     files = sorted(os.listdir())
     outcome = run_pecli(*row.words)

@@ -37,7 +37,7 @@ def test_a_report_never_replaces_what_is_verified(run_pecli, file) -> None:
     assert report.read_bytes() == before
 
 
-def off(tensors, metadata) -> None:
+def change_one_cosine(tensors, metadata) -> None:
     tensors["cos"][3, 1] += 2.0**-20
 
 
@@ -60,8 +60,9 @@ CHANGES[rename] = ["tan: rope has no such tensor", "sin: the tensor is missing"]
 
 
 def test_one_changed_element_fails(run_pecli) -> None:
+    """Element [3, 1] of the cosines is changed by 2^-20."""
     pecli.save("t.safetensors", pecli.Rope(9, 6))
-    rewrite("t.safetensors", off)
+    rewrite("t.safetensors", change_one_cosine)
     outcome = run_pecli("verify", "t.safetensors", "--json")
     cos, sin = (
         next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
@@ -78,6 +79,9 @@ def test_one_changed_element_fails(run_pecli) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_is_not_what_its_spec_says_fails(run_pecli, change) -> None:
+    """The changes: a zero with another sign (only the hash sees it), a renamed tensor, a spec that
+    claims 2^40 rows.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     alone = run_pecli("verify", "t.safetensors:cos", "--json")
     assert alone.exit_code == SUCCESS
@@ -109,7 +113,7 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli) -> None:
 def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
-    rewrite("bad.safetensors", off)
+    rewrite("bad.safetensors", change_one_cosine)
     both = run_pecli("verify", "good.npz", "bad.safetensors", "--json")
     assert both.exit_code == CHECK_FAILED
     assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
@@ -119,9 +123,9 @@ def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     assert missing.err.count("\n") == 1
 
 
-def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
+def test_python_takes_paths_and_refuses_bare_numbers(working_folder) -> None:
     pecli.save("t.npz", pecli.Rope(4, 4))
-    assert pecli.verify(here / "t.npz").passed
+    assert pecli.verify(working_folder / "t.npz").passed
     with pytest.raises(TypeError, match="Tolerance"):
         pecli.verify("t.npz", tolerance=1e-3)
 
@@ -154,6 +158,9 @@ def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
 
 
 def test_files_against_a_configuration(run_pecli) -> None:
+    """The file holds cos and sin of positions times 10000^(-2i/16), each frequency twice; one
+    position off must fail.
+    """
     Path("config.json").write_text(
         '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
     )
@@ -175,7 +182,7 @@ def test_files_against_a_configuration(run_pecli) -> None:
     assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
 
 
-def test_failures_are_drawn(run_pecli, here) -> None:
+def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli, working_folder) -> None:
     pecli.save("right.npz", pecli.Rope(64, 16))
     pecli.save("wrong.npz", {**pecli.Rope(64, 16, base=500.0).tables()})
     np.save("text.npy", np.array(["x"]))

@@ -12,12 +12,12 @@ from safetensors.numpy import save_file
 
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
-LLAMA = Path(__file__).parents[1] / "files" / "data" / "tiny_llama"
+TINY_LLAMA = Path(__file__).parents[1] / "files" / "data" / "tiny_llama"
 Run = Callable[..., Any]
 
 
 @pytest.fixture
-def folder(here: Path) -> Path:
+def folder(working_folder: Path) -> Path:
     """A checkpoint of two files, the first without tables."""
     config = {
         "model_type": "llama",
@@ -35,21 +35,25 @@ def folder(here: Path) -> Path:
         {"rotary_emb.inv_freq": frequencies, "norm.weight": np.ones(32, np.float32)},
         "b.safetensors",
     )
-    return here
+    return working_folder
 
 
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
 def test_every_form_of_a_model_has_one_answer(run_pecli: Run, form: str) -> None:
-    expected = run_pecli("verify", LLAMA / "one_file", "--json").json
-    found = run_pecli("verify", LLAMA / form, "--json")
+    """The same tiny Llama as one file, shards, PyTorch and ONNX; 13 is the number of its tensors."""
+    expected = run_pecli("verify", TINY_LLAMA / "one_file", "--json").json
+    found = run_pecli("verify", TINY_LLAMA / form, "--json")
     assert found.exit_code == SUCCESS
     assert found.json["passed"]
     assert {*found.json["unchecked"]} >= {*expected["unchecked"]}
     assert {**found.json, "file": "", "unchecked": []} == {**expected, "file": "", "unchecked": []}
-    one, other = (run_pecli("config", LLAMA / each, "--json").json for each in ("one_file", form))
+    one, other = (
+        run_pecli("config", TINY_LLAMA / each, "--json").json for each in ("one_file", form)
+    )
     assert {**one, "file": ""} == {**other, "file": ""}
     one, other = (
-        run_pecli("inspect", LLAMA / each, "--json").json["tensors"] for each in ("one_file", form)
+        run_pecli("inspect", TINY_LLAMA / each, "--json").json["tensors"]
+        for each in ("one_file", form)
     )
     assert [each for each in other if each in one] == [
         each for each in other if not each["name"].startswith("val_")
@@ -58,11 +62,12 @@ def test_every_form_of_a_model_has_one_answer(run_pecli: Run, form: str) -> None
 
 
 def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> None:
+    """The stored frequencies have base 500000."""
     assert run_pecli("verify", ".").exit_code == SUCCESS
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
     assert run_pecli("verify", ".").exit_code == CHECK_FAILED
-    assert run_pecli("verify", ".", "--config", LLAMA / "one_file").exit_code == CHECK_FAILED
+    assert run_pecli("verify", ".", "--config", TINY_LLAMA / "one_file").exit_code == CHECK_FAILED
     Path("config.json").unlink()
     outcome = run_pecli("verify", ".")
     assert outcome.exit_code == FILE_ERROR
@@ -72,9 +77,10 @@ def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> 
 BOTH = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
 
 
-def test_a_file_without_tables_is_an_answer_beside_others(
+def test_a_file_without_tables_is_skipped_beside_others(
     run_pecli: Run, folder: Path, monkeypatch
 ) -> None:
+    """The first file has only weights, the second frequencies that are right, and then wrong."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     outcome = run_pecli(*BOTH)
     assert outcome.exit_code == SUCCESS
@@ -88,7 +94,9 @@ def test_a_file_without_tables_is_an_answer_beside_others(
     assert run_pecli(*BOTH).exit_code == CHECK_FAILED
 
 
-def test_it_is_an_error_alone_or_when_all_are_so(run_pecli: Run, folder: Path) -> None:
+def test_a_file_without_tables_is_an_error_alone_or_if_all_are_so(
+    run_pecli: Run, folder: Path
+) -> None:
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
@@ -99,14 +107,14 @@ def test_it_is_an_error_alone_or_when_all_are_so(run_pecli: Run, folder: Path) -
     assert "the command line: none of 2 files has positional tables" in outcome.err
 
 
-def manifest(**check: Any) -> str:
+def write_manifest(**check: Any) -> str:
     lines = [f"{key} = {json.dumps(value)}" for key, value in check.items()]
     Path("pecli.toml").write_text("\n".join(["[[check]]", *lines]))
     return "pecli.toml"
 
 
-def test_patterns_in_a_manifest(run_pecli: Run, folder: Path) -> None:
-    path = manifest(file="*.safetensors", config="config.json", name="shards")
+def test_a_pattern_in_a_manifest_is_one_check_per_file(run_pecli: Run, folder: Path) -> None:
+    path = write_manifest(file="*.safetensors", config="config.json", name="shards")
     outcome = run_pecli("verify", path, "--junit", "report.xml")
     assert outcome.exit_code == SUCCESS
     assert "2 checks: 1 passed, 1 skipped" in outcome.out
@@ -121,26 +129,32 @@ def test_patterns_in_a_manifest(run_pecli: Run, folder: Path) -> None:
 
 
 def test_what_patterns_of_files_tensors_and_folders_match(run_pecli: Run, folder: Path) -> None:
+    """Patterns may name a tensor after a colon; one that matches nothing is a file error."""
     Path("dumps/x").mkdir(parents=True)
     np.savez("dumps/x/b.npz", inv_freq=500000.0 ** (-np.arange(8) / 8), other=np.zeros(3))
     assert (
         run_pecli(
-            "verify", manifest(file="dumps/**/*.npz:inv_freq", config="config.json")
+            "verify", write_manifest(file="dumps/**/*.npz:inv_freq", config="config.json")
         ).exit_code
         == SUCCESS
     )
     assert (
-        run_pecli("verify", manifest(file="dumps/**/*.npz:other", config="config.json")).exit_code
+        run_pecli(
+            "verify", write_manifest(file="dumps/**/*.npz:other", config="config.json")
+        ).exit_code
         == CHECK_FAILED
     )
-    assert run_pecli("verify", manifest(file=str(LLAMA / "shards"))).exit_code == SUCCESS
-    assert run_pecli("verify", manifest(file=".", model="llama-3.1-8b")).exit_code == CHECK_FAILED
+    assert run_pecli("verify", write_manifest(file=str(TINY_LLAMA / "shards"))).exit_code == SUCCESS
+    assert (
+        run_pecli("verify", write_manifest(file=".", model="llama-3.1-8b")).exit_code
+        == CHECK_FAILED
+    )
     problems = {
         "*.npz": "*.npz: matches no file",
         "a.*": "none of 1 files has positional tables",
         "a.safetensors": "",
     }
     for file, problem in problems.items():
-        outcome = run_pecli("verify", manifest(file=file, config="config.json"))
+        outcome = run_pecli("verify", write_manifest(file=file, config="config.json"))
         assert outcome.exit_code == FILE_ERROR
         assert problem in outcome.err

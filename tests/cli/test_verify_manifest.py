@@ -15,7 +15,7 @@ BASES = range(1000, 11000, 1000)
 
 
 @pytest.fixture(autouse=True)
-def ten(here):
+def ten(working_folder):
     """A manifest of ten checks, each of a table with a base of its own."""
     lines = ["[defaults]", "atol = 1e-6"]
     for base in BASES:
@@ -26,11 +26,12 @@ def ten(here):
     Path("pecli.toml").write_text("\n".join(lines))
 
 
-def report() -> ElementTree.Element:
+def junit_report() -> ElementTree.Element:
     return ElementTree.parse("r.xml").getroot()
 
 
-def test_all_checks_pass(run_pecli) -> None:
+def test_a_manifest_whose_checks_pass_is_a_table_and_a_junit_report(run_pecli) -> None:
+    """The fixture writes ten tables with bases 1000 to 10000, and a manifest with a check of each."""
     outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -40,13 +41,18 @@ def test_all_checks_pass(run_pecli) -> None:
         ["passed", "base", str(base)] for base in BASES
     ]
     assert lines[-1] == "10 checks: 10 passed"
-    assert [case.get("name") for case in report().iter("testcase")] == [
+    assert [case.get("name") for case in junit_report().iter("testcase")] == [
         f"base {base}" for base in BASES
     ]
-    assert [report().get(name) for name in ("tests", "failures", "errors")] == ["10", "0", "0"]
+    assert [junit_report().get(name) for name in ("tests", "failures", "errors")] == [
+        "10",
+        "0",
+        "0",
+    ]
 
 
-def test_one_fails_then_one_is_missing(run_pecli) -> None:
+def test_a_failed_check_and_a_missing_file_are_reported_beside_checks_that_pass(run_pecli) -> None:
+    """One element of the table of base 7000 is 0.5 off; then the file of base 9000 is deleted."""
     table = np.load("7000.npy")
     table[1, 11, 3] += 0.5
     np.save("7000.npy", table)
@@ -57,7 +63,7 @@ def test_one_fails_then_one_is_missing(run_pecli) -> None:
     assert lines[-1] == "10 checks: 9 passed, 1 failed"
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
     assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
-    (failure,) = report().iter("failure")
+    (failure,) = junit_report().iter("failure")
     assert "[1, 11, 3]" in failure.text
     os.unlink("9000.npy")
     missing = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
@@ -65,7 +71,7 @@ def test_one_fails_then_one_is_missing(run_pecli) -> None:
     assert missing.err.endswith("9000.npy: does not exist\n")
     assert missing.err.count("\n") == 1
     assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
-    (error,) = report().iter("error")
+    (error,) = junit_report().iter("error")
     assert "does not exist" in error.get("message")
     quiet = run_pecli("verify", "pecli.toml", "-q")
     assert quiet.exit_code == FILE_ERROR
@@ -86,6 +92,7 @@ def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
 
 
 def test_json_lines_in_order_and_annotations_where_github_runs_it(run_pecli, monkeypatch) -> None:
+    """The file of base 2000 is missing; GitHub reads lines that begin with ::error as annotations."""
     os.unlink("2000.npy")
     assert "::error" not in run_pecli("verify", "pecli.toml").out
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -107,12 +114,13 @@ def test_json_lines_in_order_and_annotations_where_github_runs_it(run_pecli, mon
 
 
 def test_manifests_and_files_together(run_pecli) -> None:
+    """Ten checks of the fixture's manifest, one file, and one check of a second manifest."""
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
     Path("other.toml").write_text('[[check]]\nfile = "own.safetensors"\n')
     outcome = run_pecli("verify", "pecli.toml", "own.safetensors", "other.toml", "--junit", "r.xml")
     assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[-1] == "12 checks: 12 passed"
-    assert [suite.get("tests") for suite in report()] == ["10", "1", "1"]
+    assert [suite.get("tests") for suite in junit_report()] == ["10", "1", "1"]
     outcome = run_pecli("verify", "pecli.toml", "--junit", "no/r.xml")
     assert outcome.exit_code == FILE_ERROR
     assert "make it first" in outcome.err
@@ -135,7 +143,7 @@ def test_a_weak_pass_fails_where_checks_are_strict(run_pecli) -> None:
     assert strict.exit_code == CHECK_FAILED
     assert lines[-1] == "1 check: 1 weak"
     assert lines[1].startswith("WEAK    t.npz")
-    (suite,) = report()
+    (suite,) = junit_report()
     assert suite.get("failures") == "1"
     assert suite.get("errors") == "0"
     assert suite[0][0].tag == "failure"

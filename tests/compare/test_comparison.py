@@ -20,7 +20,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import ulps_apart
 
 
-def compared(expected, found, **tolerance):
+def comparison_of(expected, found, **tolerance):
     return compare_arrays(np.asarray(expected), np.asarray(found), Tolerance(**tolerance), name="t")
 
 
@@ -32,6 +32,7 @@ def ordinal(value: float) -> int:
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_ulps_count_the_floats_between(a: float, b: float) -> None:
+    """`ordinal` counts floats by their bits, from IEEE 754."""
     assert int(ulps_apart(np.array([a]), np.array([b]))[0]) == abs(ordinal(a) - ordinal(b))
 
 
@@ -43,17 +44,17 @@ def test_a_neighbour_is_one_ulp_away(dtype) -> None:
     assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
 
 
-NOT_FINITE = np.array([0.0, -np.inf, 1.0, 2.0], np.float32)
+WITH_AN_INFINITY = np.array([0.0, -np.inf, 1.0, 2.0], np.float32)
 
 
 def with_value(place: int, value: float) -> Any:
-    changed = NOT_FINITE.copy()
+    changed = WITH_AN_INFINITY.copy()
     changed[place] = value
     return changed
 
 
 def test_equal_infinities_pass() -> None:
-    assert compared(NOT_FINITE, NOT_FINITE).passed
+    assert comparison_of(WITH_AN_INFINITY, WITH_AN_INFINITY).passed
 
 
 @pytest.mark.parametrize(
@@ -64,19 +65,23 @@ def test_equal_infinities_pass() -> None:
 def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
     place: int, value: float
 ) -> None:
-    result = compared(NOT_FINITE, with_value(place, value), max_ulp=5, atol=1e9, rtol=1e9)
+    result = comparison_of(
+        WITH_AN_INFINITY, with_value(place, value), max_ulp=5, atol=1e9, rtol=1e9
+    )
     assert result.mismatched == 1
     assert result.as_json()["max_abs_error"] is None
 
 
 def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
-    result = compared(NOT_FINITE, with_value(1, 0.0), max_ulp=2**31, atol=1e9, rtol=1e9)
+    """In ULPs, infinity is only the next float after the largest one."""
+    result = comparison_of(WITH_AN_INFINITY, with_value(1, 0.0), max_ulp=2**31, atol=1e9, rtol=1e9)
     assert result.mismatched == 0
     assert result.as_json()["max_abs_error"] is None
 
 
 def test_shapes_and_dtypes_that_differ_are_findings() -> None:
-    shape = compared(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    """Of unlike shapes no error is measured; of unlike dtypes the values are still compared."""
+    shape = comparison_of(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
     assert "(3, 2)" in shape.problem
     assert "(2, 3)" in shape.problem
     assert not shape.passed
@@ -88,81 +93,93 @@ def test_shapes_and_dtypes_that_differ_are_findings() -> None:
         shape.worst_index,
     )
     assert numbers == (None,) * 5
-    dtype = compared(np.zeros(2, np.float32), np.zeros(2, np.float16))
+    dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
     assert "float16" in dtype.problem
     assert not dtype.passed
     assert dtype.mismatched == 0
 
 
 def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None:
+    """Rounding to float32 is 0 ULPs of float32, a step of 2^-7 is 1 ULP of bfloat16, and integers
+    have no ULPs.
+    """
     exact = np.array([1 / 3, 2 / 3, 1.0, np.nan])
-    rounded = compared(exact, exact.astype(np.float32))
+    rounded = comparison_of(exact, exact.astype(np.float32))
     assert rounded.expected_dtype == "float64"
     assert rounded.dtype == "float32"
     assert rounded.mismatched == 0
     assert rounded.max_ulp_error == 0
     assert rounded.worst_index == (1,)
     assert rounded.max_abs_error == abs(2 / 3 - float(np.float32(2 / 3)))
-    off = compared(exact, exact.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1 + 2**-7))
+    off = comparison_of(exact, exact.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1 + 2**-7))
     assert off.mismatched == 3
     assert off.max_ulp_error == 1
     assert off.first_index == (0,)
-    whole = compared(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
+    whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
     assert whole.mismatched == 1
     assert whole.max_abs_error == 0.5
     assert whole.max_ulp_error is None
 
 
-def test_integers_are_compared_too() -> None:
-    assert compared(np.arange(5), np.arange(5)).passed
-    assert compared(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
-    far = compared(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
+def test_integers_and_flags_are_compared_without_overflow() -> None:
+    assert comparison_of(np.arange(5), np.arange(5)).passed
+    assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
+    far = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
     assert far.max_abs_error == 2.0**64
     assert far.max_ulp_error is None
     assert far.worst_index == (0,)
     assert far.expected == -(2**63)
     assert far.found == 2**63 - 1
-    flags = compared(np.array([True, False]), np.array([True, True]))
+    flags = comparison_of(np.array([True, False]), np.array([True, True]))
     assert flags.mismatched == 1
     assert flags.max_abs_error == 1.0
     assert flags.first_index == (1,)
 
 
 def test_complex_numbers_are_compared_by_their_distance() -> None:
+    """|6 + 8i − (3 + 4i)| = 5, which is as much as |3 + 4i|; from 4 to 8 there are 2^23 floats of
+    32 bits.
+    """
     expected = np.array([1 + 2j, 3 + 4j], np.complex64)
     found = np.array([1 + 2j, 6 + 8j], np.complex64)
-    result = compared(expected, found)
+    result = comparison_of(expected, found)
     assert result.mismatched == 1
     assert result.max_abs_error == 5.0
     assert result.max_rel_error == 1.0
     assert result.max_ulp_error == 2**23
     assert result.as_json()["expected"] == [3.0, 4.0]
     assert result.as_json()["found"] == [6.0, 8.0]
-    assert compared(expected, found, rtol=1.0).passed
-    assert compared(expected, found, max_ulp=2**23).passed
+    assert comparison_of(expected, found, rtol=1.0).passed
+    assert comparison_of(expected, found, max_ulp=2**23).passed
 
 
 def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
+    """Three elements of a (3, 4, 5) array are wrong by 1e-6, 0.5 and 1; ranges of their indices are
+    given by axis.
+    """
     expected = np.ones((3, 4, 5), np.float32)
     found = expected.copy()
     found[0, 1, 2] += 1e-6
     found[1, 3, 4], found[2, 0, 0] = 1.5, 2
-    assert compared(expected, found).first_index == (0, 1, 2)
-    loose = compared(expected, found, atol=1e-3)
+    assert comparison_of(expected, found).first_index == (0, 1, 2)
+    loose = comparison_of(expected, found, atol=1e-3)
     assert loose.first_index == (1, 3, 4)
     assert loose.worst_index == (2, 0, 0)
     assert loose.where == {"rows": [(0, 0), (3, 3)], "columns": [(0, 0), (4, 4)], "heads": [(1, 2)]}
-    assert compared(expected, found, atol=2).first_index is None
+    assert comparison_of(expected, found, atol=2).first_index is None
 
 
-def test_relative_errors_leave_out_where_zero_is_expected() -> None:
-    assert compared([0.0, 2.0], [1.0, 2.5]).max_rel_error == 0.25
-    assert compared([0.0, 2.0], [1.0, 2.0]).max_rel_error is None
-    assert compared([0.0, 2.0], [0.0, 2.0]).max_rel_error == 0.0
-    assert compared([1.0], [np.inf]).as_json()["max_rel_error"] is None
+def test_relative_errors_leave_out_elements_whose_expected_value_is_0() -> None:
+    assert comparison_of([0.0, 2.0], [1.0, 2.5]).max_rel_error == 0.25
+    assert comparison_of([0.0, 2.0], [1.0, 2.0]).max_rel_error is None
+    assert comparison_of([0.0, 2.0], [0.0, 2.0]).max_rel_error == 0.0
+    assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 
 def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
+    """Arrays are read and measured in pieces by several threads; pieces of other sizes must give
+    the same result.
+    """
     draw = np.random.default_rng(1)
     expected = np.cos(draw.uniform(0, 7, (999, 32))).astype(np.float32)
     found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(
@@ -171,12 +188,12 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     found[500:, 3] += np.float32(1e-3)
     found[700:, 8:24] *= -1
     expected[800:, 5] = 0
-    whole = compared(expected, found)
+    whole = comparison_of(expected, found)
     for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
         monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read)
         monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece)
-        assert compared(expected, found) == whole
+        assert comparison_of(expected, found) == whole
 
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -201,7 +218,9 @@ def signed(values: np.ndarray) -> np.ndarray:
     return values.view(f"i{values.itemsize}")
 
 
-def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, Any]:
+def measured_one_by_one(
+    expected: np.ndarray, found: np.ndarray, tolerance: Tolerance
+) -> dict[str, Any]:
     lowest = 2 ** (8 * expected.itemsize - 1)
     told: dict[str, Any] = {
         "mismatched": 0,
@@ -302,6 +321,9 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
 def test_pieces_are_measured_as_if_one_by_one(
     dtype, seed, changes, tolerance, special, piece
 ) -> None:
+    """`measured_one_by_one` is a plain loop over elements; random arrays, changes and tolerances
+    must give the same counts.
+    """
     draw = np.random.default_rng(seed)
     expected = spoiled(some_values(draw, dtype), draw, special)
     found = expected.copy()
@@ -320,7 +342,7 @@ def test_pieces_are_measured_as_if_one_by_one(
         result = vars(
             compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t")
         )
-    wanted = measured(expected, found, tolerance)
+    wanted = measured_one_by_one(expected, found, tolerance)
     for name in ("first_index", "worst_index"):
         wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
     result["max_rel_error"] = result["max_rel_error"] or 0.0  # where only zeros are expected
@@ -328,6 +350,9 @@ def test_pieces_are_measured_as_if_one_by_one(
 
 
 def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> None:
+    """Of a float16 copy only column 3, moved by one ULP, is out of tolerance: rounding itself is
+    not.
+    """
     monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
     found = expected.astype(np.float16)
@@ -341,7 +366,8 @@ def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> No
 def test_units_are_counted_in_any_byte_order() -> None:
     expected = np.linspace(-1, 1, 100, dtype=">f4")
     assert (
-        compared(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error == 1
+        comparison_of(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error
+        == 1
     )
 
 
@@ -373,7 +399,7 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
                 np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))
             )
         )
-        assert compared(expected, found, rtol=share).mismatched == off
+        assert comparison_of(expected, found, rtol=share).mismatched == off
         assert off in (0, 6000)
 
 
@@ -428,8 +454,8 @@ def test_values_that_json_lacks_are_null_or_pairs() -> None:
 
 
 def test_integers_have_no_ulps() -> None:
-    assert compared([1.0], [1.0]).max_ulp_error == 0
-    assert compared([1], [1]).max_ulp_error is None
+    assert comparison_of([1.0], [1.0]).max_ulp_error == 0
+    assert comparison_of([1], [1]).max_ulp_error is None
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -444,26 +470,28 @@ def test_integers_have_no_ulps() -> None:
     ],
 )
 def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, passes) -> None:
+    """The error is 1 at an expected 2, so rtol 0.5 is just enough."""
     expected = np.array([2.0, 1.0], dtype)
     found = np.array([3.0, 1.0], dtype)
-    assert compared(expected, found, **tolerance).passed == passes
+    assert comparison_of(expected, found, **tolerance).passed == passes
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u1"])
 @pytest.mark.parametrize(("atol", "passes"), [(1, True), (0.99, False)])
 def test_integers_within_a_tolerance(dtype: str, atol: float, passes: bool) -> None:
-    assert compared(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
+    """The error is 1."""
+    assert comparison_of(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize(("max_ulp", "passes"), [(1, False), (2, True)])
 def test_an_error_of_2_ulps(dtype: str, max_ulp: int, passes: bool) -> None:
     found = np.array([1 + 2 * np.finfo(dtype).eps], dtype)
-    assert compared(np.ones(1, dtype), found, max_ulp=max_ulp).passed == passes
+    assert comparison_of(np.ones(1, dtype), found, max_ulp=max_ulp).passed == passes
 
 
 def test_two_wrong_elements_of_a_matrix() -> None:
-    result = compared([[1.0, 2.0], [4.0, 8.0]], [[1.0, 3.0], [5.0, 8.0]])
+    result = comparison_of([[1.0, 2.0], [4.0, 8.0]], [[1.0, 3.0], [5.0, 8.0]])
     assert result.mismatched == 2
     assert result.max_abs_error == 1.0
     assert result.max_rel_error == 0.5
@@ -476,7 +504,7 @@ def test_two_wrong_elements_of_a_matrix() -> None:
 
 
 def test_an_error_where_0_is_expected_is_not_relative() -> None:
-    result = compared([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
+    result = comparison_of([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
     assert result.max_abs_error == 3.0
     assert result.max_rel_error is None
     assert result.worst_index == (0, 0)
@@ -485,7 +513,7 @@ def test_an_error_where_0_is_expected_is_not_relative() -> None:
 def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     expected = [np.nan, np.inf, 1.0, np.nan]
     found = [np.nan, np.inf, np.nan, 2.0]
-    result = compared(expected, found, atol=9, max_ulp=2**62)
+    result = comparison_of(expected, found, atol=9, max_ulp=2**62)
     assert result.mismatched == 2
     assert result.strange_expected == 1
     assert result.strange_found == 1
@@ -497,11 +525,11 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
 )
 def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
-    assert compared([expected], [found]).max_abs_error == error
+    assert comparison_of([expected], [found]).max_abs_error == error
 
 
 def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
-    result = compared([1 + 1j, 2], [1 + 1j, 2 + 2**-51])
+    result = comparison_of([1 + 1j, 2], [1 + 1j, 2 + 2**-51])
     assert result.max_abs_error == 2**-51
     assert result.max_ulp_error == 1
     assert result.expected == 2
@@ -524,6 +552,9 @@ def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
     ],
 )
 def test_dtypes_that_may_differ(expected, found, name, any_dtype, problem) -> None:
+    """inv_freq is computed in other dtypes everywhere, so that its dtype never counts; a float for
+    an integer always does.
+    """
     result = compare_arrays(
         np.zeros(2, expected), np.zeros(2, found), name=name, any_dtype=any_dtype
     )
@@ -538,18 +569,21 @@ def test_dtypes_that_may_differ(expected, found, name, any_dtype, problem) -> No
         ((12,), {"columns": [(7, 7)]}),
     ],
 )
-def test_the_eighth_element_is_wrong(shape: tuple[int, ...], where: dict) -> None:
+def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
+    shape: tuple[int, ...], where: dict
+) -> None:
+    """Element 7 of a flat count is row 1, column 3 of rows of 4."""
     found = (np.arange(math.prod(shape)) == 7).astype(float).reshape(shape)
-    assert compared(np.zeros(shape), found).where == where
+    assert comparison_of(np.zeros(shape), found).where == where
 
 
 def test_a_single_number_is_one_column() -> None:
-    assert compared(1.0, 2.0).where == {"columns": [(0, 0)]}
+    assert comparison_of(1.0, 2.0).where == {"columns": [(0, 0)]}
 
 
 def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
-    assert compared(np.zeros((0, 3)), np.zeros((0, 3))).passed
-    problem = compared(np.zeros((1, 3)), np.zeros((0, 3))).problem
+    assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
+    problem = comparison_of(np.zeros((1, 3)), np.zeros((0, 3))).problem
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
 
 
@@ -562,7 +596,7 @@ def test_a_role_makes_a_comparison_relative() -> None:
 
 def test_three_wrong_elements_in_different_pieces() -> None:
     places = np.arange(100_000)
-    result = compared(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
+    result = comparison_of(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
     assert result.worst_index == (5,)
     assert result.first_index == (5,)
     assert result.mismatched == 3
@@ -570,7 +604,7 @@ def test_three_wrong_elements_in_different_pieces() -> None:
 
 def test_the_worst_of_many_wrong_elements() -> None:
     places = np.arange(100_000)
-    result = compared(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
+    result = comparison_of(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
     assert result.worst_index == (70_000,)
     assert result.first_index == (0,)
     assert result.mismatched == 100_000
@@ -578,8 +612,9 @@ def test_the_worst_of_many_wrong_elements() -> None:
 
 
 def test_ulps_of_many_elements() -> None:
+    """Every seventh element is 6 ULPs above 1, which is more than the 5 that are allowed."""
     found = np.ones(100_000) + 2.0**-52 * (np.arange(100_000) % 7)
-    result = compared(np.ones(100_000), found, max_ulp=5)
+    result = comparison_of(np.ones(100_000), found, max_ulp=5)
     assert result.worst_index == (6,)
     assert result.first_index == (6,)
     assert result.mismatched == len(range(6, 100_000, 7))
@@ -597,6 +632,7 @@ def test_neighbouring_numbers_form_ranges(
 
 
 def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
+    """200 single numbers would be 200 ranges; 64 is the limit."""
     found = ranges(np.arange(0, 400, 2))
     assert len(found) == 64
     assert found[-1] == (2 * 63, 398)
@@ -614,6 +650,9 @@ def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
     ],
 )
 def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:
+    """A slab is a run of rows that is read at once; it may not begin in one head and end in the
+    next.
+    """
     assert [slab.start for slab in slabs(axes, step)] == starts
 
 

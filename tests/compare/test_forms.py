@@ -23,13 +23,13 @@ PADDED_FORMS = [Form("halves", doubled, padded=True) for doubled in DOUBLINGS]
 ONES = np.ones((57, 1))
 
 
-def joined(form: Form) -> np.ndarray:
+def cosines_and_sines_in(form: Form) -> np.ndarray:
     return form.join(COS) if form.functions == 1 else form.join(COS, SIN)
 
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS + PADDED_FORMS, ids=str)
 def test_splitting_undoes_joining(form: Form) -> None:
-    parts = form.split(joined(form))
+    parts = form.split(cosines_and_sines_in(form))
     assert parts is not None
     assert len(parts) == form.functions
     assert np.array_equal(parts[0], COS)
@@ -38,12 +38,14 @@ def test_splitting_undoes_joining(form: Form) -> None:
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS, ids=str)
 def test_a_form_is_among_those_of_its_array(form: Form) -> None:
-    assert form in forms(joined(form))
+    """An array of that form must be recognised as one that may have it, from its shape alone."""
+    assert form in forms(cosines_and_sines_in(form))
 
 
 @pytest.mark.parametrize("form", PADDED_FORMS, ids=str)
 def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
-    assert form not in forms(joined(form))
+    """A column of zeros at the end is not visible in the shape."""
+    assert form not in forms(cosines_and_sines_in(form))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,8 @@ def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
     ids=str,
 )
 def test_where_a_form_has_its_elements(form: Form, index: tuple, expected: object) -> None:
-    assert joined(form)[index].tolist() == expected
+    """COS and SIN are tables of 7 positions and 3 frequencies; expected are elements of one row."""
+    assert cosines_and_sines_in(form)[index].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,7 @@ def test_last_axes_of_forms(form: Form, axes: tuple[int, ...]) -> None:
 
 
 def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
+    """A rotation matrix is ((cos, −sin), (sin, cos))."""
     views = Form("matrices").function_views(np.zeros((5, 3, 2, 2)))
     assert views is not None
     assert [each.function for each in views] == [0, 0, 1, 1]
@@ -106,6 +110,7 @@ def test_views_know_the_indices_of_their_elements() -> None:
 
 
 def test_rows_of_one_function_then_rows_of_the_other() -> None:
+    """Of four rows, the last two are sines."""
     views = Form("rows").function_views(np.arange(12).reshape(4, 3))
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
@@ -141,13 +146,15 @@ def test_complex_numbers_are_not_pairs_of_reals() -> None:
     assert Form("pairs").split(np.ones((3, 2), complex)) is None
 
 
-def beside(last: float) -> np.ndarray:
+def cosines_sines_and_a_last_column(last: float) -> np.ndarray:
     return np.concatenate([COS, SIN, np.full((7, 1), last)], axis=1)
 
 
 @pytest.mark.parametrize(("last", "is_padding"), [(0.0, True), (1e-4, False)])
 def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) -> None:
-    assert (Form("halves", padded=True).split(beside(last)) is not None) == is_padding
+    assert (
+        Form("halves", padded=True).split(cosines_sines_and_a_last_column(last)) is not None
+    ) == is_padding
 
 
 @pytest.mark.parametrize(
@@ -155,7 +162,10 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
     [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
-    assert (Form("halves", padded=True).split(beside(last), 0.05) is not None) == is_padding
+    """With noise of 0.05, padding may be up to 0.02 of it: 1e-3."""
+    assert (
+        Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), 0.05) is not None
+    ) == is_padding
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
@@ -177,27 +187,29 @@ def test_cosines_beside_sines_are_not_doubled() -> None:
     assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1), 0.05) is None
 
 
-def halves(first: np.ndarray, second: np.ndarray, noise: float) -> np.ndarray | None:
+def split_doubled_halves(first: np.ndarray, second: np.ndarray, noise: float) -> np.ndarray | None:
     parts = Form("alone", "halves").split(np.concatenate([first, second], axis=1), noise)
     return None if parts is None else parts[0]
 
 
 @pytest.mark.parametrize(("by", "is_doubled"), [(0.4, True), (0.5, False)])
 def test_noise_is_root_mean_square(by: float, is_doubled: bool) -> None:
-    assert (halves(ONES, ONES - by, 0.5) is not None) == is_doubled
+    """A copy that is off by 0.5 everywhere is just beyond noise of 0.5."""
+    assert (split_doubled_halves(ONES, ONES - by, 0.5) is not None) == is_doubled
 
 
 @pytest.mark.parametrize(("wrong", "is_doubled"), [(0, True), (11, True), (12, False)])
 def test_a_fifth_of_the_rows_may_be_wrong(wrong: int, is_doubled: bool) -> None:
+    """11 of 57 rows are less than a fifth; wrong rows become NaN."""
     damage = 0.2 * (np.arange(57) < wrong)[:, None]
-    part = halves(ONES, ONES - damage, 0.05)
+    part = split_doubled_halves(ONES, ONES - damage, 0.05)
     assert (part is not None) == is_doubled
     if part is not None:
         assert np.flatnonzero(np.isnan(part)).tolist() == [*range(wrong)]
 
 
 def test_a_value_that_is_not_a_number_is_wrong() -> None:
-    part = halves(ONES, np.where(np.arange(57)[:, None] == 3, np.nan, ONES), 0.05)
+    part = split_doubled_halves(ONES, np.where(np.arange(57)[:, None] == 3, np.nan, ONES), 0.05)
     assert part is not None
     assert np.flatnonzero(np.isnan(part)).tolist() == [3]
 
@@ -211,11 +223,11 @@ def test_a_value_that_is_not_a_number_is_wrong() -> None:
     ],
 )
 def test_without_noise_every_row_counts(first: list, second: list, is_doubled: bool) -> None:
-    assert (halves(np.array(first), np.array(second), 0.0) is not None) == is_doubled
+    assert (split_doubled_halves(np.array(first), np.array(second), 0.0) is not None) == is_doubled
 
 
 def test_zeros_are_doubled_zeros() -> None:
-    part = halves(0 * ONES, 0 * ONES, 0.05)
+    part = split_doubled_halves(0 * ONES, 0 * ONES, 0.05)
     assert part is not None
     assert not part.any()
 
@@ -260,6 +272,9 @@ def test_readable_forms_in_the_order_of_their_likelihood() -> None:
     ],
 )
 def test_the_integer_that_stands_for_one(dtype: str, largest: int, one: int) -> None:
+    """Fixed-point tables scale by the largest integer (127) or by a power of two (64); 100 is
+    neither.
+    """
     assert stands_for_one(np.array([0, largest], dtype)) == one
 
 

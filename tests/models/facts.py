@@ -23,7 +23,7 @@ def stored(*names: str) -> Any:
     ]
 
 
-def one(config: Model) -> Encoding:
+def only_encoding(config: Model) -> Encoding:
     """Return the only encoding of a configuration."""
     (encoding,) = load_config(config).encodings
     return encoding
@@ -41,7 +41,7 @@ def facts(encoding: Encoding) -> dict[str, Any]:
     }
 
 
-def agrees(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
+def has_facts(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
     """Return True if an encoding has the expected facts; None stands for an absent one.
 
     Otherwise the assertion fails here, so that pytest shows the facts that differ.
@@ -52,7 +52,7 @@ def agrees(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
     return True
 
 
-def check(config: Model, expected: Mapping[str, Any], warning: str | None = None) -> None:
+def check_encoding(config: Model, expected: Mapping[str, Any], warning: str | None = None) -> None:
     """Check the only encoding of a configuration, and its warnings.
 
     Args:
@@ -61,14 +61,14 @@ def check(config: Model, expected: Mapping[str, Any], warning: str | None = None
         warning: A part of one of the warnings. Empty: there are none. None: any are fine.
     """
     model = load_config(config)
-    assert agrees(model.one(), expected)
+    assert has_facts(model.one(), expected)
     if warning == "":
         assert model.warnings == ()
     elif warning is not None:
         assert any(warning in sentence for sentence in model.warnings)
 
 
-def by_layer(config: Model) -> dict[str, tuple[Any, ...]]:
+def facts_by_layer_type(config: Model) -> dict[str, tuple[Any, ...]]:
     """Return the main facts of each layer type of a configuration.
 
     Rotary layers have (rotary dim, base, scaling, layout), such as (128, 5e5, "llama3", "halves");
@@ -100,7 +100,7 @@ def value(item: Any) -> bytes:
     return struct.pack("<If", 6, item) if isinstance(item, float) else struct.pack("<II", 4, item)
 
 
-def gguf(
+def write_gguf(
     path: Path,
     arch: str,
     values: Mapping[str, Any],

@@ -48,7 +48,7 @@ MORE = [(name, value) for value, names in stored("position_keys.json") for name 
 _WITHIN = "alpha beta_fast attn_factor mscale factor_2 extrapolation_factor wibble low_freq_factor"
 
 
-def answer(config: dict[str, Any]) -> tuple[str, str]:
+def encodings_and_warnings(config: dict[str, Any]) -> tuple[str, str]:
     """What is read, and what is said about it; an error is an answer, too."""
     try:
         model = load_config(config)
@@ -59,9 +59,13 @@ def answer(config: dict[str, Any]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.thorough)])
 def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
+    """A key named like positions changes what is read, or a warning names it.
+
+    Every such key is added to many public configurations, at the top level and within rope_scaling.
+    """
     silent = []
     for config in CONFIGS[::step]:
-        before, _ = answer(config)
+        before, _ = encodings_and_warnings(config)
         changes = {
             name: {name: value}
             for name, value in [*ADDED.items(), *MORE[::step]]
@@ -78,7 +82,7 @@ def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
                 if name not in given
             }
         for name, change in changes.items():
-            after, said = answer({**config, **change})
+            after, said = encodings_and_warnings({**config, **change})
             if after == before and name.rpartition(".")[2] not in said:
                 silent.append((config.get("model_type"), name))
     assert silent == []

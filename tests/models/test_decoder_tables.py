@@ -18,9 +18,10 @@ DECODERS = [
 
 
 @pytest.mark.parametrize(("model_type", "changes", "shape"), DECODERS)
-def test_the_width_of_a_decoder(
+def test_the_table_of_a_decoder_is_as_wide_as_the_decoder(
     model_type: str, changes: dict[str, Any], shape: tuple[int, int]
 ) -> None:
+    """The shapes are those of `decoder_pos_embed` in transformers 5.23."""
     decoder = pecli.load_config({"model_type": model_type, **changes}).one("decoder")
     assert decoder.parameters["dim"] == shape[1]
 
@@ -37,7 +38,10 @@ def mae_table(rows: int, columns: int, dim: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("side", "dim"), [(8, 128), (4, 64)])
-def test_the_table_of_a_decoder_is_verified(side: int, dim: int) -> None:
+def test_a_dump_with_the_table_of_a_decoder_passes_and_a_reversed_table_fails(
+    side: int, dim: int
+) -> None:
+    """`mae_table` follows get_2d_sincos_pos_embed of the MAE repository."""
     config = {
         "model_type": "vit_mae",
         "image_size": 16 * side,

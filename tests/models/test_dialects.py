@@ -11,7 +11,7 @@ import pytest
 import pecli
 from pecli.models.encoding import Encoding
 from pecli.models.find import load_config, load_model
-from tests.models.facts import agrees, check, one, stored
+from tests.models.facts import check_encoding, has_facts, only_encoding, stored
 
 ROWS = stored("configurations.jsonl")
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
@@ -26,12 +26,21 @@ MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_what_a_configuration_means(row: list) -> None:
-    check(*row[1:])
+    """Each row of configurations.jsonl has a config, facts read by hand from its project's code,
+    and a part of the warning.
+    """
+    check_encoding(*row[1:])
 
 
 def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:
+    """`use_scaled_rope` in Meta's params.json stands for the llama3 scaling that config.json spells
+    out.
+    """
     given = {**PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
-    assert one(given).inverse_frequencies() == one("llama-3.1-8b").inverse_frequencies()
+    assert (
+        only_encoding(given).inverse_frequencies()
+        == only_encoding("llama-3.1-8b").inverse_frequencies()
+    )
 
 
 def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
@@ -46,6 +55,9 @@ def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
 
 
 def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
+    """The sizes are quotients of the keys: 2560 / 20 heads in the main transformer, 1024 / 16 in
+    the other.
+    """
     depth = {
         "depformer_dim": 1024,
         "depformer_num_heads": 16,
@@ -54,20 +66,21 @@ def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
     }
     found = encodings({**MOSHI, "positional_embedding": "rope", **depth})
     assert [*found] == ["", "depformer"]
-    assert agrees(found[""], {"head_dim": 128, "base": 1e5})
+    assert has_facts(found[""], {"head_dim": 128, "base": 1e5})
     assert found[""].part == ""
-    assert agrees(found["depformer"], {"head_dim": 1024 // 16, "base": 8.0})
+    assert has_facts(found["depformer"], {"head_dim": 1024 // 16, "base": 8.0})
     assert found["depformer"].part == "depformer"
 
 
 def test_compressed_attention_of_deepseek_is_scaled_and_rotates_the_last_channels() -> None:
+    """DeepSeek's inference code has two kinds of layers, and scales only those that compress keys."""
     compressed = {"compress_rope_theta": 1.6e5, "original_seq_len": 65536, "rope_factor": 16}
     found = encodings(
         {"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed}
     )
     assert [*found] == ["main", "compress"]
-    assert agrees(found["main"], {"base": 1e4, "scaling": "none", "trailing": True})
-    assert agrees(found["compress"], {"base": 1.6e5, "scaling": "yarn", "trailing": True})
+    assert has_facts(found["main"], {"base": 1e4, "scaling": "none", "trailing": True})
+    assert has_facts(found["compress"], {"base": 1.6e5, "scaling": "yarn", "trailing": True})
 
 
 def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
@@ -79,7 +92,7 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
         "patch_size": 16,
     }
     vision = encodings({**PARAMS, "vision_encoder": tower})["vision"]
-    assert agrees(
+    assert has_facts(
         vision,
         {"rotary_dim": 1024 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
     )
@@ -88,13 +101,13 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
 def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -> None:
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
     found = encodings({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
-    assert agrees(
+    assert has_facts(
         found["vision"],
         {"rotary_dim": 1408 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
     )
     patches = (336 // 14) ** 2
     class_token = 1
-    assert agrees(
+    assert has_facts(
         found["vision.patches"],
         {"scheme": "learned", "max_len": patches + class_token, "dim": 1408},
     )
@@ -103,7 +116,9 @@ def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -
 @pytest.mark.parametrize(
     "config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}]
 )
-def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any]) -> None:
+def test_the_word_none_means_no_encoding_and_an_unknown_word_is_refused(
+    config: dict[str, Any],
+) -> None:
     model = load_config(config)
     assert not model.encodings
     assert any(
@@ -123,6 +138,9 @@ def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any
 
 
 def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
+    """LitGPT's rope_adjustments with betas swap the two ends of YaRN's ramp, so no scheme of pecli
+    is equal to it.
+    """
     adjusted = {"factor": 8.0, "beta_fast": 32, "beta_slow": 1, "original_max_seq_len": 4096}
     with pytest.raises(pecli.FileError, match="blends the other way round"):
         load_config(
@@ -133,6 +151,9 @@ def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
 def test_yaml_is_read_without_running_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A YAML tag that would call os.system is refused, as are broken YAML, a list, and YAML without
+    a reader.
+    """
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text(
         "run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n"

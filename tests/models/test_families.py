@@ -4,9 +4,9 @@ import pytest
 
 from pecli.errors import ParameterError
 from pecli.models.find import load_config, load_model
-from tests.models.facts import agrees, by_layer, facts, one, stored
+from tests.models.facts import facts, facts_by_layer_type, has_facts, only_encoding, stored
 
-LLAMA = {
+LLAMA_CONFIG = {
     "model_type": "llama",
     "hidden_size": 4096,
     "num_attention_heads": 32,
@@ -17,10 +17,13 @@ CONFIGS = {name: (config, expected) for name, config, expected in stored("family
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_configurations_are_explained(name: str) -> None:
+def test_a_configuration_has_these_layers_and_a_source_for_each_value(name: str) -> None:
+    """Each row of family_layers.jsonl has a public config, and by layer type the rotary dim, base,
+    scaling and layout, written by hand from the family's code.
+    """
     config, expected = CONFIGS[name]
     model = load_config(config)
-    assert {layer: [*sizes] for layer, sizes in by_layer(config).items()} == expected
+    assert {layer: [*sizes] for layer, sizes in facts_by_layer_type(config).items()} == expected
     assert not any("unknown" in warning for warning in model.warnings)
     for encoding in model:
         assert encoding.described().keys() <= encoding.sources.keys()
@@ -40,31 +43,36 @@ SIZES_OF_SECTIONS = {"hidden_size": 2048, "num_attention_heads": 16, "head_dim":
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_family_has_sections_of_time_rows_and_columns_by_default(name: str) -> None:
+    """The sections are those of the families' published configs; «mixed» ones interleave the three
+    axes.
+    """
     section, mixed = SECTIONS[name]
-    encoding = one({"model_type": name, **SIZES_OF_SECTIONS})
-    assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
+    encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS})
+    assert has_facts(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
     assert encoding.sources["mrope_section"].startswith("family default")
     assert encoding.rope(8).mrope_section == tuple(section)
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_of_a_configuration_replace_those_of_the_family(name: str) -> None:
+    """Only the sections are replaced: whether they interleave is a property of the family's code."""
     scaling = {"type": "mrope", "mrope_section": [32, 16, 16]}
-    encoding = one({"model_type": name, **SIZES_OF_SECTIONS, "rope_scaling": scaling})
+    encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS, "rope_scaling": scaling})
     _, mixed = SECTIONS[name]
-    assert agrees(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
+    assert has_facts(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_of_the_family_that_do_not_fit_the_head_are_left_out(name: str) -> None:
-    encoding = one({"model_type": name, **SIZES_OF_SECTIONS, "head_dim": 64})
-    assert agrees(encoding, {"mrope_section": None})
+    """They add up to 64 pairs, but a head of 64 channels has 32."""
+    encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS, "head_dim": 64})
+    assert has_facts(encoding, {"mrope_section": None})
 
 
 NOTHING = stored("tables.json")["nothing"]
 
 
-def test_no_encoding_at_all_is_said() -> None:
+def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
     for config, warning in NOTHING:
         model = load_config({"hidden_size": 64, "num_attention_heads": 4, **config})
         assert model.encodings == ()
@@ -72,7 +80,10 @@ def test_no_encoding_at_all_is_said() -> None:
 
 
 def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
-    encoding = one("phi-3-mini-128k-2024-04")
+    """The original length is 4096; the published short_factor begins with 1.05, by which frequency
+    1 is divided.
+    """
+    encoding = only_encoding("phi-3-mini-128k-2024-04")
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
     assert before == at != beyond
     assert at[0] == pytest.approx(1 / 1.05)
@@ -83,7 +94,7 @@ def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
 
 def test_settings_that_a_class_adds() -> None:
     """Those of gpt-oss: limits at 8.0928 and 17.398 of 32, which are not rounded."""
-    found = one({"model_type": "gpt_oss"})
+    found = only_encoding({"model_type": "gpt_oss"})
     plain = [150000.0 ** (-i / 32) for i in range(32)]
     values = found.inverse_frequencies() or []
     assert values[:9] == pytest.approx(plain[:9], rel=1e-14)
@@ -93,23 +104,23 @@ def test_settings_that_a_class_adds() -> None:
     assert found.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
 
 
-LINEAR = {"rope_type": "linear", "factor": 8.0}
+LINEAR_SCALING = {"rope_type": "linear", "factor": 8.0}
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "bases"),
     [
-        ("gemma3_text", {FULL: {**LINEAR, "rope_theta": 5e5}}, {FULL: 5e5, SLIDING: 1e4}),
+        ("gemma3_text", {FULL: {**LINEAR_SCALING, "rope_theta": 5e5}}, {FULL: 5e5, SLIDING: 1e4}),
         (
             "gemma3n_text",
             {SLIDING: {"rope_type": "default", "rope_theta": 777.0}},
             {FULL: 1e6, SLIDING: 777.0},
         ),
-        ("olmo3", {FULL: LINEAR, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}),
-        ("modernbert", {FULL: LINEAR}, {FULL: 16e4, SLIDING: 1e4}),
-        ("ministral3", LINEAR, {"": 1e4}),
-        ("higgs_audio_v2", LINEAR, {"": 1e4}),
+        ("olmo3", {FULL: LINEAR_SCALING, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}),
+        ("modernbert", {FULL: LINEAR_SCALING}, {FULL: 16e4, SLIDING: 1e4}),
+        ("ministral3", LINEAR_SCALING, {"": 1e4}),
+        ("higgs_audio_v2", LINEAR_SCALING, {"": 1e4}),
     ],
 )
 def test_settings_that_are_left_out_are_those_of_transformers(name, settings, bases) -> None:
@@ -123,7 +134,10 @@ def test_settings_that_are_left_out_are_those_of_transformers(name, settings, ba
     assert model.warnings == ()
 
 
-def test_a_table_of_time_beside_the_language_model() -> None:
+def test_music_flamingo_rotates_by_time_beside_its_language_model() -> None:
+    """The table of time belongs to the audio part, so the encoding of the model is that of its
+    text.
+    """
     cases = stored("rope_families_more.jsonl")
     model = load_config(
         next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
@@ -152,7 +166,9 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
         ("llama-3-8b", "full_attention", "llama-3-8b has a single layer type, without a name"),
     ],
 )
-def test_a_layer_type_that_is_not_one(preset: str, layer_type: str | None, rule: str) -> None:
+def test_a_missing_or_unknown_layer_type_is_refused_with_those_that_exist(
+    preset: str, layer_type: str | None, rule: str
+) -> None:
     with pytest.raises(ParameterError, match=rule):
         load_model(preset).one(layer_type)
 
@@ -184,17 +200,21 @@ def test_a_part_that_holds_only_what_differs() -> None:
     assert vision["source of max_len"] == f"({image} // vision_config.patch_size)² + 1"
     for empty in ({}, {"initializer_factor": 1.0}):
         config = {"model_type": "clip", "text_config": empty, "vision_config": empty}
-        assert by_layer(config) == {"": ("learned", 77, 512), "vision": ("learned", 50, 768)}
+        assert facts_by_layer_type(config) == {
+            "": ("learned", 77, 512),
+            "vision": ("learned", 50, 768),
+        }
 
 
 def test_sam2_video_without_sizes() -> None:
     """Its memory attention has one head of 256 channels, half of it for each axis."""
     for vision in ({}, {"vision_config": {"model_type": "sam2_vision_model"}}):
         config = {"model_type": "sam2_video", **vision}
-        assert agrees(
-            one(config), {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128}
+        assert has_facts(
+            only_encoding(config),
+            {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128},
         )
-        halved = one({**config, "memory_attention_downsample_rate": 2})
+        halved = only_encoding({**config, "memory_attention_downsample_rate": 2})
         assert halved.head_dim == 128
         assert halved.sources["head_dim"].startswith(
             "class default of Sam2VideoConfig.memory_attention_hidden_size //"

@@ -15,7 +15,8 @@ from tests.exit_codes import USAGE_ERROR
 from tests.models.facts import stored
 
 
-def test_files_and_folders(tmp_path: Path) -> None:
+def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(tmp_path: Path) -> None:
+    """The context is the length that the config states, or None if it states no number."""
     for config, expected in (
         ({"n_positions": 1024}, 1024),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
@@ -27,7 +28,12 @@ def test_files_and_folders(tmp_path: Path) -> None:
             assert load_model(path).context == expected
 
 
-LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 500000.0}
+LLAMA_CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 500000.0,
+}
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     snapshot = repository / "snapshots" / ("a" * 40)
     snapshot.mkdir(parents=True)
     (repository / "blobs").mkdir()
-    (repository / "blobs" / "b1").write_text(json.dumps(LLAMA))
+    (repository / "blobs" / "b1").write_text(json.dumps(LLAMA_CONFIG))
     (snapshot / "config.json").symlink_to("../../blobs/b1")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("a" * 40)
@@ -54,7 +60,7 @@ def test_revisions_of_a_repository(cache: Path) -> None:
     repository = cache / "models--some-lab--Tiny-1B"
     (repository / "snapshots" / ("b" * 40)).mkdir()
     (repository / "snapshots" / ("b" * 40) / "config.json").write_text(
-        json.dumps({**LLAMA, "rope_theta": 7.0})
+        json.dumps({**LLAMA_CONFIG, "rope_theta": 7.0})
     )
     (repository / "refs" / "v1").write_text("b" * 40)
     (repository / "refs" / "astray").write_text("../snapshots/" + "b" * 40)
@@ -69,7 +75,12 @@ def test_revisions_of_a_repository(cache: Path) -> None:
     assert load_model("tiny").one().parameters["base"] == 500000.0
 
 
-def test_repositories_of_the_cache(cache: Path, run_pecli) -> None:
+def test_a_repository_is_found_in_the_cache_before_the_preset_of_that_name(
+    cache: Path, run_pecli
+) -> None:
+    """Names that would lead out of the cache are refused, and a missing repository is answered with
+    the command that downloads it.
+    """
     for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
         found = load_model(name)
         assert found.file == name
@@ -97,9 +108,12 @@ def test_repositories_of_the_cache(cache: Path, run_pecli) -> None:
         ("HOME", ".cache/huggingface/hub"),
     ],
 )
-def test_where_the_cache_is(
+def test_the_cache_is_where_huggingface_hub_would_look(
     cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str
 ) -> None:
+    """The variables and folders are those of huggingface_hub's constants.py, in its order of
+    precedence.
+    """
     (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
     cache.rename(cache.parent / "home" / folder)
     monkeypatch.delenv("HF_HUB_CACHE")
@@ -116,7 +130,7 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
 
 
-def test_a_snapshot_without_a_config(cache: Path) -> None:
+def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache: Path) -> None:
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(
         FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"
@@ -126,15 +140,25 @@ def test_a_snapshot_without_a_config(cache: Path) -> None:
 
 class ConfigObject:
     def to_dict(self) -> dict:
-        return LLAMA | {"id2label": {0: "LABEL_0"}, "vision_config": {"id2label": {0: {1: "a"}}}}
+        return LLAMA_CONFIG | {
+            "id2label": {0: "LABEL_0"},
+            "vision_config": {"id2label": {0: {1: "a"}}},
+        }
 
 
-def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path, monkeypatch) -> None:
+def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The expected frequencies are 500000^(-i/8), from the definition of RoPE; half of them must
+    fail.
+    """
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    encoding = load_model(LLAMA).one()
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    encoding = load_model(LLAMA_CONFIG).one()
     table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
-    (tmp_path / "config.yaml").write_text(json.dumps(LLAMA)[:-1] + ", id2label: {0: LABEL_0}}")
+    (tmp_path / "config.yaml").write_text(
+        json.dumps(LLAMA_CONFIG)[:-1] + ", id2label: {0: LABEL_0}}"
+    )
     paths = (
         tmp_path,
         str(tmp_path),
@@ -144,10 +168,10 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path, monke
     )
     for given in (
         *paths,
-        LLAMA,
+        LLAMA_CONFIG,
         ConfigObject(),
         ConfigObject().to_dict(),
-        load_model(LLAMA),
+        load_model(LLAMA_CONFIG),
         encoding,
     ):
         assert (
@@ -159,7 +183,8 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path, monke
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given, reasons=False).passed
 
 
-def test_a_folder_with_one_gguf_file() -> None:
+def test_a_folder_with_one_gguf_file_is_that_model() -> None:
+    """The stored file is a header of Llama 3, whose base is 500000."""
     data = Path(__file__).parents[1] / "files" / "data"
     assert load_model(data).one().parameters["base"] == 500000.0
 
@@ -178,10 +203,10 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
         found = named_model(name)
         assert (found.option if found else None) == option
     assert named_model("tensors") is None
-    Path("tensors/config.json").write_text(json.dumps(LLAMA))
+    Path("tensors/config.json").write_text(json.dumps(LLAMA_CONFIG))
     assert named_model("tensors").option == "--config"
     for name, config in {
-        "my-config.json": LLAMA,
+        "my-config.json": LLAMA_CONFIG,
         "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2},
     }.items():
         Path(name).write_text(json.dumps(config))
@@ -208,6 +233,9 @@ NAMES = stored("tables.json")["names"]
 
 @pytest.mark.parametrize("word", NAMES)
 def test_other_names_of_presets_are_understood(word: str) -> None:
+    """Names as people type them, with the preset that each means: repositories, nicknames, other
+    spellings.
+    """
     assert find(word).name == NAMES[word]
 
 

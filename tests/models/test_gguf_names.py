@@ -8,7 +8,7 @@ from pecli.models.gguf_names import as_in_gguf, canonical
 Shape = tuple[int, ...]
 
 
-def shapes(name: str, shape: Shape, family: str) -> list[tuple[str, Shape]]:
+def names_and_shapes_in_gguf(name: str, shape: Shape, family: str) -> list[tuple[str, Shape]]:
     return [(known, part.shape) for known, part in as_in_gguf(name, np.zeros(shape), family)]
 
 
@@ -23,25 +23,39 @@ def shapes(name: str, shape: Shape, family: str) -> list[tuple[str, Shape]]:
 def test_gpt_2_keeps_weights_transposed_but_not_vectors_and_biases(
     name: str, shape: Shape, expected: tuple[str, Shape]
 ) -> None:
-    assert shapes(name, shape, "gpt2") == [expected]
+    """Conv1D of GPT-2 stores (in, out), and llama.cpp's converter transposes it."""
+    assert names_and_shapes_in_gguf(name, shape, "gpt2") == [expected]
 
 
 def test_packed_experts_of_gpt_oss_are_two_tensors() -> None:
-    assert shapes("model.layers.0.mlp.experts.gate_up_proj", (2, 4, 6), "gpt_oss") == [
+    """gate_up_proj interleaves gate and up in its last axis; llama.cpp's converter splits and
+    transposes it.
+    """
+    assert names_and_shapes_in_gguf(
+        "model.layers.0.mlp.experts.gate_up_proj", (2, 4, 6), "gpt_oss"
+    ) == [
         ("blk.0.ffn_gate_exps.weight", (2, 3, 4)),
         ("blk.0.ffn_up_exps.weight", (2, 3, 4)),
     ]
 
 
 def test_packed_biases_of_gpt_oss_are_two_tensors() -> None:
-    assert shapes("model.layers.0.mlp.experts.gate_up_proj_bias", (2, 6), "gpt_oss") == [
+    """Of six interleaved biases per expert, three are of the gate and three of the up projection."""
+    assert names_and_shapes_in_gguf(
+        "model.layers.0.mlp.experts.gate_up_proj_bias", (2, 6), "gpt_oss"
+    ) == [
         ("blk.0.ffn_gate_exps.bias", (2, 3)),
         ("blk.0.ffn_up_exps.bias", (2, 3)),
     ]
 
 
 def test_a_vector_is_not_unpacked() -> None:
-    assert shapes("model.layers.0.mlp.experts.gate_up_proj", (6,), "gpt_oss") == []
+    """Packed experts have three axes; a vector of that name is a file that pecli does not
+    understand.
+    """
+    assert (
+        names_and_shapes_in_gguf("model.layers.0.mlp.experts.gate_up_proj", (6,), "gpt_oss") == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,4 +67,7 @@ def test_a_vector_is_not_unpacked() -> None:
     ],
 )
 def test_the_norm_after_attention_depends_on_the_family(name: str, family: str, known: str) -> None:
+    """Gemma 2 has norms before and after the feed-forward part, so that Llama's name means another
+    norm there.
+    """
     assert canonical(f"model.layers.1.{name}.weight", family) == known

@@ -25,6 +25,9 @@ TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.sample(4)
 def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
+    """The dumps are tables of the models' own code (transformers, diffusers), at 1e-4; rolled by
+    one position they must fail.
+    """
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
     words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
@@ -43,6 +46,9 @@ COMMANDS = stored("tables.json")["commands"]
 def test_the_command_of_a_configuration_is_given_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], command: str
 ) -> None:
+    """The commands were written by hand from each model's config; `pecli config` must print the
+    same options.
+    """
     monkeypatch.chdir(tmp_path)
     found = commands(load_config(config), "--config config.json")
     assert sorted(command.split()) in [sorted(line.split()) for line in found]
@@ -95,7 +101,11 @@ LEFT_OUT = {
 """What the classes of diffusers 0.42.1 have as defaults of their arguments."""
 
 
-def test_a_class_of_diffusers_says_what_is_left_out() -> None:
+def test_sizes_that_are_left_out_are_defaults_of_the_diffusers_class() -> None:
+    """The expected values are defaults of the arguments in diffusers 0.42.1.
+
+    Flux has no table over positions 0, 1, 2, … but one over a grid.
+    """
     for name, expected in LEFT_OUT.items():
         found = load_config({"_class_name": name}).encodings[0].parameters
         assert {key: found[key] for key in expected} == expected

@@ -19,9 +19,9 @@ PLAIN: dict[str, Any] = {
     "num_attention_heads": 4,
     "rope_theta": 1e4,
 }
-YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
-LLAMA3 = {**YARN, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-LONG = {**YARN, "type": "longrope", "short_factor": [1] * 8}
+YARN_SCALING = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
+LLAMA3 = {**YARN_SCALING, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LONG = {**YARN_SCALING, "type": "longrope", "short_factor": [1] * 8}
 
 TEXTS: dict[str, str | bytes] = {
     "NaN": '{"rope_theta": NaN}', "Infinity": '{"rope_theta": -Infinity}', "overflow": '{"rope_theta": 1e999}',
@@ -33,7 +33,12 @@ TEXTS: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_text_that_is_no_configuration(run_pecli, tmp_path, name: str) -> None:
+def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
+    run_pecli, tmp_path, name: str
+) -> None:
+    """Broken JSON, NaN, repeated keys, nesting of 5000 levels and more than 4 MB: nothing on
+    standard output, no traceback.
+    """
     path = tmp_path / "config.json"
     content = TEXTS[name]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -74,7 +79,8 @@ CHANGES = stored("tables.json")["refused"] | {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_values_that_cannot_be(run_pecli, tmp_path, name: str) -> None:
+def test_a_value_that_cannot_be_is_refused_in_one_line(run_pecli, tmp_path, name: str) -> None:
+    """Each row changes a small Llama config; its exit code was written by hand."""
     change, code = CHANGES[name]
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, **change}))
@@ -120,10 +126,13 @@ SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "al
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
-def test_mutations_never_raise_anything_else(step: int) -> None:
+def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: int) -> None:
+    """Every key of many configs is replaced by null, texts, lists and huge numbers; any other
+    exception fails the test.
+    """
     scalings = [
         {**dict.fromkeys(SETTINGS), **scaling}
-        for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8})
+        for scaling in (YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8})
     ]
     mutations = [{**config, name: value} for config in MUTATED for name in config for value in JUNK]
     settings = [
@@ -163,7 +172,9 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
         ("llama.txt", '{"model_type": "llama"}', False),
     ],
 )
-def test_files_that_describe_a_model(tmp_path: Path, name: str, text: str, expected: bool) -> None:
+def test_a_json_file_describes_a_model_by_its_contents(
+    tmp_path: Path, name: str, text: str, expected: bool
+) -> None:
     (tmp_path / name).write_text(text)
     assert config_files.is_config(str(tmp_path / name)) == expected
 
@@ -174,5 +185,5 @@ def test_a_folder_that_is_called_like_a_file_describes_no_model(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["config.json", "params.json", "model.gguf"])
-def test_names_of_files_that_need_not_be_read(name: str) -> None:
+def test_files_of_these_names_describe_a_model_unread(name: str) -> None:
     assert config_files.is_config(f"nowhere/{name}")

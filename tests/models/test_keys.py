@@ -6,20 +6,23 @@ from pecli.errors import PecliError
 from pecli.models.keys import Keys
 
 
-def keys(value: object) -> Keys:
+def keys_where_a_is(value: object) -> Keys:
     return Keys({"a": value}, "f")
 
 
 @pytest.mark.parametrize("value", [1e30, -1e30])
 def test_numbers_go_up_to_1e30(value: float) -> None:
-    number = keys(value).number("a")
+    """1e30 is Gemma 4's divisor of pairs that do not rotate, the largest number of published
+    configs.
+    """
+    number = keys_where_a_is(value).number("a")
     assert number is not None
     assert number.value == value
 
 
 @pytest.mark.parametrize(("value", "low", "whole"), [(2**40, 1, 2**40), (8.0, 1, 8), (0, 0, 0)])
 def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: int) -> None:
-    number = keys(value).whole("a", low=low)
+    number = keys_where_a_is(value).whole("a", low=low)
     assert number is not None
     assert number.value == whole
     assert isinstance(number.value, int)
@@ -30,13 +33,14 @@ def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: i
     [({"height": 3, "width": 4}, (3, 4)), (3, (3, 3)), (1, (1, 1)), ([5, 6], (5, 6))],
 )
 def test_one_number_stands_for_height_and_width(value: object, pair: tuple[int, int]) -> None:
-    assert keys(value).pair("a").value == pair
+    """As in `image_size` and `patch_size` of vision configs."""
+    assert keys_where_a_is(value).pair("a").value == pair
 
 
 @pytest.mark.parametrize("value", [[0, 3], [1, 2, 3]])
 def test_what_is_no_pair_is_refused(value: list[int]) -> None:
     with pytest.raises(PecliError) as caught:
-        keys(value).pair("a")
+        keys_where_a_is(value).pair("a")
     assert str(caught.value) == f"f: a is {value}; it must be a whole number, or two"
 
 

@@ -22,6 +22,7 @@ def test_a_base_of_another_class_is_ignored(model_type: str, key: str) -> None:
 @pytest.mark.parametrize("model_type", ["llama", "qwen3", "starcoder2"])
 @pytest.mark.parametrize("key", ["rotary_pct", "rope_pct", "rotary_percent"])
 def test_a_fraction_of_another_class_is_ignored(model_type: str, key: str) -> None:
+    """Llama's class in transformers rotates whole heads; `rotary_pct` is a key of GPT-NeoX."""
     model = load_config({"model_type": model_type, **SIZES, key: 0.25})
     assert model.one().rotary_dim == model.one().head_dim
     assert any(key in warning and "ignores" in warning for warning in model.warnings)
@@ -37,5 +38,6 @@ def test_a_fraction_of_another_class_is_ignored(model_type: str, key: str) -> No
     ],
 )
 def test_a_class_reads_its_own_key(model_type: str, key: str) -> None:
+    """GPT-NeoX calls its base rotary_emb_base; of an unknown class, any name of a base is read."""
     model = load_config({"model_type": model_type, **SIZES, key: 123456.0})
     assert model.one().parameters["base"] == 123456.0

@@ -10,7 +10,7 @@ import pecli
 from pecli.models.encoding import ModelEncodings
 
 LOGS = json.loads((Path(__file__).parent / "data" / "llama_cpp_logs.json").read_text())
-INFO = """print_info: arch             = llama
+LOG_OF_LLAMA = """print_info: arch             = llama
 print_info: n_ctx_train      = 4096
 print_info: n_embd           = 4096
 print_info: n_head           = 32
@@ -22,7 +22,7 @@ print_info: freq_scale_train = 1
 """
 
 
-def read(folder: Path, text: str) -> ModelEncodings:
+def model_of_log(folder: Path, text: str) -> ModelEncodings:
     path = folder / "server.log"
     path.write_text(text)
     return pecli.load_model(path)
@@ -35,76 +35,82 @@ def log(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_model_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
-    model = read(tmp_path, "\n".join(log["lines"]))
+    """The lines and the model they are of come from public threads, whose addresses are the ids."""
+    model = model_of_log(tmp_path, "\n".join(log["lines"]))
     assert model.model_type == log["model_type"]
     assert model.context == log.get("context")
     assert set(model.layer_types()) == set(log["layers"])
 
 
 def test_encodings_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
-    model = read(tmp_path, "\n".join(log["lines"]))
+    """What each layer type has was read by hand from the same lines."""
+    model = model_of_log(tmp_path, "\n".join(log["lines"]))
     for layer_type, expected in log["layers"].items():
         encoding = model.one(layer_type)
         found = {**encoding.described(), "layout": encoding.layout}
         assert {name: found.get(name) for name in expected} == expected
 
 
-def test_sources_are_lines(tmp_path: Path) -> None:
-    encoding = read(tmp_path, INFO).one()
+def test_the_source_of_a_value_is_the_line_of_the_log(tmp_path: Path) -> None:
+    encoding = model_of_log(tmp_path, LOG_OF_LLAMA).one()
     assert encoding.sources["base"] == "print_info: freq_base_train"
     assert encoding.sources["layout"] == "print_info: rope type"
 
 
 def test_lines_about_positions_are_all_read(tmp_path: Path) -> None:
-    assert read(tmp_path, INFO).warnings == ()
+    assert model_of_log(tmp_path, LOG_OF_LLAMA).warnings == ()
 
 
 def test_info_lines_take_precedence_over_stored_keys(tmp_path: Path) -> None:
+    """Stored keys are the file's; print_info lines, with base 10000 here, are what llama.cpp uses."""
     stored = "llama_model_loader: - kv  12: llama.rope.freq_base f32 = 500000.000000\n"
-    assert read(tmp_path, stored + INFO).one().parameters["base"] == 10000.0
+    assert model_of_log(tmp_path, stored + LOG_OF_LLAMA).one().parameters["base"] == 10000.0
 
 
-def test_flags_of_the_server_are_noticed(tmp_path: Path) -> None:
-    model = read(tmp_path, INFO + "llama_context: freq_scale    = 0.25\n")
+def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> None:
+    model = model_of_log(tmp_path, LOG_OF_LLAMA + "llama_context: freq_scale    = 0.25\n")
     (warning,) = model.warnings
     assert "the server uses freq_scale 0.25, the model has 1" in warning
 
 
-def test_the_same_scale_is_no_flag(tmp_path: Path) -> None:
+def test_a_server_that_uses_the_models_own_scale_is_not_warned_about(tmp_path: Path) -> None:
     lines = "llama_context: freq_base     = 10000.0\nllama_context: freq_scale    = 1\n"
-    assert read(tmp_path, INFO + lines).warnings == ()
+    assert model_of_log(tmp_path, LOG_OF_LLAMA + lines).warnings == ()
 
 
-def test_flags_apply_to_a_log(tmp_path: Path) -> None:
+def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
-    path.write_text(INFO)
+    path.write_text(LOG_OF_LLAMA)
     assert pecli.load_model(path, "--rope-scale 4").one().parameters["factor"] == 4.0
 
 
-def test_factors_of_longrope_are_not_shown(tmp_path: Path) -> None:
-    model = read(tmp_path, INFO.replace("= linear", "= longrope"))
+def test_longrope_in_a_log_is_read_as_unscaled_with_a_warning(tmp_path: Path) -> None:
+    model = model_of_log(tmp_path, LOG_OF_LLAMA.replace("= linear", "= longrope"))
     assert model.one().parameters["scaling"] == "none"
     assert "a log does not show its factors" in model.warnings[0]
 
 
 def test_first_of_two_models_counts(tmp_path: Path) -> None:
-    draft = INFO.replace("10000.0", "500000.0")
-    assert read(tmp_path, INFO + draft).one().parameters["base"] == 10000.0
+    """The log of speculative decoding shows the draft model after the main one."""
+    draft = LOG_OF_LLAMA.replace("10000.0", "500000.0")
+    assert model_of_log(tmp_path, LOG_OF_LLAMA + draft).one().parameters["base"] == 10000.0
 
 
 def test_log_without_sizes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pecli.FileError, match=r"rope\.dimension_count"):
-        read(tmp_path, "print_info: arch = llama\nprint_info: freq_base_train = 10000.0\n")
+        model_of_log(tmp_path, "print_info: arch = llama\nprint_info: freq_base_train = 10000.0\n")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
 def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) -> None:
+    """A broken line must neither be an error nor make a scaling."""
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
-    model = read(tmp_path, lines + INFO)
+    model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
     assert model.one().parameters["scaling"] == "none"
 
 
 def test_stored_key_names_the_architecture(tmp_path: Path) -> None:
+    """Without the print_info line, general.architecture of the stored keys counts."""
     stored = "llama_model_loader: - kv   0: general.architecture str = llama\n"
-    without_architecture = INFO.partition("\n")[2]
-    assert read(tmp_path, stored + without_architecture).model_type == "llama"
+    without_architecture = LOG_OF_LLAMA.partition("\n")[2]
+    assert model_of_log(tmp_path, stored + without_architecture).model_type == "llama"

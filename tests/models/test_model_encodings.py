@@ -5,7 +5,7 @@ they make.
 import pytest
 
 from pecli.models.find import load_config, load_model
-from tests.models.configs import DYNAMIC, LLAMA, PLAIN, SMALL, Config
+from tests.models.configs import DYNAMIC_SCALING, LLAMA_CONFIG, SMALL_CONFIG, UNSCALED, Config
 
 
 def test_a_model_is_a_sequence_of_its_encodings() -> None:
@@ -37,7 +37,10 @@ def test_the_representation_of_a_model_without_encodings() -> None:
     [("llama", "halves", False), ("cohere", "interleaved", False), ("glm", "interleaved", True)],
 )
 def test_the_layout_is_the_familys(model_type: str, layout: str, tables_in_halves: bool) -> None:
-    encoding = load_config({**LLAMA, "model_type": model_type}).one()
+    """Llama rotates halves, Cohere interleaved pairs; GLM rotates interleaved pairs, but its tables
+    repeat by halves.
+    """
+    encoding = load_config({**LLAMA_CONFIG, "model_type": model_type}).one()
     assert encoding.layout == layout
     assert encoding.tables_in_halves is tables_in_halves
 
@@ -46,6 +49,9 @@ def test_the_layout_is_the_familys(model_type: str, layout: str, tables_in_halve
     ("preset", "trailing"), [("gpt2", False), ("llama-3-8b", False), ("deepseek-v3", True)]
 )
 def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: bool) -> None:
+    """`trailing` means that the rotary channels come last in a head, as in DeepSeek's multi-head
+    latent attention.
+    """
     encoding = load_model(preset).one()
     assert encoding.trailing is trailing
     assert encoding.tables_in_halves is False
@@ -63,7 +69,10 @@ def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: 
 def test_the_rotary_channels_are_last_if_a_latent_head_has_others(
     keys: Config, trailing: bool
 ) -> None:
-    assert load_config({**SMALL, **keys}).one().trailing is trailing
+    """Heads have 16 channels; DeepSeek's latent heads put unrotated («nope») channels before the
+    rotary ones.
+    """
+    assert load_config({**SMALL_CONFIG, **keys}).one().trailing is trailing
 
 
 @pytest.mark.parametrize(
@@ -90,6 +99,7 @@ def test_the_rotary_channels_are_last_if_a_latent_head_has_others(
 def test_tables_and_biases_have_these_parameters_and_no_others(
     preset: str, parameters: list[Config]
 ) -> None:
+    """The sizes are those of the published configs of GPT-2, Whisper tiny and MPT-7B."""
     assert [dict(encoding.parameters) for encoding in load_model(preset)] == parameters
     assert [encoding.described() for encoding in load_model(preset)] == parameters
 
@@ -101,33 +111,48 @@ def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
 
 @pytest.mark.parametrize("length", [None, 64])
 def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) -> None:
-    config = {**SMALL, "max_position_embeddings": 32, "rope_scaling": DYNAMIC}
+    """Dynamic NTK depends on the length of the prompt."""
+    config = {**SMALL_CONFIG, "max_position_embeddings": 32, "rope_scaling": DYNAMIC_SCALING}
     assert load_config(config).one().as_json(length)["parameters"].get("length") == length
 
 
 def test_json_has_no_length_of_a_scaling_that_does_not_follow_it() -> None:
-    parameters = load_config({**SMALL, "model_type": "llama"}).one().as_json(64)["parameters"]
+    parameters = (
+        load_config({**SMALL_CONFIG, "model_type": "llama"}).one().as_json(64)["parameters"]
+    )
     assert parameters == {"dim": 16, "base": 10000.0, "scaling": "none"}
 
 
 def test_a_runtime_is_given_the_length() -> None:
-    rope = load_config({**SMALL, "model_type": "llama"}).one().rope(4, length=64, runtime="vllm")
+    """vLLM's tables depend on the length that the server was started with."""
+    rope = (
+        load_config({**SMALL_CONFIG, "model_type": "llama"})
+        .one()
+        .rope(4, length=64, runtime="vllm")
+    )
     assert rope.length == 64
 
 
 def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
-    config = {**SMALL, "rope_scaling": {**PLAIN, "mrope_section": [1, 1, 1]}}
+    """Sections of 1 + 1 + 1 pairs do not add up to the 8 pairs of a head of 16 channels."""
+    config = {**SMALL_CONFIG, "rope_scaling": {**UNSCALED, "mrope_section": [1, 1, 1]}}
     assert load_config(config).one().rope(4).mrope_section is None
 
 
 def test_sections_that_are_not_interleaved_leave_the_parameter_open() -> None:
-    encoding = load_config({"model_type": "qwen2_vl", **SMALL, "head_dim": 128}).one()
+    """None is Rope's default, so that a command for Qwen2-VL needs no option for it."""
+    encoding = load_config({"model_type": "qwen2_vl", **SMALL_CONFIG, "head_dim": 128}).one()
     assert encoding.rope(8).mrope_interleaved is None
 
 
 @pytest.mark.parametrize(("use_fope", "requested"), [(True, True), (False, False), (None, False)])
 def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, requested: bool) -> None:
-    config = {"model_type": "llama", **SMALL, "rope_scaling": {**PLAIN, "use_fope": use_fope}}
+    """`use_fope` asks for FoPE (Hua et al. 2024), which pecli has no scheme for and warns of."""
+    config = {
+        "model_type": "llama",
+        **SMALL_CONFIG,
+        "rope_scaling": {**UNSCALED, "use_fope": use_fope},
+    }
     assert load_config(config).one().use_fope is requested
 
 

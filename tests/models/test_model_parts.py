@@ -8,7 +8,7 @@ import pytest
 
 from pecli.models.families import class_defaults, family_of
 from pecli.models.find import load_config
-from tests.models.configs import LLAMA, SMALL, Config
+from tests.models.configs import LLAMA_CONFIG, SMALL_CONFIG, Config
 
 TEACHER: Config = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5.0}
 
@@ -32,68 +32,76 @@ def unknown_types(config: Config) -> list[str]:
     ],
 )
 def test_an_object_is_a_part_by_its_name(name: str, types: list[str]) -> None:
-    assert layer_types({**LLAMA, name: TEACHER}) == types
+    """A nested object is a part of the model if its key ends with _config and is not about
+    quantisation or rope itself.
+    """
+    assert layer_types({**LLAMA_CONFIG, name: TEACHER}) == types
 
 
 def test_an_object_that_is_no_part_does_not_change_the_base() -> None:
-    assert load_config({**LLAMA, "teacher": TEACHER}).one().parameters["base"] == 10000.0
+    assert load_config({**LLAMA_CONFIG, "teacher": TEACHER}).one().parameters["base"] == 10000.0
 
 
 def test_a_base_without_a_width_makes_a_part() -> None:
-    assert layer_types({**SMALL, "audio_config": {"rope_theta": 5.0, "head_dim": 8}}) == [
+    """An encoding can be made of a base and the width of a head, without hidden_size."""
+    assert layer_types({**SMALL_CONFIG, "audio_config": {"rope_theta": 5.0, "head_dim": 8}}) == [
         "",
         "audio",
     ]
 
 
 def test_a_width_of_heads_alone_makes_no_part() -> None:
-    assert layer_types({**SMALL, "audio_config": {"head_dim": 8}}) == [""]
+    assert layer_types({**SMALL_CONFIG, "audio_config": {"head_dim": 8}}) == [""]
 
 
 def test_a_model_type_that_reads_images_has_two_axes() -> None:
-    assert load_config({**SMALL, "model_type": "my_vision"}).one().grid.described() == {"axes": 2}
+    assert load_config({**SMALL_CONFIG, "model_type": "my_vision"}).one().grid.described() == {
+        "axes": 2
+    }
 
 
 def test_the_language_model_of_one_that_reads_images_has_no_axes() -> None:
-    encoding = load_config({**SMALL, "model_type": "wibble_vision_text"}).one()
+    """The suffix _text names the language part of a larger model, although «vision» is in the name."""
+    encoding = load_config({**SMALL_CONFIG, "model_type": "wibble_vision_text"}).one()
     assert encoding.grid.described() == {}
 
 
 def test_a_visual_part_has_two_axes() -> None:
-    text, visual = load_config({**SMALL, "visual_config": SMALL})
+    text, visual = load_config({**SMALL_CONFIG, "visual_config": SMALL_CONFIG})
     assert text.grid.axes is None
     assert visual.layer_type == "visual"
     assert visual.grid.axes == 2
 
 
 def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
-    config = {"model_type": "foo", "text_config": SMALL, "vision_config": SMALL}
+    config = {"model_type": "foo", "text_config": SMALL_CONFIG, "vision_config": SMALL_CONFIG}
     assert unknown_types(config) == ["text: model_type 'foo'", "vision: model_type 'foo_vision'"]
 
 
 def test_an_empty_type_counts_as_missing() -> None:
-    config = {"model_type": "foo", "text_config": {**SMALL, "model_type": ""}}
+    config = {"model_type": "foo", "text_config": {**SMALL_CONFIG, "model_type": ""}}
     assert unknown_types(config) == ["text: model_type 'foo'"]
 
 
 def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
-    cycle: dict[str, Any] = {**SMALL}
+    cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["again"] = cycle
     assert load_config(cycle).one().parameters["dim"] == 16
 
 
 def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
-    cycle: dict[str, Any] = {**SMALL}
+    cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["text_config"] = cycle
     assert load_config(cycle).one().parameters["dim"] == 16
 
 
 def test_a_text_model_in_the_file_replaces_the_classs_own() -> None:
-    config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL}}
+    config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL_CONFIG}}
     assert load_config(config).warnings == ()
 
 
 def test_a_class_with_a_text_model_also_has_its_tower() -> None:
+    """LLaVA at class defaults: a Llama with RoPE, and CLIP's tower with a learned table."""
     model = load_config({"model_type": "llava"})
     assert [encoding.scheme for encoding in model] == ["rope", "learned"]
 
@@ -105,6 +113,7 @@ def test_a_class_with_a_text_model_also_reports_tables_that_no_scheme_has() -> N
 
 @pytest.mark.parametrize(("vision", "axes"), [(False, 0), (True, 2)])
 def test_a_tower_has_a_family_of_its_own(vision: bool, axes: int) -> None:
+    """Qwen2-VL's text counts along no grid (0 axes), its tower along rows and columns."""
     family = family_of("qwen2_vl", vision=vision)
     assert family is not None
     assert family.axes == axes
@@ -130,6 +139,9 @@ def test_a_tower_has_a_class_of_its_own(vision: bool, name: str) -> None:
     ],
 )
 def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
+    """(448 / 14)² = 1024 patches, unless the config has a height and a width of its table; times
+    frames / tubelet_size of a video.
+    """
     tower = {
         "model_type": "moonvit",
         "hidden_size": 64,

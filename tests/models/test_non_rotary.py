@@ -9,7 +9,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_config
-from tests.models.facts import agrees, one, stored
+from tests.models.facts import has_facts, only_encoding, stored
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
 VISION = {
@@ -30,18 +30,27 @@ SINES = [
 
 @pytest.mark.parametrize("words", [*SINES, "flaubert sinusoidal_embeddings emb_dim"])
 def test_a_flag_makes_the_table_sinusoidal(words: str) -> None:
+    """Channels 10 and 11 at position 3 are sin and cos of 3 / 10000^(10/64), the paper's formula.
+
+    Each row is a model type, its flag, and its key for the width.
+    """
     name, key, dim = words.split()
     config = {"model_type": name, dim: 64, "n_heads": 4, "max_position_embeddings": 16}
-    table = pecli.Sinusoidal(**one({**config, key: True}).parameters, dtype="float64").tables()[
-        "pe"
-    ]
+    table = pecli.Sinusoidal(
+        **only_encoding({**config, key: True}).parameters, dtype="float64"
+    ).tables()["pe"]
     angle = 3 / 10000 ** (10 / 64)
     assert table[3, 10:12] == pytest.approx([math.sin(angle), math.cos(angle)], rel=1e-15)
-    assert agrees(one({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64})
+    assert has_facts(
+        only_encoding({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64}
+    )
 
 
 def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
-    found = one(
+    """Frequency 5 of 32 is 10000^(-5/31), by tensor2tensor's formula; cosines have channels 0 to
+    31.
+    """
+    found = only_encoding(
         {"model_type": "musicgen_decoder", "hidden_size": 64, "max_position_embeddings": 16}
     )
     table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
@@ -51,6 +60,7 @@ def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
 
 
 def test_speecht5_has_four_tables() -> None:
+    """The lengths are the config's; the styles were read from modeling_speecht5.py."""
     sizes = {"hidden_size": 768, "max_speech_positions": 1876, "max_text_positions": 600}
     model = load_config({"model_type": "speecht5", **sizes})
     assert {
@@ -70,6 +80,9 @@ TOWERS = stored("tables.json")["towers"]
 
 @pytest.mark.parametrize("name", TOWERS)
 def test_learned_tables_of_vision_towers(name: str) -> None:
+    """The rows of each tower's tables were written by hand from the models' code; (448 / 14)²
+    patches, and one for a class token.
+    """
     model_type, more, expected = TOWERS[name]
     vision = {"model_type": model_type, **VISION, **more}
     model = load_config({"model_type": name, "vision_config": vision})
@@ -86,7 +99,9 @@ DESCRIBED = stored("tables.json")["described"]
 
 
 @pytest.mark.parametrize(("config", "description"), DESCRIBED)
-def test_what_no_scheme_makes_is_described(config: dict[str, Any], description: str) -> None:
+def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
+    config: dict[str, Any], description: str
+) -> None:
     model = load_config(config)
     assert model.encodings == ()
     (warning,) = model.warnings
@@ -94,6 +109,6 @@ def test_what_no_scheme_makes_is_described(config: dict[str, Any], description: 
 
 
 @pytest.mark.parametrize(("value", "count"), [(True, 0), (False, 1)])
-def test_relative_attention_of_deberta_is_reported_unless_it_is_on(value: bool, count: int) -> None:
+def test_deberta_without_relative_attention_is_warned_about(value: bool, count: int) -> None:
     config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": value}
     assert len(load_config({**config, "max_position_embeddings": 512}).warnings) == count

@@ -15,7 +15,7 @@ from pecli.models import families, non_rotary
 from pecli.models.encoding import Encoding
 from pecli.models.find import load_config
 from pecli.models.presets import presets
-from tests.models.facts import by_layer, one, stored
+from tests.models.facts import facts_by_layer_type, only_encoding, stored
 
 CASES = stored("rope_families.jsonl", "rope_random.jsonl")
 MORE = stored("rope_families_more.jsonl", "rope_random_more.jsonl")
@@ -25,6 +25,9 @@ DIALECTS = stored("dialects.json")
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case["case"])
 @pytest.mark.sample(100)
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
+    """Each case has a config and the inv_freq and attention_scaling of transformers' own float32
+    module (see data/README.md).
+    """
     model = load_config(case["config"])
     found = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
     length = case.get("seq_len")
@@ -50,6 +53,9 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
 
 
 def test_the_old_spelling_is_equal() -> None:
+    """`rope_parameters` (transformers 5) and `rope_theta` beside `rope_scaling` (transformers 4)
+    mean the same.
+    """
     for new in (case["config"] for case in CASES if case["case"].endswith("/rope_parameters")):
         settings = dict(new["rope_parameters"])
         old = {name: value for name, value in new.items() if name != "rope_parameters"}
@@ -62,13 +68,14 @@ def test_the_old_spelling_is_equal() -> None:
             spelled = {
                 word if name == "rope_type" else name: value for name, value in settings.items()
             }
-            first, other = one(new), one({**old, "rope_scaling": spelled})
+            first, other = only_encoding(new), only_encoding({**old, "rope_scaling": spelled})
             assert first.parameters == other.parameters
             assert first.layout == other.layout
 
 
 @pytest.mark.parametrize("case", DIALECTS, ids=[case["name"] for case in DIALECTS])
 def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> None:
+    """The frequencies of each project's own code are in dialects.json, made outside this project."""
     ropes = {
         encoding.layer_type: encoding
         for encoding in load_config(case["config"])
@@ -93,7 +100,10 @@ def diffusers_config(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "expected"), DIFFUSERS.items())
 def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: list[float]) -> None:
-    encoding = one(diffusers_config(name))
+    """The expected angles at position 1 of each axis are of the modules of diffusers 0.42.1 (see
+    data/README.md).
+    """
+    encoding = only_encoding(diffusers_config(name))
     np.testing.assert_allclose(encoding.inverse_frequencies(), expected, rtol=2e-5)
     assert encoding.layout == ("halves" if name.startswith("ErnieImage") else "interleaved")
 
@@ -101,8 +111,8 @@ def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: li
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_the_base_of_diffusers_may_be_given(name: str) -> None:
     config = diffusers_config(name)
-    changed = one({**config, "rope_theta": 3.0}).inverse_frequencies()
-    assert changed != one(config).inverse_frequencies()
+    changed = only_encoding({**config, "rope_theta": 3.0}).inverse_frequencies()
+    assert changed != only_encoding(config).inverse_frequencies()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,7 @@ def test_the_base_of_diffusers_may_be_given(name: str) -> None:
 )
 def test_classes_of_diffusers_with_one_axis(config: dict[str, Any], dim: int, base: float) -> None:
     """The rotary dimensions and bases are those of the modules of diffusers 0.42.1."""
-    encoding = one(config)
+    encoding = only_encoding(config)
     assert encoding.rotary_dim == dim
     assert encoding.parameters["base"] == base
 
@@ -137,7 +147,7 @@ def test_classes_of_diffusers_with_one_axis(config: dict[str, Any], dim: int, ba
 )
 def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
     """The shapes are those of the tensors of diffusers 0.42.1 at class defaults."""
-    parameters = one({"_class_name": name}).parameters
+    parameters = only_encoding({"_class_name": name}).parameters
     found = parameters["max_len"] if "max_len" in parameters else math.prod(parameters["grid"])
     assert found == rows
     assert parameters["dim"] == dim
@@ -155,18 +165,22 @@ KNOWN = stored("tables.json")["known"]
 
 
 def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
-    found = {name: by_layer(model["config"]) for name, model in MODELS.items()}
+    """The layers of each model were written by hand from its paper or card; 8 is ALiBi's max_bias,
+    0.02 GPT-2's initialisation.
+    """
+    found = {name: facts_by_layer_type(model["config"]) for name, model in MODELS.items()}
     assert {
         name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()
     } == KNOWN
     alibi = [name for name, rows in KNOWN.items() if "alibi" in rows.get("", ())]
-    biased = {name: one(MODELS[name]["config"]).parameters for name in alibi}
+    biased = {name: only_encoding(MODELS[name]["config"]).parameters for name in alibi}
     assert {given["max_bias"] for given in biased.values()} == {8}
     assert [name for name, given in biased.items() if given["form"] != "key"] == ["mosaicml/mpt-7b"]
-    assert one(MODELS["openai-community/gpt2"]["config"]).parameters["std"] == 0.02
+    assert only_encoding(MODELS["openai-community/gpt2"]["config"]).parameters["std"] == 0.02
 
 
-def test_presets_are_those_settings_and_none_is_from_memory() -> None:
+def test_presets_have_the_confirmed_settings_and_a_source() -> None:
+    """Settings that were written «from memory» in models.json must not become presets."""
     confirmed = {
         name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]
     }
@@ -212,6 +226,9 @@ def near(ends: list[float]) -> Any:
 @pytest.mark.parametrize("name", sorted({*map(class_of, MADE["rope"])}))
 @pytest.mark.sample(80)
 def test_rotary_tables_of_class_defaults(name: str) -> None:
+    """Of each class of transformers 5.22.2: count, second and last of its frequencies, and its
+    attention factor. QUIRKS are known differences.
+    """
     wrong = []
     for case, made in MADE["rope"].items():
         if class_of(case) != name:
@@ -241,6 +258,9 @@ for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.sample(80)
 def test_settings_that_are_given_to_a_class(name: str) -> None:
+    """Linear and YaRN settings were given to each class of transformers, which made the expected
+    frequencies. UNLIKE lists classes with quirks that pecli does not follow.
+    """
     wrong = []
     for config, tables in SETTINGS[name]:
         found = rotary_by_layer({"model_type": name, **config})
@@ -280,6 +300,7 @@ def test_a_larger_model_has_the_text_model_of_its_class(name: str) -> None:
 
 
 def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
+    """The classes are those whose models have a tensor about positions in transformers 5.22.2."""
     silent = []
     for name in MADE["tables"]:
         try:
@@ -294,6 +315,9 @@ def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
 
 
 def test_every_class_belongs_to_a_family() -> None:
+    """Of every configuration class of transformers, pecli knows whether it rotates and which
+    defaults it has.
+    """
     classes = json.loads(Path(families.__file__).with_name("class_defaults.json").read_text())
     for name, (config, values, *_) in classes.items():
         family = families.family_of(name, vision="vision" in name)
@@ -312,11 +336,12 @@ SHAPES = {
 }
 
 
-def test_rows_and_columns_of_some() -> None:
+def test_tables_of_class_defaults_have_the_shapes_of_transformers() -> None:
+    """The shapes are those of the models that transformers makes of class defaults."""
     for name, shapes in (
         (name, shapes) for names, shapes in SHAPES.items() for name in names.split()
     ):
-        found = by_layer({"model_type": name}).values()
+        found = facts_by_layer_type({"model_type": name}).values()
         assert {sizes[1:] for sizes in found if sizes[0] in ("learned", "sinusoidal")} == shapes
         assert not any(
             "no key that is read here names one" in warning

@@ -38,6 +38,7 @@ def test_there_are_twelve_models_with_four_prompts() -> None:
 
 @pytest.mark.parametrize(("model", "number"), ROWS, ids=[f"{m}-{n}" for m, n in ROWS])
 def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
+    """The expected ids are those of get_rope_index in transformers 5.23.0, and of diffusers 0.42.1."""
     case = CASES[model][number]
     segments = case["segments"] if len(case["segments"]) > 1 else case["segments"][0]
     found = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
@@ -45,17 +46,24 @@ def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
 
 
 def test_an_image_of_qwen2_5_vl_takes_as_many_positions_as_its_longer_side() -> None:
+    """16 x 22 patches merge to 8 x 11 tokens, so text goes on at 12 + 11 and its last id is 12 + 11
+    + 4 = 27.
+    """
     ids = pecli.positions("qwen2.5-vl-7b", "text:12,image:1x16x22,text:5")
     assert ids.shape == (3, 12 + 8 * 11 + 5)
     assert ids[:, -1].tolist() == [27, 27, 27]
 
 
 def test_rate_of_the_preset_is_two_ids_per_second() -> None:
+    """Three frames at intervals of half a second, of 2 x 2 patches that merge to one token each."""
     ids = pecli.positions("qwen2.5-vl-7b", "video:3x2x2@0.5")
     assert ids[0].tolist() == [0, 1, 2]
 
 
 def test_attention_mask_places_the_ids() -> None:
+    """Masked places get id 0 here; the three tokens of the prompt count from 0 in the places that
+    are left.
+    """
     mask = [[0, 1, 1, 0, 1]]
     ids = pecli.positions("qwen2.5-vl-7b", "text:2,image:1x2x2", attention_mask=mask)
     assert ids.shape == (3, 1, 5)
@@ -63,11 +71,13 @@ def test_attention_mask_places_the_ids() -> None:
 
 
 def test_other_models_count_text() -> None:
+    """With padding on the left, the shorter prompt begins one place later."""
     ids = pecli.positions("llama-3.1-8b", ["text:3", "text:2"], padding="left")
     assert ids.tolist() == [[0, 1, 2], [0, 0, 1]]
 
 
 def test_styles_without_text_have_the_points_of_a_grid() -> None:
+    """Each row is (frame, row, column) of a video of 2 frames of 1 x 2 patches."""
     ids = pecli.positions("wan2.1-t2v-14b", "video:2x1x2")
     assert ids.tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]
 

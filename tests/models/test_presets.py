@@ -51,6 +51,7 @@ def test_the_shell_completes_repositories() -> None:
     [("mistral", "mistral-7b-v0.3"), ("mistralai/Mistral-7B-v0.3", ""), ("nothing", "")],
 )
 def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
+    """A full name, or one of nothing, stands for no other."""
     assert stands_for(name) == preset
 
 

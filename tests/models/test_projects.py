@@ -8,12 +8,13 @@ from pecli.models.dialects import read_object
 from pecli.models.dialects.translation import yarn_magnitude
 from pecli.models.find import load_config
 from pecli.models.keys import Setting
-from tests.models.configs import MAXTEXT, Config
+from tests.models.configs import MAXTEXT_CONFIG, Config
 
 
 @pytest.mark.parametrize(("file", "scaling"), [("llama3.1-8b", "llama3"), ("llama2-7b", "none")])
 def test_models_of_maxtext_go_by_the_names_of_their_files(file: str, scaling: str) -> None:
-    encoding = read_object(MAXTEXT, f"models/{file}.yml").one()
+    """MaxText scales if the name of the model contains «llama3.1»; no key of the file says it."""
+    encoding = read_object(MAXTEXT_CONFIG, f"models/{file}.yml").one()
     assert encoding.parameters["scaling"] == scaling
 
 
@@ -23,8 +24,12 @@ def test_models_of_maxtext_go_by_the_names_of_their_files(file: str, scaling: st
 def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
     block: str, scalings: list[str]
 ) -> None:
+    """The layers are full, then sliding.
+
+    MaxText passes the factor to sliding layers of every other block.
+    """
     config = {
-        **MAXTEXT,
+        **MAXTEXT_CONFIG,
         "decoder_block": block,
         "local_rope_max_timescale": 10000,
         "rope_linear_scaling_factor": 8.0,
@@ -38,7 +43,7 @@ def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
 def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     block: str, layout: str
 ) -> None:
-    config = {**MAXTEXT, "decoder_block": block, "rope_type": "default"}
+    config = {**MAXTEXT_CONFIG, "decoder_block": block, "rope_type": "default"}
     assert load_config(config).one().layout == layout
 
 
@@ -46,12 +51,13 @@ def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
 )
 def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:
-    config = {**MAXTEXT, "rope_type": "yarn", "rope_interleave": interleave}
+    config = {**MAXTEXT_CONFIG, "rope_type": "yarn", "rope_interleave": interleave}
     assert load_config(config).one().layout == layout
 
 
 @pytest.mark.parametrize(("word", "rows"), [("learned", 2050), ("sinusoidal", None)])
 def test_only_a_learned_table_of_gpt_neox_has_opts_offset(word: str, rows: int | None) -> None:
+    """OPT's offset of 2 makes 2048 + 2 rows."""
     config = {
         "hidden_size": 768,
         "num_attention_heads": 12,
@@ -81,10 +87,15 @@ LATENT: Config = {
     ],
 )
 def test_deepseeks_own_code_scales_beyond_4096_positions(keys: Config, scaling: str) -> None:
+    """model.py of DeepSeek-V3 applies YaRN if max_seq_len is above 4096.
+
+    The last row is another project's params.json, which has norm_eps.
+    """
     assert load_config({**LATENT, **keys}).one().parameters["scaling"] == scaling
 
 
 def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
+    """DeepSeek multiplies the softmax scale by (0.1 ln(factor) + 1)², which is 1 here."""
     config = {
         "dim": 2048,
         "n_heads": 16,
@@ -109,6 +120,7 @@ def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
 def test_the_magnitude_of_yarn(
     factor: float | None, mscale: float | None, magnitude: float
 ) -> None:
+    """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing."""
     given_factor = None if factor is None else Setting(factor, "")
     given_mscale = None if mscale is None else Setting(mscale, "")
     assert yarn_magnitude(given_factor, given_mscale) == pytest.approx(magnitude)
@@ -128,15 +140,18 @@ def test_the_magnitude_of_yarn(
     ],
 )
 def test_the_style_of_a_class_of_diffusers(name: str, keys: Config, style: str | None) -> None:
+    """HunyuanImage was published with two layouts of axes; rope_axes_dim distinguishes them."""
     assert load_config({"_class_name": name, **keys}).one().grid.style == style
 
 
 def test_all_axes_of_flux_rotate_a_head() -> None:
+    """16, 56 and 56 channels are axes_dims_rope of Flux's class."""
     encoding = load_config({"_class_name": "FluxTransformer2DModel"}).one()
     assert encoding.rotary_dim == 16 + 56 + 56
 
 
 def test_ltx_rotates_all_heads_together() -> None:
+    """LTX has 32 heads of 64 channels by default."""
     encoding = load_config({"_class_name": "LTXVideoTransformer3DModel"}).one()
     assert encoding.rope(grid=(1, 2, 2)).dim == 32 * 64
 
@@ -151,6 +166,7 @@ def test_cogvideox_stretches_time_and_space() -> None:
 
 
 def test_cogvideox_compresses_48_frames_to_12() -> None:
+    """Its VAE compresses time by 4."""
     config = {"_class_name": "CogVideoXTransformer3DModel", "sample_frames": 48}
     assert load_config(config).encodings[0].parameters["grid"][0] == 12
 

@@ -39,6 +39,9 @@ def has_frequencies(encoding: Encoding, frequencies: list[float]) -> bool:
 
 @pytest.mark.parametrize("row", ROTARY, ids=row_name)
 def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
+    """Each row has a public config and the frequencies that its project's own code computes from it
+    (see data/README.md).
+    """
     ropes = [encoding for encoding in model_of(row) if encoding.is_rotary]
     for expected in row["expected"]["encodings"]:
         matches = [rope for rope in ropes if has_frequencies(rope, expected["inv_freq"])]
@@ -49,6 +52,7 @@ def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
 
 @pytest.mark.parametrize("row", TABLES, ids=row_name)
 def test_tables_are_those_of_the_projects_code(row: Row) -> None:
+    """Each row has a public config and the shapes of the tables that its project's own code makes."""
     model = model_of(row)
     for expected in row["expected"]["schemes"]:
         size = {name: value for name, value in expected.items() if name != "scheme"}
@@ -75,6 +79,9 @@ def test_tables_are_those_of_the_projects_code(row: Row) -> None:
     ],
 )
 def test_references_and_numbers_of_yaml(text: str, value: object) -> None:
+    """References are OmegaConf's: relative to the section or absolute; those that cannot be
+    resolved stay text. Numbers such as 5e5 are text only if they are quoted.
+    """
     lines = [
         "top: 7",
         "other: ${model.length}",
@@ -114,6 +121,7 @@ STEP = {
 def test_lists_by_layer_are_settings_by_layer_type(
     layer_type: str, base: float, scaling: str
 ) -> None:
+    """Step-3.5 gives a base per layer; layers of one type share theirs."""
     encoding = load_config(STEP).one(layer_type)
     assert encoding.parameters["base"] == base
     assert encoding.parameters["scaling"] == scaling
@@ -143,6 +151,7 @@ def test_megatron_has_sections_by_its_position_type() -> None:
 
 
 def test_megatron_has_yarn_by_its_position_type() -> None:
+    """Equal mscale and mscale_all_dim cancel, so that the attention factor is 1."""
     config = {
         **MEGATRON,
         "position_embedding_type": "yarn",
@@ -185,11 +194,12 @@ def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str, block: str) -
     ["European", "composition", "label2id", "positional_dropout_rate", "loss_scaling_factor"],
 )
 def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
+    """«rope» is in «European», «pos» in «composition»: such keys must cause no warning."""
     model = load_config({"model_type": "llama", **SIZES, key: {"rope": 1} if "2" in key else 3})
     assert model.warnings == ()
 
 
-def test_no_hint_offers_the_opposite() -> None:
+def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
 
@@ -221,6 +231,7 @@ def test_gemma_4_without_a_rope_type_rotates_all_channels() -> None:
 
 
 def test_divisors_may_be_1e30_of_float32() -> None:
+    """1e30 rounds up in float32, to just above the largest number that is allowed in float64."""
     divisors = [1.0] * 16 + [float(np.float32(1e30))] * 16
     scaling = {"rope_type": "longrope", "short_factor": divisors, "long_factor": divisors}
     config = {**SIZES, "model_type": "llama", "rope_scaling": scaling}
@@ -256,6 +267,7 @@ def test_openais_hparams_have_a_learned_table() -> None:
 
 
 def test_flagscale_may_leave_out_the_base() -> None:
+    """Its default is Megatron's, 10000."""
     config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
     assert load_config(config).one().parameters["base"] == 10000.0
 

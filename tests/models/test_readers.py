@@ -7,7 +7,7 @@ import pytest
 import pecli
 
 SIZES: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8}
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+YARN_SCALING = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
         # Every program falls back to this base.
         ({"rope_theta": 10000.0}, []),
         ({}, []),
-        ({"rope_parameters": {**YARN, "rope_theta": 10000.0}}, ["scaling is only in rope_parameters"]),
-        ({"rope_scaling": YARN}, ["scaling is only in rope_scaling"]),
+        ({"rope_parameters": {**YARN_SCALING, "rope_theta": 10000.0}}, ["scaling is only in rope_parameters"]),
+        ({"rope_scaling": YARN_SCALING}, ["scaling is only in rope_scaling"]),
         (
             {"model_type": "phi", "rope_parameters": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
             ["partial_rotary_factor is only in rope_parameters"],
@@ -30,17 +30,21 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 def test_keys_that_only_some_programs_read_are_noted(
     config: dict[str, Any], beginnings: list[str]
 ) -> None:
+    """transformers 5 writes rope_parameters, version 4 rope_theta and rope_scaling; a program that
+    knows one form misses the other.
+    """
     notes = pecli.load_config({**SIZES, **config}).notes
     assert [note.partition(":")[0] for note in notes] == beginnings
 
 
 def test_note_names_the_consequence() -> None:
+    """10000 is the default of Llama's class in transformers 4."""
     config = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config(config).notes
     assert note.endswith("code written for transformers 4 falls back to 10000")
 
 
-def test_part_of_a_larger_model() -> None:
+def test_the_note_on_a_part_names_the_part() -> None:
     inner = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
     assert note.startswith("theta is only in text_config.rope_parameters")

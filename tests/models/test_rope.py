@@ -10,10 +10,10 @@ import pytest
 import pecli
 from pecli.models.find import load_config
 from pecli.models.presets import presets
-from tests.models.facts import agrees, one
+from tests.models.facts import has_facts, only_encoding
 
 ORIGINAL = "original_max_position_embeddings"
-LLAMA = {
+LLAMA_CONFIG = {
     "model_type": "llama",
     "hidden_size": 4096,
     "num_attention_heads": 32,
@@ -32,6 +32,9 @@ LONG = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
 def test_what_presets_and_unknown_classes_say() -> None:
+    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root
+    1.368888. Phi-3's spelling «yarn» of 2024 means longrope.
+    """
     assert any(
         "1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings
     )
@@ -42,11 +45,14 @@ def test_what_presets_and_unknown_classes_say() -> None:
         load_config({"model_type": "wibble", "rope_theta": 1e4})
     config = presets()["phi-3-mini-128k-2024-04"].config
     spelled = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
-    assert one(spelled).parameters == one(config).parameters
+    assert only_encoding(spelled).parameters == only_encoding(config).parameters
 
 
 def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
-    found = one({"model_type": "llama4", "text_config": SCOUT})
+    """With equal low and high factors, llama3 scaling is a step at wavelength 8192; every fourth
+    layer has no RoPE, by the published config of Scout.
+    """
+    found = only_encoding({"model_type": "llama4", "text_config": SCOUT})
     plain = [5e5 ** (-i / 64) for i in range(64)]
     expected = [value / 16 if 2 * math.pi / value > 8192 else value for value in plain]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
@@ -61,6 +67,9 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
 
 
 def test_ntk_has_two_meanings() -> None:
+    """In GTE's code «ntk» divides by 8^(2/64) as well; in other projects the base is multiplied by
+    factor^(dim / (dim − 2)).
+    """
     scaling = {"type": "ntk", "factor": 8.0}
     for name in ("gte", "new"):
         model = load_config(
@@ -72,7 +81,7 @@ def test_ntk_has_two_meanings() -> None:
             model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
         )
         assert model.warnings == ()
-    model = load_config({**LLAMA, "rope_scaling": scaling})
+    model = load_config({**LLAMA_CONFIG, "rope_scaling": scaling})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
     assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
     (warning,) = model.warnings
@@ -80,14 +89,17 @@ def test_ntk_has_two_meanings() -> None:
 
 
 def test_telechat_3_sharpens_less() -> None:
+    """Its code has 0.07 in place of YaRN's 0.1 in the attention factor."""
     scaling = {"factor": 8.0, ORIGINAL: 8192}
     found, plain = (
-        one({**LLAMA, "rope_scaling": {"type": kind, **scaling}})
+        only_encoding({**LLAMA_CONFIG, "rope_scaling": {"type": kind, **scaling}})
         for kind in ("telechat3-yarn", "yarn")
     )
     assert found.attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
     assert found.inverse_frequencies() == plain.inverse_frequencies()
-    derived = one({**LLAMA, "rope_scaling": {"type": "telechat3-yarn", ORIGINAL: 3000}})
+    derived = only_encoding(
+        {**LLAMA_CONFIG, "rope_scaling": {"type": "telechat3-yarn", ORIGINAL: 3000}}
+    )
     assert derived.attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)
 
 
@@ -99,6 +111,9 @@ NO_TABLES = {
 
 
 def test_no_table_is_made_that_a_model_never_uses() -> None:
+    """These vision models rotate by fractions of the image, so a table over positions 0, 1, 2, … is
+    refused.
+    """
     for name, said in NO_TABLES.items():
         model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
         assert any(said in warning for warning in model.warnings)
@@ -107,30 +122,38 @@ def test_no_table_is_made_that_a_model_never_uses() -> None:
             model.one().rope(8)
 
 
-def of(scaling: dict[str, Any]) -> Any:
-    return one({**LLAMA, "max_position_embeddings": 4096, "rope_scaling": scaling})
+def llama_encoding_scaled_by(scaling: dict[str, Any]) -> Any:
+    return only_encoding({**LLAMA_CONFIG, "max_position_embeddings": 4096, "rope_scaling": scaling})
 
 
 def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
+    """The defaults of YaRN's paper, whether they are given or not; given values replace them."""
     said = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
-    found = of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024})
-    assert agrees(found, {**said, **{f"source of {name}": "default" for name in said}})
+    found = llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024})
+    assert has_facts(found, {**said, **{f"source of {name}": "default" for name in said}})
     assert (
-        of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters == found.parameters
+        llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters
+        == found.parameters
     )
-    given = of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False})
+    given = llama_encoding_scaled_by(
+        {"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False}
+    )
     source = {"source of beta_fast": "rope_scaling.beta_fast"}
-    assert agrees(given, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False, **source})
+    assert has_facts(given, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False, **source})
 
 
 def test_a_factor_left_out_is_the_lengths_quotient() -> None:
+    """4096 / 1024 = 4.
+
+    The attention factors are those of the papers: 0.1 ln 4 + 1, and sqrt(1 + ln 4 / ln 1024).
+    """
     by_hand = {
         "yarn": 0.1 * math.log(4) + 1,
         "longrope": math.sqrt(1 + math.log(4) / math.log(1024)),
     }
     for kind, lists in {"yarn": {}, "longrope": LONG}.items():
-        found = of({"type": kind, ORIGINAL: 1024, **lists})
-        assert agrees(
+        found = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, **lists})
+        assert has_facts(
             found,
             {
                 "factor": 4.0,
@@ -138,15 +161,18 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
             },
         )
         assert found.attention_factor() == pytest.approx(by_hand[kind], rel=1e-15)
-        given = of({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
+        given = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
         assert found.inverse_frequencies() == given.inverse_frequencies()
-    broken = of({"type": "yarn", ORIGINAL: 3000})  # no whole number, which is left to the scheme
+    broken = llama_encoding_scaled_by(
+        {"type": "yarn", ORIGINAL: 3000}
+    )  # no whole number, which is left to the scheme
     assert "factor" not in broken.parameters
     assert broken.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
 
 
 def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
-    found = of(
+    """short_mscale holds up to 1024 positions, long_mscale beyond."""
+    found = llama_encoding_scaled_by(
         {"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5}
     )
     assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]

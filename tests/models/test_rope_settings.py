@@ -8,11 +8,20 @@ from pecli.errors import PecliError
 from pecli.models.encoding import Encoding
 from pecli.models.find import load_config, load_model
 from pecli.models.presets import find
-from tests.models.configs import DYNAMIC, LINEAR, LLAMA, LONGROPE, PLAIN, SMALL, YARN, Config
+from tests.models.configs import (
+    DYNAMIC_SCALING,
+    LINEAR_SCALING,
+    LLAMA_CONFIG,
+    LONGROPE_SCALING,
+    SMALL_CONFIG,
+    UNSCALED,
+    YARN_SCALING,
+    Config,
+)
 
 
-def small(**keys: Any) -> Encoding:
-    return load_config({**SMALL, **keys}).one()
+def small_encoding(**keys: Any) -> Encoding:
+    return load_config({**SMALL_CONFIG, **keys}).one()
 
 
 @pytest.mark.parametrize(
@@ -23,14 +32,16 @@ def small(**keys: Any) -> Encoding:
     ],
 )
 def test_the_context_is_the_first_length_above_0(keys: Config, context: int) -> None:
-    assert load_config({**SMALL, **keys}).context == context
+    assert load_config({**SMALL_CONFIG, **keys}).context == context
 
 
 # ---------------------------------------------------------------- alpha
 
 
-def dynamic(alpha: object, **keys: Any) -> Encoding:
-    return small(**keys, max_position_embeddings=32, rope_scaling={**DYNAMIC, "alpha": alpha})
+def encoding_with_alpha(alpha: object, **keys: Any) -> Encoding:
+    return small_encoding(
+        **keys, max_position_embeddings=32, rope_scaling={**DYNAMIC_SCALING, "alpha": alpha}
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +55,10 @@ def dynamic(alpha: object, **keys: Any) -> Encoding:
 def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
     keys: Config, scaling: str, ignored_alpha: float | None
 ) -> None:
-    encoding = dynamic(8.0, **keys)
+    """HunYuan's code reads «dynamic» with an alpha as NTK by that factor; Llama's class ignores the
+    alpha.
+    """
+    encoding = encoding_with_alpha(8.0, **keys)
     assert encoding.parameters["scaling"] == scaling
     assert encoding.alpha == ignored_alpha
 
@@ -55,11 +69,11 @@ def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
 )
 def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept: object) -> None:
     """Llama's class ignores alpha; runtimes that take it require a number from 1 to 2^64 − 1."""
-    assert dynamic(alpha, model_type="llama").alpha == kept
+    assert encoding_with_alpha(alpha, model_type="llama").alpha == kept
 
 
 def test_an_alpha_of_0_stands_for_none() -> None:
-    assert dynamic(0).parameters["scaling"] == "dynamic"
+    assert encoding_with_alpha(0).parameters["scaling"] == "dynamic"
 
 
 # ---------------------------------------------------------------- order of frequencies
@@ -78,55 +92,72 @@ def test_an_alpha_of_0_stands_for_none() -> None:
 def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
     pairs: int, section: list[int] | None, order: tuple[int, ...]
 ) -> None:
+    """By transformers' ernie4_5_vl_moe: even pairs are rows, odd ones columns, and the last 20 (or
+    as sections say) time.
+    """
     settings = {"type": "default", "mrope_section": section}
-    encoding = small(model_type="ernie4_5_vl_moe", head_dim=2 * pairs, rope_scaling=settings)
+    encoding = small_encoding(
+        model_type="ernie4_5_vl_moe", head_dim=2 * pairs, rope_scaling=settings
+    )
     assert encoding.order == order
 
 
 # ---------------------------------------------------------------- layer types
 
 
-@pytest.mark.parametrize("settings", [LINEAR, {"full_attention": LINEAR}])
+@pytest.mark.parametrize("settings", [LINEAR_SCALING, {"full_attention": LINEAR_SCALING}])
 def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
-    config = {**SMALL, "model_type": "llama", "rope_scaling": settings, "rope_parameters": settings}
+    config = {
+        **SMALL_CONFIG,
+        "model_type": "llama",
+        "rope_scaling": settings,
+        "rope_parameters": settings,
+    }
     assert load_config(config).warnings == ()
 
 
 def test_of_settings_that_differ_rope_scaling_wins() -> None:
-    other = {**LINEAR, "factor": 4.0}
-    config = {**SMALL, "model_type": "llama", "rope_scaling": LINEAR, "rope_parameters": other}
+    other = {**LINEAR_SCALING, "factor": 4.0}
+    config = {
+        **SMALL_CONFIG,
+        "model_type": "llama",
+        "rope_scaling": LINEAR_SCALING,
+        "rope_parameters": other,
+    }
     expected = "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
     assert load_config(config).warnings[0] == expected
 
 
 def test_64_layer_types_are_read() -> None:
-    settings = {f"type_{k}": PLAIN for k in range(64)}
-    assert len(load_config({**SMALL, "rope_parameters": settings})) == 64
+    """64 is the limit; more are refused."""
+    settings = {f"type_{k}": UNSCALED for k in range(64)}
+    assert len(load_config({**SMALL_CONFIG, "rope_parameters": settings})) == 64
 
 
 def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none() -> None:
     config = {
         "model_type": "gemma3_text",
         "layer_types": ["full_attention"],
-        "rope_parameters": {"full_attention": PLAIN},
+        "rope_parameters": {"full_attention": UNSCALED},
     }
     assert [encoding.layer_type for encoding in load_config(config)] == ["full_attention"]
 
 
 @pytest.mark.parametrize(("keys", "dims"), [({}, [8, 8]), ({"swa_rotary_dim": 4}, [8, 4])])
 def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
-    settings = {"full_attention": PLAIN, "sliding_attention": PLAIN}
-    config = {**SMALL, "rotary_dim": 8, "rope_parameters": settings, **keys}
+    settings = {"full_attention": UNSCALED, "sliding_attention": UNSCALED}
+    config = {**SMALL_CONFIG, "rotary_dim": 8, "rope_parameters": settings, **keys}
     assert [encoding.parameters["dim"] for encoding in load_config(config)] == dims
 
 
 @pytest.mark.parametrize("keys", [{"no_rope_layer_interval": 4}, {"num_hidden_layers": 4}])
 def test_an_interval_needs_the_number_of_layers(keys: Config) -> None:
-    assert small(**keys).unrotated.nope_layers is None
+    """Which layers have no RoPE cannot be known from one of the two keys."""
+    assert small_encoding(**keys).unrotated.nope_layers is None
 
 
 def test_a_layer_with_base_0_has_no_rope() -> None:
-    assert small(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
+    assert small_encoding(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
 
 
 TUNED: Config = {
@@ -139,7 +170,7 @@ TUNED: Config = {
 
 def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     expected = {"nope_layers": (1,), "attn_scale": 0.1, "floor_scale": 8}
-    assert small(**TUNED).unrotated.described() == expected
+    assert small_encoding(**TUNED).unrotated.described() == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +183,7 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
-    assert small(**{**TUNED, **keys}).unrotated.described() == {"nope_layers": (1,)}
+    assert small_encoding(**{**TUNED, **keys}).unrotated.described() == {"nope_layers": (1,)}
 
 
 # ---------------------------------------------------------------- heads
@@ -169,12 +200,17 @@ def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
     ],
 )
 def test_the_rotary_dimension(keys: Config, dim: int) -> None:
-    assert small(**keys).parameters["dim"] == dim
+    """Heads have 16 channels.
+
+    Zero counts as missing; MiniMax-M3's class ignores rotary_dim; EfficientLoFTR's factor may
+    exceed 1.
+    """
+    assert small_encoding(**keys).parameters["dim"] == dim
 
 
 @pytest.mark.parametrize("keys", [{}, {"qk_rope_head_dim": 8}])
 def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
-    encoding = small(**keys, partial_rotary_factor=1.0)
+    encoding = small_encoding(**keys, partial_rotary_factor=1.0)
     assert "partial_rotary_factor" not in encoding.parameters
 
 
@@ -187,18 +223,20 @@ def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
     ],
 )
 def test_latent_attention_is_recognised_by_two_keys(keys: Config, layout: str) -> None:
-    assert small(**keys).layout == layout
+    """Either key alone also stands in configs of other attention."""
+    assert small_encoding(**keys).layout == layout
 
 
 @pytest.mark.parametrize(("head_dim", "count"), [(64, 0), (192, 1)])
 def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
     head_dim: int, count: int
 ) -> None:
+    """DeepSeek-V3's published config has no head_dim; some converters write 192 = 128 + 64."""
     config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": head_dim}
     assert len(load_config(config).warnings) == count
 
 
-def test_the_warning_names_both_dimensions() -> None:
+def test_the_warning_about_deepseeks_head_dim_names_both_dimensions() -> None:
     config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": 192}
     (warning,) = load_config(config).warnings
     assert warning == (
@@ -225,12 +263,12 @@ def test_a_partial_factor_above_1_is_refused() -> None:
 
 
 def test_a_base_below_1_is_read() -> None:
-    assert small(rope_theta=0.5).parameters["base"] == 0.5
+    assert small_encoding(rope_theta=0.5).parameters["base"] == 0.5
 
 
 def test_a_base_of_0_is_refused() -> None:
     with pytest.raises(PecliError) as caught:
-        small(rope_theta=0)
+        small_encoding(rope_theta=0)
     assert str(caught.value) == "config: rope_theta is 0; a base must be above 0"
 
 
@@ -248,7 +286,7 @@ def test_longrope_has_two_attention_factors_if_both_are_given(
     keys: Config, mscales: tuple[float, float] | None
 ) -> None:
     """They are Phi-3.5-MoE's, for prompts below and above the original length; a given factor wins."""
-    assert small(rope_scaling={**LONGROPE, **keys}).mscales == mscales
+    assert small_encoding(rope_scaling={**LONGROPE_SCALING, **keys}).mscales == mscales
 
 
 def test_only_longrope_has_two_attention_factors() -> None:
@@ -259,7 +297,7 @@ def test_only_longrope_has_two_attention_factors() -> None:
         "short_mscale": 1.25,
         "long_mscale": 1.5,
     }
-    assert small(rope_scaling=settings).mscales is None
+    assert small_encoding(rope_scaling=settings).mscales is None
 
 
 def softmax_warnings(config: Config) -> list[str]:
@@ -267,12 +305,16 @@ def softmax_warnings(config: Config) -> list[str]:
 
 
 def test_the_softmax_scale_is_reported_for_latent_attention() -> None:
-    keys = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "rope_scaling": YARN}
-    assert len(softmax_warnings({**SMALL, **keys})) == 1
+    """DeepSeek multiplies the softmax scale by mscale², which no table shows."""
+    keys = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "rope_scaling": YARN_SCALING}
+    assert len(softmax_warnings({**SMALL_CONFIG, **keys})) == 1
 
 
 def test_the_softmax_scale_of_other_attention_is_not_multiplied() -> None:
-    assert load_config({**SMALL, "model_type": "llama", "rope_scaling": YARN}).warnings == ()
+    assert (
+        load_config({**SMALL_CONFIG, "model_type": "llama", "rope_scaling": YARN_SCALING}).warnings
+        == ()
+    )
 
 
 # ---------------------------------------------------------------- consistency
@@ -287,11 +329,14 @@ LLAMA31: Config = {"model_type": "llama", "rope_theta": 5e5, "max_position_embed
         ({"rope_theta": 1e6}, 0),
         ({"max_position_embeddings": 8192}, 0),
         ({"model_type": "mistral"}, 0),
-        ({"rope_scaling": LINEAR}, 0),
+        ({"rope_scaling": LINEAR_SCALING}, 0),
     ],
 )
 def test_llama_31_without_its_scaling_is_recognised(keys: Config, count: int) -> None:
-    assert len(load_config({**SMALL, **LLAMA31, **keys}).warnings) == count
+    """Llama, base 500000 and 131072 positions: three marks of Llama 3.1, of which none alone is
+    enough.
+    """
+    assert len(load_config({**SMALL_CONFIG, **LLAMA31, **keys}).warnings) == count
 
 
 def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
@@ -305,21 +350,26 @@ def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
     ("keys", "count"),
     [
         ({}, 0),
-        ({"rope_scaling": YARN}, 1),
-        ({"audio_config": {**SMALL, "rope_scaling": YARN}}, 0),
+        ({"rope_scaling": YARN_SCALING}, 1),
+        ({"audio_config": {**SMALL_CONFIG, "rope_scaling": YARN_SCALING}}, 0),
     ],
 )
 def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count: int) -> None:
-    model = load_config({**SMALL, "max_position_embeddings": 999, **keys})
+    """YaRN here makes 4 · 32 = 128 positions, not 999; a tower's scaling says nothing about the
+    text.
+    """
+    model = load_config({**SMALL_CONFIG, "max_position_embeddings": 999, **keys})
     doubts = [warning for warning in model.warnings if "which of them is meant" in warning]
     assert len(doubts) == count
 
 
 def test_heads_of_a_llama_have_128_channels() -> None:
-    assert load_config(LLAMA).one().head_dim == 128
+    """4096 / 32."""
+    assert load_config(LLAMA_CONFIG).one().head_dim == 128
 
 
 def test_the_base_of_sliding_layers_of_gemma_3() -> None:
+    """rope_local_base_freq of the published config."""
     assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0
 
 
@@ -327,7 +377,7 @@ def test_the_base_of_sliding_layers_of_gemma_3() -> None:
     ("key", "value", "is_reported"),
     [("partial_rotary_factor", 0.5, False), ("partial_rotary_factor", 0.25, True)],
 )
-def test_a_key_that_repeats_another_is_not_reported(
+def test_a_key_outside_rope_parameters_is_reported_if_it_differs(
     key: str, value: float, is_reported: bool
 ) -> None:
     config = {

@@ -5,10 +5,10 @@ import pytest
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Adaptation
 from pecli.models.find import load_config
-from tests.models.configs import LINEAR, LLAMA, SMALL, YARN, Config
+from tests.models.configs import LINEAR_SCALING, LLAMA_CONFIG, SMALL_CONFIG, YARN_SCALING, Config
 
 
-def adapted(runtime: str, config: Config) -> Adaptation:
+def adaptation_by(runtime: str, config: Config) -> Adaptation:
     return runtime_named(runtime).adapted(load_config(config).one())
 
 
@@ -16,52 +16,65 @@ def adapted(runtime: str, config: Config) -> Adaptation:
     ("keys", "departs"),
     [
         ({"model_type": "qwen2"}, False),
-        ({"model_type": "qwen2", "rope_scaling": LINEAR}, True),
-        ({"model_type": "llama", "rope_scaling": LINEAR}, False),
+        ({"model_type": "qwen2", "rope_scaling": LINEAR_SCALING}, True),
+        ({"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False),
     ],
 )
 def test_candle_reads_no_scaling_of_qwen(keys: Config, departs: bool) -> None:
-    cause = adapted("candle", {**SMALL, **keys}).cause
+    """candle's qwen2.rs has no rope_scaling; its llama.rs has."""
+    cause = adaptation_by("candle", {**SMALL_CONFIG, **keys}).cause
     assert ("rope_scaling of qwen2" in cause) is departs
 
 
 def test_candle_keeps_the_parameters_of_a_model_without_a_scaling() -> None:
-    assert adapted("candle", {**SMALL, "model_type": "qwen2"}).parameters == {}
+    assert adaptation_by("candle", {**SMALL_CONFIG, "model_type": "qwen2"}).parameters == {}
 
 
 def test_tensorrt_keeps_the_parameters_of_yarn() -> None:
-    assert adapted("tensorrt-llm", {**SMALL, "rope_scaling": YARN}).parameters == {}
+    assert (
+        adaptation_by("tensorrt-llm", {**SMALL_CONFIG, "rope_scaling": YARN_SCALING}).parameters
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "parameters"),
-    [(YARN, {"beta_fast": None}), ({**YARN, "beta_fast": 32.0}, {})],
+    [(YARN_SCALING, {"beta_fast": None}), ({**YARN_SCALING, "beta_fast": 32.0}, {})],
 )
 def test_onnxruntime_genai_scales_if_beta_fast_is_given(
     settings: Config, parameters: Config
 ) -> None:
-    changes = adapted("onnxruntime-genai", {**LLAMA, "rope_scaling": settings}).parameters
+    """None stands for a parameter that the runtime does not take from the config."""
+    changes = adaptation_by(
+        "onnxruntime-genai", {**LLAMA_CONFIG, "rope_scaling": settings}
+    ).parameters
     assert changes == parameters
 
 
-def without(settings: Config, *names: str) -> Config:
+def without_keys(settings: Config, *names: str) -> Config:
     return {name: value for name, value in settings.items() if name not in names}
 
 
 def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> None:
-    settings = without(YARN, "mscale", "original_max_position_embeddings")
-    changes = adapted("exllamav3", {**LLAMA, "rope_scaling": settings}).parameters
+    """None: the runtime does not derive the factor from max_position_embeddings, as transformers
+    does.
+    """
+    settings = without_keys(YARN_SCALING, "mscale", "original_max_position_embeddings")
+    changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
     assert changes == {"max_position_embeddings": None}
 
 
 def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
-    changes = adapted("exllamav3", {**LLAMA, "rope_scaling": without(YARN, "mscale")}).parameters
+    changes = adaptation_by(
+        "exllamav3", {**LLAMA_CONFIG, "rope_scaling": without_keys(YARN_SCALING, "mscale")}
+    ).parameters
     assert changes == {}
 
 
 def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
-    settings = without(YARN, "original_max_position_embeddings")
-    changes = adapted("exllamav3", {**LLAMA, "rope_scaling": settings}).parameters
+    """For a Llama both mscales are dropped."""
+    settings = without_keys(YARN_SCALING, "original_max_position_embeddings")
+    changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
     assert [*changes] == ["max_position_embeddings", "mscale", "mscale_all_dim"]
 
 
@@ -78,6 +91,9 @@ def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
 def test_how_runtimes_treat_context_and_prompts(
     name: str, limits_to_context: bool, ignores_prompt: bool, text_only: bool
 ) -> None:
+    """Read from the source of each runtime: whether tables end at the context, follow the prompt's
+    length, and know images.
+    """
     runtime = runtime_named(name)
     assert runtime.limits_to_context is limits_to_context
     assert runtime.ignores_prompt is ignores_prompt

@@ -30,7 +30,7 @@ def row(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
-def served(row: dict[str, Any]) -> ModelEncodings:
+def model_with_flags(row: dict[str, Any]) -> ModelEncodings:
     return pecli.load_model(row["model"], row["flags"])
 
 
@@ -89,57 +89,73 @@ def test_there_are_sixty_command_lines() -> None:
 
 
 def test_the_flags_belong_to_this_server(row: dict[str, Any]) -> None:
-    report = served(row).flags
+    """The row's command line is from a public thread or documentation; its server was read there."""
+    report = model_with_flags(row).flags
     assert report is not None
     assert report.server == row["server"]
 
 
 def test_the_flags_make_this_base(row: dict[str, Any]) -> None:
-    base = full_layers(served(row)).parameters["base"]
+    """The base was read from the server's source (see data/README.md), for the layers with the
+    largest base.
+    """
+    base = full_layers(model_with_flags(row)).parameters["base"]
     assert base == pytest.approx(row["base"], rel=2e-6)
 
 
 def test_the_flags_make_this_scaling(row: dict[str, Any]) -> None:
-    assert full_layers(served(row)).parameters["scaling"] == row["scaling"]
+    """The scaling was read from the server's source (see data/README.md)."""
+    assert full_layers(model_with_flags(row)).parameters["scaling"] == row["scaling"]
 
 
 def test_the_flags_make_this_factor(row: dict[str, Any]) -> None:
-    factor = full_layers(served(row)).parameters.get("factor")
+    """The factor was read from the server's source (see data/README.md); None is no scaling by a
+    factor.
+    """
+    factor = full_layers(model_with_flags(row)).parameters.get("factor")
     assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
 
 
 def test_the_flags_have_these_problems(row: dict[str, Any]) -> None:
-    report = served(row).flags
+    """Problems are codes such as «inverted-scale», which the row lists by hand."""
+    report = model_with_flags(row).flags
     assert report is not None
     assert {warning.problem for warning in report.warnings} == set(row["problems"])
 
 
 def test_frequencies_are_those_of_the_runtime(row: dict[str, Any]) -> None:
-    """The frequencies before any call; dynamic scaling is not applied there."""
-    encoding = full_layers(served(row))
+    """The expected ones are computed by ggml's formula (`Ggml`), before any call: dynamic scaling
+    is not applied there.
+    """
+    encoding = full_layers(model_with_flags(row))
     ggml = Ggml(row["dim"], row["base"], row["scale"], row["ext"], row["original"] or 4096)
     factors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(factors), rel=2e-5)
 
 
-def problems(model: str, flags: str) -> set[str]:
+def problems_with_flags(model: str, flags: str) -> set[str]:
     report = pecli.load_model(model, flags).flags
     assert report is not None
     return {warning.problem for warning in report.warnings}
 
 
 def test_equivalent_of_alpha() -> None:
+    """text-generation-webui: theta = 10000 · alpha^(64/63), which is 25,366 for 2.5."""
     report = pecli.load_model("llama-2-7b", "alpha_value=2.5").flags
     assert report is not None
     assert report.notes == ("alpha 2.5 is theta 25,366 for heads of 128 with base 10000",)
 
 
 def test_attention_factor_of_yarn() -> None:
+    """YaRN's paper: 1 + 0.1 ln(factor)."""
     model = pecli.load_model("llama-2-7b", "--rope-scaling yarn --rope-scale 4")
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
 
 
 def test_an_ext_factor_of_one_half_blends_as_ggml_does() -> None:
+    """`Ggml` computes ggml_rope_ext's frequencies from its arguments: dim, base, freq_scale,
+    ext_factor, original length.
+    """
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
     expected = Ggml(128, 10000, 0.25, 0.5, 4096).frequencies([1.0] * 64)
@@ -147,6 +163,7 @@ def test_an_ext_factor_of_one_half_blends_as_ggml_does() -> None:
 
 
 def test_yarn_on_top_of_the_factors_of_a_tensor() -> None:
+    """llama.cpp divides by the tensor rope_freqs.weight first, and then applies YaRN."""
     flags = "llama-server --rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 131072"
     encoding = pecli.load_model("llama-3.1-8b", flags).one()
     expected = Ggml(128, 500000, 0.5, 1, 131072).frequencies(llama3_factors())
@@ -154,12 +171,13 @@ def test_yarn_on_top_of_the_factors_of_a_tensor() -> None:
 
 
 def test_sliding_layers_keep_their_base() -> None:
+    """llama.cpp applies --rope-freq-base to full-attention layers only."""
     model = pecli.load_model("gemma-3-4b", "--rope-freq-base 4000000")
     assert model.one("sliding_attention").parameters["base"] == 10000.0
     assert model.one("full_attention").parameters["base"] == 4000000.0
 
 
-def test_sources_are_flags() -> None:
+def test_the_source_of_a_value_is_its_flag() -> None:
     encoding = pecli.load_model("llama-2-7b", "--rope-scale 2").one()
     assert encoding.sources["factor"] == "--rope-scale"
 
@@ -170,19 +188,24 @@ def test_sources_of_overrides_name_the_key() -> None:
     assert encoding.sources["factor"] == "--hf-overrides.rope_scaling.factor"
 
 
-def test_lost_sections_of_images() -> None:
+def test_an_override_that_drops_the_sections_of_images_is_a_problem() -> None:
+    """vLLM replaces all of rope_scaling, so that mrope_section is lost."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'"""
-    assert "keys-lost" in problems("qwen2.5-vl-7b", flags)
+    assert "keys-lost" in problems_with_flags("qwen2.5-vl-7b", flags)
 
 
-def test_misspelled_key_of_an_override() -> None:
+def test_an_override_without_its_factor_is_refused() -> None:
+    """`facto` is not `factor`."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "linear", "facto": 2}}'"""
     with pytest.raises(pecli.PecliError, match="factor"):
         pecli.load_model("llama-2-7b", flags)
 
 
 def test_self_extend_has_no_table() -> None:
-    assert problems("llama-2-7b", "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048") == {
+    """Self-extend of llama-cli (grp-attn-n) groups positions while it runs; no table shows it."""
+    assert problems_with_flags(
+        "llama-2-7b", "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048"
+    ) == {
         "no-table",
         "beyond-context",
     }
@@ -212,7 +235,7 @@ def test_wrong_flags_are_refused_with_advice(flags: str, advice: str) -> None:
 
 def test_flags_about_other_matters_are_ignored() -> None:
     flags = "llama-server -m m.gguf --context-shift --ctx-checkpoints 4 --temp 0.7 -ngl 99 -c 4096"
-    assert problems("llama-2-7b", flags) == set()
+    assert problems_with_flags("llama-2-7b", flags) == set()
 
 
 def test_overrides_need_a_configuration() -> None:
@@ -248,7 +271,7 @@ def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:
         ("gemma-4-e2b", "--rope-scaling linear --rope-scale 2", "proportional frequencies"),
     ],
 )
-def test_values_that_no_server_computes(model: str, flags: str, rule: str) -> None:
+def test_values_that_no_server_computes_are_refused(model: str, flags: str, rule: str) -> None:
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.load_model(model, flags)
 
@@ -260,20 +283,21 @@ def test_last_override_counts() -> None:
     assert encoding.parameters["factor"] == 4
 
 
-def notes(model: str, flags: str) -> tuple[str, ...]:
+def notes_about_flags(model: str, flags: str) -> tuple[str, ...]:
     report = pecli.load_model(model, flags).flags
     assert report is not None
     return report.notes
 
 
 def test_server_that_caps_a_stretched_context() -> None:
+    """llama-server limits -c to the trained context, 4096 here, whatever the scale is."""
     flags = "llama-server -c 16384 --rope-scaling yarn --rope-scale 4"
-    assert "caps the context at the trained one" in notes("llama-2-7b", flags)[-1]
+    assert "caps the context at the trained one" in notes_about_flags("llama-2-7b", flags)[-1]
 
 
 def test_server_whose_trained_context_is_replaced_too() -> None:
     flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
-    assert notes("llama-2-7b", flags) == ()
+    assert notes_about_flags("llama-2-7b", flags) == ()
 
 
 @pytest.mark.parametrize("word", ["foo", "YARN2", "dynamic"])
@@ -284,10 +308,12 @@ def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
 
 @pytest.mark.parametrize("scale", ["1", "1.5"])
 def test_scale_of_one_or_more_is_not_inverted(scale: str) -> None:
-    assert "inverted-scale" not in problems(
+    assert "inverted-scale" not in problems_with_flags(
         "llama-2-7b", f"--rope-scaling linear --rope-scale {scale}"
     )
 
 
 def test_scale_below_one_is_inverted() -> None:
-    assert "inverted-scale" in problems("llama-2-7b", "--rope-scaling linear --rope-scale 0.5")
+    assert "inverted-scale" in problems_with_flags(
+        "llama-2-7b", "--rope-scaling linear --rope-scale 0.5"
+    )

@@ -3,10 +3,10 @@
 import pytest
 
 from pecli.models.find import load_config
-from tests.models.configs import LLAMA, SMALL, Config
+from tests.models.configs import LLAMA_CONFIG, SMALL_CONFIG, Config
 
 
-def schemes(config: Config) -> list[str]:
+def schemes_of(config: Config) -> list[str]:
     return [encoding.scheme for encoding in load_config(config)]
 
 
@@ -26,14 +26,17 @@ def schemes(config: Config) -> list[str]:
 def test_a_class_that_always_rotates_ignores_the_word(
     model_type: str, word: str, keys: Config, scheme: str
 ) -> None:
-    config = {**LLAMA, "model_type": model_type, "position_embedding_type": word, **keys}
-    assert schemes(config) == [scheme]
+    """position_embedding_type is read only by classes that have a choice, such as ESM and BERT, and
+    for unknown ones.
+    """
+    config = {**LLAMA_CONFIG, "model_type": model_type, "position_embedding_type": word, **keys}
+    assert schemes_of(config) == [scheme]
 
 
 @pytest.mark.parametrize("word", ["nope", "none"])
 def test_granite_hybrid_may_have_no_positions(word: str) -> None:
-    config = {**SMALL, "model_type": "granitemoehybrid", "position_embedding_type": word}
-    assert schemes(config) == []
+    config = {**SMALL_CONFIG, "model_type": "granitemoehybrid", "position_embedding_type": word}
+    assert schemes_of(config) == []
 
 
 @pytest.mark.parametrize(
@@ -48,14 +51,14 @@ def test_granite_hybrid_may_have_no_positions(word: str) -> None:
 def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
     model_type: str, word: str
 ) -> None:
-    config = {**SMALL, "model_type": model_type, "position_embedding_type": word}
-    assert schemes(config) == ["rope"]
+    config = {**SMALL_CONFIG, "model_type": model_type, "position_embedding_type": word}
+    assert schemes_of(config) == ["rope"]
 
 
 @pytest.mark.parametrize(
     ("config", "scheme"),
     [
-        ({**SMALL, "model_type": "gpt2"}, "rope"),
+        ({**SMALL_CONFIG, "model_type": "gpt2"}, "rope"),
         (
             {
                 "model_type": "foo",
@@ -73,7 +76,10 @@ def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
     ],
 )
 def test_keys_name_the_encoding(config: Config, scheme: str) -> None:
-    assert schemes(config) == [scheme]
+    """For a class without a choice, or an unknown one, keys such as rope_theta and attn_config
+    decide.
+    """
+    assert schemes_of(config) == [scheme]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,10 @@ def test_keys_name_the_encoding(config: Config, scheme: str) -> None:
     ],
 )
 def test_a_model_without_an_encoding_that_pecli_makes(config: Config) -> None:
-    assert schemes(config) == []
+    """MPT without rope and alibi has none; BERT's «relative» adds learned embeddings of distances,
+    which no scheme is.
+    """
+    assert schemes_of(config) == []
 
 
 def test_a_learned_table_may_be_called_absolute() -> None:
@@ -94,14 +103,14 @@ def test_a_learned_table_may_be_called_absolute() -> None:
 
 
 def test_keys_about_rope_overrule_a_word() -> None:
-    model = load_config({**SMALL, "position_embedding_type": "learned"})
+    model = load_config({**SMALL_CONFIG, "position_embedding_type": "learned"})
     assert model.warnings[1] == (
         "position_embedding_type is 'learned', but other keys ask for rope, which is what is read"
     )
 
 
 def test_a_word_that_agrees_is_not_reported() -> None:
-    config = {**SMALL, "model_type": "llama", "position_embedding_type": "rope"}
+    config = {**SMALL_CONFIG, "model_type": "llama", "position_embedding_type": "rope"}
     assert load_config(config).warnings == ()
 
 
@@ -133,6 +142,7 @@ def test_learned_embeddings_of_distances_are_described() -> None:
 
 
 def test_a_table_of_patches_without_a_class_token() -> None:
+    """EoMT at class defaults: (640 / 16)² = 1600 patches."""
     model = load_config({"model_type": "eomt"})
     assert model.one().parameters == {"max_len": 1600, "dim": 1024}
     assert model.warnings == ()
@@ -144,6 +154,7 @@ def test_a_class_with_one_table_gives_it_no_name(model_type: str) -> None:
 
 
 def test_the_buckets_of_t5() -> None:
+    """T5's keys, under the names of pecli's parameters; its encoder sees both sides (not causal)."""
     config = {
         "model_type": "t5",
         "relative_attention_max_distance": 64,
@@ -160,6 +171,7 @@ def test_the_buckets_of_t5() -> None:
 
 
 def test_the_grid_of_detr_is_that_of_a_usual_image() -> None:
+    """25 x 34 are 800 x 1066 pixels, DETR's usual size, at stride 32 (rounded up)."""
     assert load_config({"model_type": "detr"}).one().parameters == {
         "grid": (25, 34),
         "dim": 256,

@@ -33,18 +33,18 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ModelEncodings:
     return load_model(CONFIG)
 
 
-def test_its_keys_are_read(model: ModelEncodings) -> None:
+def test_the_base_of_the_toy_dialect_is_read(model: ModelEncodings) -> None:
     assert model.one().parameters["base"] == 12345.0
 
 
-def test_sources_are_its_own_names(model: ModelEncodings) -> None:
+def test_the_source_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None:
     assert model.one().sources["base"] == "toy_base"
 
 
-def test_no_key_is_left_unread(model: ModelEncodings) -> None:
+def test_no_key_of_the_toy_dialect_is_left_unread(model: ModelEncodings) -> None:
     assert model.warnings == ()
 
 
-def test_other_files_are_read_as_before(model: ModelEncodings) -> None:
+def test_a_config_of_another_dialect_is_read_as_before(model: ModelEncodings) -> None:
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     assert load_model(config).one().parameters["base"] == 10000.0

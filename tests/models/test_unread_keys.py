@@ -5,7 +5,14 @@ things are not.
 import pytest
 
 from pecli.models.find import load_config
-from tests.models.configs import LINEAR, LLAMA, LONGROPE, MAXTEXT, SMALL, Config
+from tests.models.configs import (
+    LINEAR_SCALING,
+    LLAMA_CONFIG,
+    LONGROPE_SCALING,
+    MAXTEXT_CONFIG,
+    SMALL_CONFIG,
+    Config,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,25 +24,26 @@ from tests.models.configs import LINEAR, LLAMA, LONGROPE, MAXTEXT, SMALL, Config
     ],
 )
 def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[str]) -> None:
+    """A limit keeps a config of thousands of unknown keys from filling the screen."""
     unknown = {f"rope_wibble_{k}": 1 for k in range(count)}
-    model = load_config({**LLAMA, **unknown})
+    model = load_config({**LLAMA_CONFIG, **unknown})
     assert [warning for warning in model.warnings if "more key" in warning] == warnings
 
 
 @pytest.mark.parametrize(
     ("keys", "warnings"),
     [
-        ({"rope_scaling": {**LINEAR, "_comment": "x"}}, ()),
+        ({"rope_scaling": {**LINEAR_SCALING, "_comment": "x"}}, ()),
         (
-            {"rope_scaling": {**LINEAR, "comment": "x"}},
+            {"rope_scaling": {**LINEAR_SCALING, "comment": "x"}},
             ("rope_scaling has comment ('x'), which nothing here reads",),
         ),
         (
-            {"rope_scaling": {**LINEAR, "short_mscale": 1.25}},
+            {"rope_scaling": {**LINEAR_SCALING, "short_mscale": 1.25}},
             ("rope_scaling has short_mscale (1.25), which nothing here reads",),
         ),
         (
-            {"rope_scaling": {**LINEAR, "long_mscale": 1.25}},
+            {"rope_scaling": {**LINEAR_SCALING, "long_mscale": 1.25}},
             ("rope_scaling has long_mscale (1.25), which nothing here reads",),
         ),
         (
@@ -60,21 +68,23 @@ def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[st
         ({"use_rotary_embeddings": True}, ()),
     ],
 )
-def test_an_unread_key_of_a_llama(keys: Config, warnings: tuple[str, ...]) -> None:
-    assert load_config({**LLAMA, **keys}).warnings == warnings
+def test_an_unread_key_of_a_llama_is_reported_unless_it_changes_nothing(
+    keys: Config, warnings: tuple[str, ...]
+) -> None:
+    assert load_config({**LLAMA_CONFIG, **keys}).warnings == warnings
 
 
 def test_an_unknown_switch_is_reported() -> None:
-    assert len(load_config({**LLAMA, "rope_embedding_theta": True}).warnings) == 1
+    assert len(load_config({**LLAMA_CONFIG, "rope_embedding_theta": True}).warnings) == 1
 
 
 def test_an_unknown_object_about_positions_is_reported_as_a_whole() -> None:
     expected = "rope_foo is {'a': 1.5}, and nothing here reads it: did you mean 'rope_pct'?"
-    assert load_config({**SMALL, "rope_foo": {"a": 1.5}}).warnings[1] == expected
+    assert load_config({**SMALL_CONFIG, "rope_foo": {"a": 1.5}}).warnings[1] == expected
 
 
 def test_a_key_with_dots_leads_to_its_object() -> None:
-    config = {**SMALL, "a.b.c.d.e.f.g.h": {"x": {"rope_foo": 3}}}
+    config = {**SMALL_CONFIG, "a.b.c.d.e.f.g.h": {"x": {"rope_foo": 3}}}
     expected = (
         "a.b.c.d.e.f.g.h.x.rope_foo is 3, and nothing here reads it: did you mean 'rope_pct'?"
     )
@@ -82,13 +92,15 @@ def test_a_key_with_dots_leads_to_its_object() -> None:
 
 
 def test_a_known_name_in_the_wrong_place_gets_no_hint() -> None:
-    config = {**SMALL, "rope_scaling": {**LONGROPE, "short_mscale": 1.25}}
+    """short_mscale needs long_mscale beside it; «did you mean short_mscale» would be of no use."""
+    config = {**SMALL_CONFIG, "rope_scaling": {**LONGROPE_SCALING, "short_mscale": 1.25}}
     expected = "rope_scaling has short_mscale (1.25), which nothing here reads"
     assert load_config(config).warnings[1] == expected
 
 
 def test_an_mscale_is_not_read_without_latent_attention() -> None:
-    config = {**MAXTEXT, "rope_type": "yarn", "rope_factor": 40, "mscale": 1.0}
+    """MaxText reads mscale only in its attention with latent keys."""
+    config = {**MAXTEXT_CONFIG, "rope_type": "yarn", "rope_factor": 40, "mscale": 1.0}
     assert load_config(config).warnings == ("it has mscale (1.0), which nothing here reads",)
 
 
@@ -96,4 +108,4 @@ def test_an_mscale_is_not_read_without_latent_attention() -> None:
 @pytest.mark.parametrize("word", ["absolute", "alibi"])
 def test_a_rotary_class_ignores_other_types_of_positions(key: str, word: str) -> None:
     expected = f"{key} is {word!r}, which the code of LlamaConfig ignores"
-    assert load_config({**LLAMA, key: word}).warnings == (expected,)
+    assert load_config({**LLAMA_CONFIG, key: word}).warnings == (expected,)

@@ -11,7 +11,7 @@ from pecli.errors import ParameterError
 from pecli.tensors.head_layout import ORDERS, Heads
 from pecli.tensors.model_heads import FAMILY_LAYOUTS, attention_of
 from pecli.tensors.projections import Projection, projection, weight_of
-from tests.models.facts import gguf, stored
+from tests.models.facts import stored, write_gguf
 
 GEMMA_4 = {
     "model_type": "gemma4_text",
@@ -59,7 +59,7 @@ def test_every_order_of_fused_rows_is_that_of_some_family() -> None:
 def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
-    path = str(gguf(tmp_path / "a.gguf", "falcon", sizes))
+    path = str(write_gguf(tmp_path / "a.gguf", "falcon", sizes))
     assert heads_stated_by(path) == Heads(128, 8, 64, 64, model=path)
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
     assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"

@@ -35,6 +35,7 @@ ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safeten
 def test_lines_of_text_have_neither_dtypes_nor_more_than_two_axes(
     tmp_path: Path, table: Array, command: str
 ) -> None:
+    """A CSV file must lead to the same command as the table that was written."""
     file = tmp_path / "t.csv"
     np.savetxt(file, table, delimiter=",", fmt="%s")
     assert pecli.identify(str(file)).matches[0].command == command
@@ -61,7 +62,7 @@ def test_the_representation_of_an_identification(arrays: Array, text: str) -> No
     assert repr(pecli.identify(arrays)) == text
 
 
-def test_angles_are_told_from_their_waves() -> None:
+def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
     assert match.command == f"{rope} -o again.safetensors"
@@ -96,13 +97,14 @@ def test_a_grid_with_other_axes_is_that_grid() -> None:
     assert pecli.identify(dump).matches[0].scheme == scheme
 
 
-def test_integers_with_a_scale() -> None:
+def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
     assert pecli.identify(dump).matches[0].command == command
 
 
 def test_slopes_that_are_exact_need_no_runtime() -> None:
+    """Powers of two are the same in every precision, so nothing tells which program made them."""
     match = pecli.identify(SLOPES).matches[0]
     assert match.recipe == "exact"
     assert match.runtimes == ()
@@ -116,6 +118,7 @@ def test_slopes_that_are_exact_need_no_runtime() -> None:
 def test_more_than_eight_tensors_are_looked_at_if_their_names_speak_of_positions(
     count: int, ending: str, passed: bool
 ) -> None:
+    """A checkpoint has hundreds of tensors; a search of each would take minutes."""
     arrays = {f"x{k}{ending}": SLOPES for k in range(count)}
     assert pecli.identify(arrays).passed == passed
 

@@ -47,7 +47,7 @@ def test_random_tables_are_found_and_made_again(seed: int) -> None:
 PADDED = pecli.Sinusoidal(
     64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3
 )
-FOUND = {
+HARD_TO_MEASURE = {
     "a base of eight digits": pecli.Rope(2048, 128, base=12345.678),
     "a row of zeros in a short table": PADDED,
     "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(
@@ -73,18 +73,23 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", HARD_TO_MEASURE)
 @pytest.mark.sample(4)
 def test_tables_that_leave_little_to_measure(name: str) -> None:
-    tables = FOUND[name].tables()
+    """Only cosines and sines are given; the scheme that is found must make the same table within
+    1e-6.
+    """
+    tables = HARD_TO_MEASURE[name].tables()
     tables.pop("inv_freq", None)
     again = pecli.identify(tables).matches[0].scheme.single_array().array().astype(np.float64)
-    assert np.abs(again - FOUND[name].single_array().array().astype(np.float64)).max() < 1e-6
+    assert (
+        np.abs(again - HARD_TO_MEASURE[name].single_array().array().astype(np.float64)).max() < 1e-6
+    )
 
 
-ANY = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
+FREQUENCIES_OF_NO_LAW = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
 """Frequencies of no law."""
-FAR = {
+FREQUENCIES_OF_FEW_ROWS = {
     "a base that nobody has": 918_729.5 ** (-np.arange(64) / 64),
     "divisors": 1000.0 ** (-np.arange(32) / 32) / np.round(np.linspace(1, 5, 32) ** 2, 2),
 }
@@ -102,7 +107,7 @@ FAR = {
 @pytest.mark.sample(4)
 def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
     """Float32 tells such numbers; divisors and bases of seven digits do not show in the last rows of float16."""
-    exact = waves(np.arange(offset, offset + 64), FAR[name], np.float64)
+    exact = waves(np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64)
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
     assert match.scheme.offset == offset
     assert match.scheme.dtype == dtype
@@ -113,13 +118,20 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
             )
 
 
-PHASES = {"none": 0.0, "any": np.random.default_rng(9).uniform(0, 6, 16), "half a row": 0.5 * ANY}
+PHASES = {
+    "none": 0.0,
+    "any": np.random.default_rng(9).uniform(0, 6, 16),
+    "half a row": 0.5 * FREQUENCIES_OF_NO_LAW,
+}
 
 
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.sample(1)
 def test_waves_of_no_law_or_that_no_position_starts_are_nothing(phases: str) -> None:
-    angles = np.outer(np.arange(64 if phases == "none" else 512), ANY) + PHASES[phases]
+    """Random frequencies, or phases by which no position has angle 0."""
+    angles = (
+        np.outer(np.arange(64 if phases == "none" else 512), FREQUENCIES_OF_NO_LAW) + PHASES[phases]
+    )
     assert pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches == ()
 
 
@@ -150,6 +162,7 @@ NEGATIVES = negatives()
 
 @pytest.mark.parametrize("name", NEGATIVES)
 def test_what_is_no_table_is_not_identified(name: str) -> None:
+    """Matrices of low rank, ramps, identities and noise: none of them is a table of positions."""
     table = NEGATIVES[name]
     found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
     assert [match.command for match in found.matches] == []
@@ -166,6 +179,7 @@ def test_an_unknown_table_is_described(name: str, words: str) -> None:
 
 
 def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
+    """Slopes are found beside noise, in a file, by name, and in a dictionary of lists."""
     path = tmp_path / "t.npz"
     slopes = pecli.Alibi(12).tables()["slopes"]
     pecli.save(path, {"a": slopes, "b": np.random.default_rng(1).normal(size=(50, 20))})
@@ -181,6 +195,7 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
 
 
 def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> None:
+    """The file claims to be sinusoidal but holds slopes; twelve equal tensors are one match."""
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
@@ -197,13 +212,16 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
     )
 
 
-ROPE = json.loads(
+TORCH_ROPE_CASES = json.loads(
     (Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text()
 )["cases"]
 
 
-@pytest.mark.parametrize("case", ROPE, ids=lambda case: f"{case['dim']}-{case['base']:g}")
+@pytest.mark.parametrize(
+    "case", TORCH_ROPE_CASES, ids=lambda case: f"{case['dim']}-{case['base']:g}"
+)
 def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None:
+    """The bits of inv_freq and the settings are those of transformers' modules, in torch_rope.json."""
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
     scheme, scaling = match.scheme, case["scaling"]
@@ -258,7 +276,7 @@ def masked(mask: float) -> np.ndarray:
     return np.where(np.triu(np.ones((20, 20), bool), 1), mask, BIAS).astype(np.float32)
 
 
-EXACT: dict[str, tuple[Any, ...]] = {
+TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
     "wide": (sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000)),
     "wide and long": (sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000)),
     "with frequencies": (WITH_FREQUENCIES.tables(), WITH_FREQUENCIES),
@@ -283,10 +301,13 @@ EXACT: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
 @pytest.mark.sample(16)
 def test_tables_as_other_programs_write_them(name: str) -> None:
-    tables, scheme, *edits = EXACT[name]
+    """Each table is built here by the formula and in the form of another program, beside the scheme
+    that it must be identified as.
+    """
+    tables, scheme, *edits = TABLES_OF_OTHER_PROGRAMS[name]
     match = next(
         match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name
     )
@@ -299,6 +320,7 @@ def test_tables_as_other_programs_write_them(name: str) -> None:
 
 
 def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
+    """Row 900 is overwritten; the rest is a sinusoidal table."""
     table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
@@ -323,6 +345,7 @@ def bloom_slopes(heads: int) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
 @pytest.mark.sample(8)
 def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> None:
+    """`bloom_slopes` follows build_alibi_tensor of transformers' modeling_bloom.py."""
     match = pecli.identify(bloom_slopes(heads).reshape(shape)).matches[0]
     assert match.scheme == pecli.Alibi(heads, slopes=True, dtype="float32", recipe=match.recipe)
     assert match.max_abs_error < 1e-6
@@ -330,6 +353,9 @@ def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize(("batch", "heads", "length"), [(1, 16, 64), (4, 12, 40), (2, 8, 7)])
 def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
+    """build_alibi_tensor multiplies slopes by key positions, and folds batch and heads into one
+    axis.
+    """
     alibi = bloom_slopes(heads)[None, :, None] * np.arange(length, dtype=np.float32)[None, None]
     alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
     (match,) = pecli.identify(alibi).matches
@@ -376,6 +402,7 @@ def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
 
 
 def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise noise in two tensors would take three times the limit."""
     entered = []
     limit = identification.time_limit
     monkeypatch.setattr(identification, "time_limit", lambda: entered.append(1) or limit())
@@ -396,7 +423,7 @@ def test_a_mapping_whose_items_cannot_be_had_is_refused() -> None:
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 64}
 
 
-def dumped(
+def float32_dump_of(
     frequency: np.ndarray, rows: int, offset: int = 0, dtype: Any = np.float32
 ) -> dict[str, np.ndarray]:
     """Cosines and sines (1, rows, dim) with both halves alike; angles are products in float32."""
@@ -410,13 +437,17 @@ def dumped(
 
 
 def test_bfloat16_beyond_the_first_positions() -> None:
-    (match,) = pecli.identify(dumped(powers(10000.0, 128), 512, 17, ml_dtypes.bfloat16)).matches
+    """Positions 17 to 528, angles in float32 and values in bfloat16."""
+    (match,) = pecli.identify(
+        float32_dump_of(powers(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
+    ).matches
     rope = pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16")
     assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
-def test_llama3_is_told_from_a_cosine() -> None:
-    cosine = dumped(
+def test_llama3_is_recognised_in_cosines_alone() -> None:
+    """The table was made from Meta's formula with factor 16."""
+    cosine = float32_dump_of(
         Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
     )["cos"]
     found: Any = pecli.identify(cosine).matches[0].scheme
@@ -431,7 +462,7 @@ def test_llama3_is_told_from_a_cosine() -> None:
 @pytest.mark.thorough
 def test_yarn_is_told_from_few_rows() -> None:
     """64 channels, limits at 64 rotations and 1: no line of a coarse grid."""
-    tables = dumped(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
+    tables = float32_dump_of(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
     assert found.base == 10000.0
     assert found.scaling == "yarn"
@@ -442,7 +473,7 @@ def test_yarn_is_told_from_few_rows() -> None:
 def test_divided_frequencies_in_one_tensor() -> None:
     """Cosines beside sines, as vLLM keeps them, with a divisor for each frequency."""
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
-    tables = dumped(powers(10000.0, 64) / divisors, 512)
+    tables = float32_dump_of(powers(10000.0, 64) / divisors, 512)
     cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme

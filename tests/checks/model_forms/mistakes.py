@@ -10,7 +10,7 @@ from tests.checks.model_forms.model_files import Array, Arrays, Settings
 Plant = Callable[[Arrays, Settings], None]
 
 
-def change(pattern: str, edit: Callable[[Array], Array]) -> Plant:
+def edit_tensors(pattern: str, edit: Callable[[Array], Array]) -> Plant:
     """Return a mistake that edits all tensors whose names match."""
 
     def plant(tensors: Arrays, keys: Settings) -> None:
@@ -22,7 +22,7 @@ def change(pattern: str, edit: Callable[[Array], Array]) -> Plant:
     return plant
 
 
-def exchange(word: str, twin_word: str) -> Plant:
+def exchange_tensors(word: str, twin_word: str) -> Plant:
     """Return a mistake that exchanges the tensors with two words in their names."""
 
     def plant(tensors: Arrays, keys: Settings) -> None:

@@ -75,7 +75,7 @@ ARCHITECTURES = {model: model for model in CONFIGS} | {"gpt_neox": "gptneox"}
 """GGUF's names of the models."""
 
 
-def weights(model: str) -> Arrays:
+def weights_of(model: str) -> Arrays:
     """Return the weights of a model by transformers' names."""
     shapes = neox_shapes() if model == "gpt_neox" else decoder_shapes(model)
     return {
@@ -172,7 +172,7 @@ def gguf_names(architecture: str, layers: int = LAYERS) -> Any:
     return gguf.get_tensor_name_map(numbers[architecture], layers)
 
 
-def converted(model: str, tensors: Arrays) -> tuple[Arrays, Settings]:
+def converted_to_gguf(model: str, tensors: Arrays) -> tuple[Arrays, Settings]:
     """Return the tensors and keys that llama.cpp's converter writes."""
     names = gguf_names(ARCHITECTURES[model])
     made = {}

@@ -230,6 +230,7 @@ def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = No
 @pytest.mark.parametrize("model", CONFIGS)
 @pytest.mark.sample(4)
 def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str) -> None:
+    """Both forms are written by the rules of llama.cpp's converter and the gguf package."""
     found = diff_mixture(tmp_path, model, kind)
     assert found, found
     assert not found.weak
@@ -237,6 +238,8 @@ def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str
 
 @pytest.mark.parametrize("model", CONFIGS)
 def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
+    """Planted: a missing tensor, one expert doubled, and two experts exchanged."""
+
     def plant(tensors: Arrays, keys: Settings) -> None:
         del tensors["blk.1.ffn_up_exps.weight"]
         tensors["blk.0.ffn_down_exps.weight"][1] *= 2
@@ -252,6 +255,7 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
 
 
 def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
+    """gpt-oss stores blocks and scales, which are not decoded: they are listed as not compared."""
     diff_mixture(tmp_path, "gpt_oss", "F16")
     tensors = Mixture("gpt_oss").hugging_face
     for layer in range(LAYERS):

@@ -13,7 +13,7 @@ import pytest
 import pecli
 from pecli.checks.model_forms import model_files
 from pecli.errors import FileError
-from tests.checks.model_forms.mistakes import Plant, change, exchange, leave_out
+from tests.checks.model_forms.mistakes import Plant, edit_tensors, exchange_tensors, leave_out
 from tests.checks.model_forms.model_files import (
     ARCHITECTURES,
     CONFIGS,
@@ -26,13 +26,13 @@ from tests.checks.model_forms.model_files import (
     Array,
     Arrays,
     config_of,
-    converted,
+    converted_to_gguf,
     made_of_rows,
     meta_weights,
     permute,
     ungroup,
     unpermute,
-    weights,
+    weights_of,
     write_gguf,
     write_hugging_face,
     write_meta,
@@ -76,15 +76,15 @@ def exchange_keys_and_values(array: Array) -> Array:
 MISTAKES: dict[str, list[tuple[Plant, str]]] = {
     "llama": [
         (
-            change("attn_k", permute_keys_as_queries),
+            edit_tensors("attn_k", permute_keys_as_queries),
             r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
         ),
         (
-            change("attn_[qk]", unpermute_own_heads),
+            edit_tensors("attn_[qk]", unpermute_own_heads),
             "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
         ),
         (
-            change("blk.1.attn_q", lambda array: permute(array, HEADS)),
+            edit_tensors("blk.1.attn_q", lambda array: permute(array, HEADS)),
             "B: q of layer 1 is permuted twice",
         ),
         (leave_out("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
@@ -95,40 +95,43 @@ MISTAKES: dict[str, list[tuple[Plant, str]]] = {
     ],
     "qwen2": [
         (
-            change("attn_q.weight", lambda array: permute(array, HEADS)),
+            edit_tensors("attn_q.weight", lambda array: permute(array, HEADS)),
             "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
         ),
         (
-            change("attn_k.bias", lambda array: permute(array, KV_HEADS)),
+            edit_tensors("attn_k.bias", lambda array: permute(array, KV_HEADS)),
             "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
         ),
         (
-            change("attn_k.weight", lambda array: permute(array, HEADS)),
+            edit_tensors("attn_k.weight", lambda array: permute(array, HEADS)),
             "B: k of .* is permuted in 8 heads; .* 2 kv heads",
         ),
         (leave_out("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
-        (exchange("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
+        (exchange_tensors("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
     ],
     "gemma2": [
         (
-            change("norm.weight", lambda array: array - 1),
+            edit_tensors("norm.weight", lambda array: array - 1),
             "too small: GGUF keeps norms of gemma2 with 1 added",
         ),
         (
-            change("attn_[qk]", permute_own_heads),
+            edit_tensors("attn_[qk]", permute_own_heads),
             "q and k of layers 0–2 are permuted; gemma2",
         ),
         (leave_out("rope.freq_base"), "base 20000 → 10000"),
-        (exchange("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
-        (change("ffn_down", np.zeros_like), "B: ffn_down of layers 0–2 is all zeros"),
+        (
+            exchange_tensors("blk.0.", "blk.2."),
+            "attn_norm, .* and 5 more of layer 0 are layer 2 of A",
+        ),
+        (edit_tensors("ffn_down", np.zeros_like), "B: ffn_down of layers 0–2 is all zeros"),
     ],
     "phi3": [
         (
-            change("attn_qkv", permute_queries_and_keys),
+            edit_tensors("attn_qkv", permute_queries_and_keys),
             "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
         ),
         (
-            change("blk.[01].ffn_up", exchange_halves),
+            edit_tensors("blk.[01].ffn_up", exchange_halves),
             "B: ffn_up of layers 0–1 has its halves exchanged",
         ),
         (
@@ -136,16 +139,16 @@ MISTAKES: dict[str, list[tuple[Plant, str]]] = {
             "rope_factors_long.weight is missing",
         ),
         (leave_out("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
-        (change("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
+        (edit_tensors("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
     ],
     "gpt_neox": [
         (
-            change("attn_qkv", ungroup),
+            edit_tensors("attn_qkv", ungroup),
             "qkv and qkv bias of layers 0–2 are in the order of A; "
             "gptneox .* rows q of all heads, then k, then v",
         ),
         (
-            change("attn_qkv.weight", permute_queries_and_keys),
+            edit_tensors("attn_qkv.weight", permute_queries_and_keys),
             "qkv of layers 0–2 is permuted in q and k",
         ),
         (
@@ -153,7 +156,7 @@ MISTAKES: dict[str, list[tuple[Plant, str]]] = {
             "rotary dimension 8 → 32: rope.dimension_count is missing",
         ),
         (
-            change("attn_qkv.bias", exchange_keys_and_values),
+            edit_tensors("attn_qkv.bias", exchange_keys_and_values),
             "qkv bias .* has its k and v exchanged",
         ),
         (leave_out("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
@@ -170,7 +173,7 @@ def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> HuggingFace:
     def folder(model: str) -> Path:
         if model not in folders:
             folders[model] = tmp_path_factory.mktemp("forms") / model
-            write_hugging_face(folders[model], config_of(model), weights(model))
+            write_hugging_face(folders[model], config_of(model), weights_of(model))
         return folders[model]
 
     return folder
@@ -178,7 +181,7 @@ def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> HuggingFace:
 
 def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path:
     """Write the .gguf file of a model, with mistakes planted in it."""
-    tensors, keys = converted(model, weights(model))
+    tensors, keys = converted_to_gguf(model, weights_of(model))
     for plant in mistakes:
         plant(tensors, keys)
     write_gguf(path, ARCHITECTURES[model], tensors, keys, kind)
@@ -191,12 +194,15 @@ def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path
 def test_a_right_pair_passes(
     hugging_face: HuggingFace, tmp_path: Path, model: str, kind: str
 ) -> None:
+    """The .gguf file is written with the gguf package by the rules of llama.cpp's converter, in
+    every quantisation.
+    """
     path = write_converted(tmp_path / "model.gguf", model, kind)
     found = pecli.diff(hugging_face(model), path)
     assert found, found
     assert found.weak == ()
     assert found.tensors == ()
-    assert found.forms.startswith(f"{len(weights(model))} tensors")
+    assert found.forms.startswith(f"{len(weights_of(model))} tensors")
     assert pecli.diff(path, hugging_face(model))
 
 
@@ -206,6 +212,9 @@ def test_a_right_pair_passes(
 def test_a_mistake_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
 ) -> None:
+    """Each planted mistake is one of a real converter, with a pattern of the sentence that must
+    name it.
+    """
     kind = ("F16", "Q8_0", "Q4_K", "Q6_K")[(number + shift) % 4]
     mistake, expected = MISTAKES[model][number]
     path = write_converted(tmp_path / "model.gguf", model, kind, mistake)
@@ -238,6 +247,10 @@ def test_a_mistake_is_named(
 def test_settings_are_compared(
     hugging_face: HuggingFace, tmp_path: Path, changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
+    """Keys of the .gguf file are changed or left out (None); the expected sentences are the
+    differences from config.json.
+    """
+
     def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
         for key, value in changes.items():
             keys[key] = value
@@ -259,7 +272,7 @@ def test_two_gguf_files_of_one_model(tmp_path: Path) -> None:
 
 def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
     right = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
-    mistakes = change("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
+    mistakes = edit_tensors("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", *mistakes)
     assert pecli.diff(right, wrong).diagnosis == (
         "B: rope_freqs.weight is missing: the llama3 scaling is lost",
@@ -271,6 +284,7 @@ def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
 def test_verify_names_lost_factors(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any, against: str
 ) -> None:
+    """A converter that drops rope_freqs.weight loses Llama 3.1's scaling."""
     right = write_converted(tmp_path / "right.gguf", "llama", "F16")
     mistake = leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "F16", mistake)
@@ -284,7 +298,8 @@ def test_verify_names_lost_factors(
 def test_factors_may_be_in_another_part_of_a_split_file(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
-    tensors, _ = converted("llama", weights("llama"))
+    """One part of two cannot be judged, so it is a file error and not a failed check."""
+    tensors, _ = converted_to_gguf("llama", weights_of("llama"))
     del tensors["rope_freqs.weight"]
     write_gguf(tmp_path / "part.gguf", "split", tensors, {"count": 2}, "F16")
     assert (
@@ -327,7 +342,8 @@ def test_factors_may_be_in_another_part_of_a_split_file(
 def test_tensors_with_the_same_problem_take_one_line(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
-    path = write_converted(tmp_path / "model.gguf", "llama", "F16", change(pattern, edit))
+    """The edit is applied to all tensors whose names match the pattern, in three layers."""
+    path = write_converted(tmp_path / "model.gguf", "llama", "F16", edit_tensors(pattern, edit))
     found = pecli.diff(hugging_face("llama"), path)
     assert re.search(expected, found.diagnosis[0]), found
     assert len(found.diagnosis) <= 2
@@ -342,6 +358,7 @@ def pack_ffn_up(tensors: Arrays, keys: dict[str, Any]) -> None:
 def test_types_that_are_not_read_are_named_and_not_missing(
     hugging_face: HuggingFace, tmp_path: Path
 ) -> None:
+    """IQ4_XS is not decoded: the tensors are listed as not compared."""
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F32", pack_ffn_up)
     found = pecli.diff(hugging_face("qwen2"), path)
     assert found.passed
@@ -350,9 +367,10 @@ def test_types_that_are_not_read_are_named_and_not_missing(
 
 
 def test_a_model_of_which_nothing_is_read_fails(tmp_path: Path) -> None:
+    """float8 is not decoded, so nothing could be compared: a pass would be wrong."""
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F32")
     eighths = {
-        name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in weights("qwen2").items()
+        name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in weights_of("qwen2").items()
     }
     write_hugging_face(tmp_path / "hf", config_of("qwen2"), eighths)
     found = pecli.diff(tmp_path / "hf", path)
@@ -408,7 +426,8 @@ def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
 def test_a_right_pair_with_metas_weights(
     hugging_face: HuggingFace, tmp_path: Path, shards: int
 ) -> None:
-    write_meta(tmp_path / "meta", meta_weights(weights("llama")), META_PARAMS, shards)
+    """Meta's consolidated.NN.pth, whole or in two model-parallel shards."""
+    write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS, shards)
     path = write_converted(tmp_path / "model.gguf", "llama", "Q8_0")
     assert pecli.diff(hugging_face("llama"), tmp_path / "meta")
     assert pecli.diff(tmp_path / "meta", path)
@@ -425,8 +444,8 @@ def test_a_right_pair_with_metas_weights(
 def test_mistakes_in_metas_weights(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
-    tensors = meta_weights(weights("llama"))
-    change(pattern, edit)(tensors, {})
+    tensors = meta_weights(weights_of("llama"))
+    edit_tensors(pattern, edit)(tensors, {})
     write_meta(tmp_path / "meta", tensors, META_PARAMS, 1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
     assert not found
@@ -445,7 +464,7 @@ def test_mistakes_in_metas_weights(
 def test_mistakes_in_metas_params(
     hugging_face: HuggingFace, tmp_path: Path, params: dict[str, Any], expected: str
 ) -> None:
-    write_meta(tmp_path / "meta", meta_weights(weights("llama")), META_PARAMS | params, 1)
+    write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS | params, 1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
     assert not found
     assert expected in "\n".join(found.diagnosis)
@@ -463,7 +482,7 @@ def test_the_command_reports_a_right_pair(
 def test_the_command_reports_a_wrong_pair(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
-    mistake = change("attn_k", lambda array: unpermute(array, KV_HEADS))
+    mistake = edit_tensors("attn_k", lambda array: unpermute(array, KV_HEADS))
     path = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", mistake)
     wrong = run_pecli("diff", hugging_face("llama"), path, "--json")
     assert wrong.exit_code == CHECK_FAILED
@@ -475,7 +494,7 @@ def test_the_command_reports_a_wrong_pair(
 def test_tensors_with_unknown_names_are_listed(tmp_path: Path) -> None:
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
-    write_hugging_face(tmp_path / "hf", config_of("llama"), weights("llama") | adapter)
+    write_hugging_face(tmp_path / "hf", config_of("llama"), weights_of("llama") | adapter)
     found = pecli.diff(tmp_path / "hf", path)
     assert found
     assert found.weak == ("not compared: model.layers.0.adapter.weight (A)",)
@@ -494,6 +513,8 @@ def test_a_missing_package_is_named(
 def test_one_element_beyond_the_rounding_is_found(
     hugging_face: HuggingFace, tmp_path: Path, kind: str, error: float
 ) -> None:
+    """The error is just above what the type rounds by: 1e-6 in F32, 1e-3 in F16, 0.1 in Q8_0."""
+
     def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
         tensors["blk.1.ffn_up.weight"][3, 5] += error
 
@@ -507,11 +528,11 @@ def test_one_element_beyond_the_rounding_is_found(
 )
 def test_an_overflow_is_found(tmp_path: Path, kind: str, dtype: str, value: float) -> None:
     """float16 ends at 65504: elements of F16 and scales of Q8_0 become infinite."""
-    tensors = weights("qwen2")
+    tensors = weights_of("qwen2")
     tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
     write_hugging_face(tmp_path / "hf", config_of("qwen2"), tensors)
     with np.errstate(over="ignore", invalid="ignore"):
-        write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
+        write_gguf(tmp_path / "model.gguf", "qwen2", *converted_to_gguf("qwen2", tensors), kind)
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
     assert found.diagnosis == (
         f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",
@@ -524,7 +545,7 @@ def test_an_element_of_q8_0_may_be_off_by_four_steps(
 ) -> None:
     """One element of the block with the largest step of its row: its row, in sum, may be off more."""
     path = write_converted(tmp_path / "model.gguf", "qwen2", "Q8_0")
-    tensors = weights("qwen2")
+    tensors = weights_of("qwen2")
     row = tensors["model.layers.1.mlp.up_proj.weight"][7]
     scales = np.abs(row).reshape(-1, 32).max(axis=1) / 127
     block = int(scales.argmax())

@@ -21,7 +21,7 @@ Q8_0_VALUES = EIGHT_BITS[None] / np.float32(2)
 THIRD = np.arange(32) == 3
 
 
-def compare(
+def compare_pair(
     reference: Any, checked: Any, order: Any = None, added: int = 0, **tolerance: Any
 ) -> Comparison:
     sides = [side if isinstance(side, Stored) else Stored.of(side) for side in (reference, checked)]
@@ -32,11 +32,11 @@ def compare(
 def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
     is_second_row = (np.arange(4) == 1)[:, None]
     checked = SMALL + np.float32(error) * is_second_row
-    assert compare(SMALL, checked).mismatched == mismatched
+    assert compare_pair(SMALL, checked).mismatched == mismatched
 
 
 def test_a_comparison_has_both_dtypes() -> None:
-    result = compare(SMALL, SMALL.astype(np.float16))
+    result = compare_pair(SMALL, SMALL.astype(np.float16))
     assert result.expected_dtype == "float32"
     assert result.dtype == "float16"
     assert result.shape == (4, 2)
@@ -46,8 +46,9 @@ def test_a_comparison_has_both_dtypes() -> None:
 
 @pytest.mark.parametrize(("share", "mismatched"), [(0, 0), (2**-10.5, 0), (2**-8, 8)])
 def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
+    """float16 has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot."""
     checked = (SMALL * (1 + share)).astype(np.float16)
-    assert compare(SMALL, checked).mismatched == mismatched
+    assert compare_pair(SMALL, checked).mismatched == mismatched
 
 
 @pytest.mark.parametrize(
@@ -55,30 +56,33 @@ def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
 )
 def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -> None:
-    assert compare(SMALL, SMALL + np.float32(2.0**-9), **tolerance).mismatched == mismatched
+    assert compare_pair(SMALL, SMALL + np.float32(2.0**-9), **tolerance).mismatched == mismatched
 
 
 def test_rows_are_compared_in_the_expected_order() -> None:
+    """llama.cpp permutes rows of queries and keys."""
     order = np.array([1, 0, 3, 2])
-    assert compare(SMALL, SMALL[order]).mismatched == 8
-    assert compare(SMALL, SMALL[order], order).mismatched == 0
+    assert compare_pair(SMALL, SMALL[order]).mismatched == 8
+    assert compare_pair(SMALL, SMALL[order], order).mismatched == 0
 
 
 def test_norms_may_have_one_added() -> None:
-    assert compare(SMALL, SMALL + 1).mismatched == 8
-    assert compare(SMALL, SMALL + 1, added=1).mismatched == 0
+    """GGUF stores Gemma's norms as 1 + weight."""
+    assert compare_pair(SMALL, SMALL + 1).mismatched == 8
+    assert compare_pair(SMALL, SMALL + 1, added=1).mismatched == 0
 
 
 def test_nan_is_an_infinite_error() -> None:
-    result = compare(SMALL, np.full_like(SMALL, np.nan))
+    result = compare_pair(SMALL, np.full_like(SMALL, np.nan))
     assert result.max_abs_error == np.inf
     assert result.mismatched == 8
 
 
 def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
+    """NaN in both is no difference."""
     array = np.array([[1.0, np.nan]], np.float32)
-    assert compare(array, array).mismatched == 0
-    assert compare(array, array, added=1).mismatched == 2
+    assert compare_pair(array, array).mismatched == 0
+    assert compare_pair(array, array, added=1).mismatched == 2
 
 
 @pytest.mark.parametrize(
@@ -87,26 +91,28 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
     ones = Stored("float32", (2, width), np.ones((2, width), dtype))
     twos = Stored("float32", (2, width), np.full((2, width), 2, dtype))
-    assert compare(ones, ones).mismatched == 0
-    assert compare(ones, twos).mismatched == 2 * width
+    assert compare_pair(ones, ones).mismatched == 0
+    assert compare_pair(ones, twos).mismatched == 2 * width
 
 
 def test_float64_is_compared_in_float64() -> None:
     doubles = SMALL.astype(np.float64)
-    assert compare(doubles, SMALL).mismatched == 0
-    assert compare(doubles + 1e-12, SMALL).mismatched == 0
-    assert compare(doubles, doubles + 1e-12).mismatched == 8
+    assert compare_pair(doubles, SMALL).mismatched == 0
+    assert compare_pair(doubles + 1e-12, SMALL).mismatched == 0
+    assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(0, 0), (0.5, 0), (0.55, 32)])
 def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched: int) -> None:
-    assert compare(Q8_0_VALUES + np.float32(off), Q8_0).mismatched == mismatched
+    """The step of the block is 0.5."""
+    assert compare_pair(Q8_0_VALUES + np.float32(off), Q8_0).mismatched == mismatched
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
 def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
-    assert compare(Q8_0_VALUES + np.float32(off) * THIRD, Q8_0).mismatched == mismatched
+    """Four steps of 0.5 in one element."""
+    assert compare_pair(Q8_0_VALUES + np.float32(off) * THIRD, Q8_0).mismatched == mismatched
 
 
 def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
-    assert compare(Q8_0_VALUES + np.float32(2.5) * THIRD, Q8_0).max_abs_error == 2.5
+    assert compare_pair(Q8_0_VALUES + np.float32(2.5) * THIRD, Q8_0).max_abs_error == 2.5

@@ -22,7 +22,7 @@ FORMS = BothModels(
 )
 
 
-def sentences(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
+def sentences_about(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
     return tensor_sentences([TensorProblem(name, finding) for name in names], FORMS)
 
 
@@ -48,23 +48,23 @@ def test_names_are_shortened(name: str, layer: str, short: str) -> None:
     assert parsed.short == short
 
 
-def test_two_tensors_in_the_same_layers() -> None:
+def test_tensors_with_one_problem_share_a_line() -> None:
     names = [f"blk.{layer}.attn_{part}.weight" for layer in (0, 1, 3) for part in "kq"]
-    assert sentences(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
+    assert sentences_about(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
 
 
-def test_one_tensor_has_its_halves_exchanged() -> None:
-    lines = sentences("blk.2.attn_q.weight", finding=Mistake.HALVES_EXCHANGED)
+def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
+    lines = sentences_about("blk.2.attn_q.weight", finding=Mistake.HALVES_EXCHANGED)
     assert lines == ["B: q of layer 2 has its halves exchanged"]
 
 
-def test_two_tensors_have_their_halves_exchanged() -> None:
+def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
     names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
-    lines = sentences(*names, finding=Mistake.HALVES_EXCHANGED)
+    lines = sentences_about(*names, finding=Mistake.HALVES_EXCHANGED)
     assert lines == ["B: q and q bias of layer 2 have their halves exchanged"]
 
 
-def test_the_largest_error_is_that_of_the_line() -> None:
+def test_a_line_has_the_largest_error_of_its_tensors() -> None:
     finding = BeyondRounding("float16")
     problems = [
         TensorProblem("blk.0.ffn_up.weight", finding, 0.25),
@@ -80,12 +80,12 @@ def test_the_largest_error_is_that_of_the_line() -> None:
 @pytest.mark.parametrize(("experts", "text"), [((0, 1), "(experts 0–1)"), ((4,), "(expert 4)")])
 def test_experts_are_listed(experts: tuple[int, ...], text: str) -> None:
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
-    assert sentences(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
+    assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
 
 
 def test_three_tensors_are_listed() -> None:
     names = [f"blk.0.{part}.weight" for part in "abc"]
-    lines = sentences(*names, finding=MissingTensor("A"))
+    lines = sentences_about(*names, finding=MissingTensor("A"))
     assert lines == ["B: a, b, c of layer 0 are missing in A"]
 
 

@@ -30,6 +30,7 @@ def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
 def test_shards_are_joined_along_the_axis_that_fits(
     shape: tuple[int, ...], joined: list[list[int]]
 ) -> None:
+    """The first shard holds zeros and the second ones, both of 2 x 2."""
     assert SHARDS.fitted(shape).values.tolist() == joined
 
 
@@ -46,6 +47,7 @@ def test_shards_are_joined_along_the_axis_that_fits(
 def test_stacked_experts_are_numbered(
     shape: tuple[int, ...], name: str, expected: list[str]
 ) -> None:
+    """GGUF stacks experts along the first axis of tensors called *_exps."""
     names = [name for name, _ in Stored.of(np.zeros(shape)).by_expert(name)]
     assert names == expected
 
@@ -92,6 +94,7 @@ def test_values_are_widened_exactly(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-22), (ml_dtypes.bfloat16, 2.0**-7)])
 def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
+    """The step is relative: twice as large at −2 as at 1."""
     steps = Stored.of(SMALL.astype(dtype)).rounding_steps(np.array([[1.0, -2.0]], np.float32))
     assert steps.tolist() == [[step, 2 * step]]
 
@@ -102,6 +105,7 @@ def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
 
 
 def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
+    """From -15 to 15 in 15 steps of 2."""
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
     steps = Stored("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
     assert steps.tolist() == [[2.0]]
