@@ -10,7 +10,7 @@ from tests.checks.waves import Array
 
 BEFORE: Array = np.random.default_rng(0).normal(size=(3, 12, 16))  # heads, positions, channels
 
-TWO_KINDS = {
+TWO_LAYER_KINDS = {
     **CONFIG,
     "model_type": "gemma3_text",
     "layer_types": ["sliding_attention", "full_attention"],
@@ -26,7 +26,7 @@ YARN = {
 }
 
 
-def after(**settings: Any) -> Array:
+def rotated_queries(**settings: Any) -> Array:
     """Return the queries as the model rotates them."""
     rotated: Array = pecli.apply(BEFORE, CONFIG, **settings)
     return rotated

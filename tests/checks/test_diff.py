@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pecli
 from pecli.engine import edits
-from tests.checks.waves import LLAMA3, powers, waves, woven
+from tests.checks.waves import LLAMA3, cos_and_sin_tables, interleaved_columns, inverse_frequencies
 from tests.oracle import turned
 
 LENGTH, DIM = 200, 32
@@ -27,8 +27,8 @@ def diff_of(a: Any, b: Any, **tolerance: Any) -> Any:
     return pecli.diff(a, b, pecli.Tolerance(**tolerance))
 
 
-COS, SIN = waves(LENGTH, powers(10000.0, DIM)).values()
-TABLE = woven(SIN, COS)
+COS, SIN = cos_and_sin_tables(LENGTH, inverse_frequencies(10000.0, DIM)).values()
+TABLE = interleaved_columns(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
 ROWS = np.random.default_rng(6).permutation(len(TABLE))
 DRAWN = np.random.default_rng(7).standard_normal((40, DIM))
@@ -36,14 +36,14 @@ MISTAKES = {
     "interleaved read as halves": (TABLE, joined(SIN, COS), edits.Layout("interleaved", "halves")),
     "halves read as interleaved": (joined(SIN, COS), TABLE, edits.Layout("halves", "interleaved")),
     "swapped halves": (joined(SIN, COS), joined(COS, SIN), edits.Swapped()),
-    "swapped pairs": (TABLE, woven(COS, SIN), edits.Swapped()),
+    "swapped pairs": (TABLE, interleaved_columns(COS, SIN), edits.Swapped()),
     "swapped stack": (
         np.stack([SIN, COS])[..., :15],
         np.stack([COS, SIN])[..., :15],
         edits.Swapped(),
     ),
     "negated half": (joined(SIN, COS), joined(SIN, -COS), edits.Negated("second")),
-    "negated channels": (TABLE, woven(-SIN, COS), edits.Negated("first")),
+    "negated channels": (TABLE, interleaved_columns(-SIN, COS), edits.Negated("first")),
     "conjugated": (COS + 1j * SIN, COS - 1j * SIN, edits.Negated("second")),
     "negated": (TABLE, -TABLE, edits.Negated("all")),
     "transposed": (TABLE, TABLE.T, edits.Transposed((1, 0))),
@@ -84,7 +84,9 @@ def test_a_mistake_is_named(mistake) -> None:
 
 
 def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
-    (found,) = diff_of({"cos": joined(COS, COS)}, {"cos": woven(COS, COS)}).explanations
+    (found,) = diff_of(
+        {"cos": joined(COS, COS)}, {"cos": interleaved_columns(COS, COS)}
+    ).explanations
     assert found.edits == (edits.Layout("halves", "interleaved"),)
 
 
@@ -174,8 +176,8 @@ def test_another_base_is_named_without_any_spec() -> None:
     """Two tables alone, 10000 against 500000; doubled, cut, by other names and beside a third
     tensor.
     """
-    cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
-    (found,) = diff_of(TABLE, woven(sin, cos)).explanations
+    cos, sin = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
+    (found,) = diff_of(TABLE, interleaved_columns(sin, cos)).explanations
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
         for a, b in (
@@ -185,7 +187,8 @@ def test_another_base_is_named_without_any_spec() -> None:
             assert diff_of(a, b, atol=1e-3).explanations[0].edits == found.edits
     names = {"a": 32, "b": 64, "c": 32}
     stacked = [
-        {key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos))
+        {key: table[:rows] for key, rows in names.items()}
+        for table in (TABLE, interleaved_columns(sin, cos))
     ]
     (both,) = diff_of(*stacked).explanations
     assert both.edits == found.edits
@@ -266,7 +269,7 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
     """Base 500000 in the file with a spec, 10000 in the dump; in both orders."""
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
-    dump = waves(300, powers(1e4, 64))
+    dump = cos_and_sin_tables(300, inverse_frequencies(1e4, 64))
     for a, b, bases in ((golden, dump, (5e5, 1e4)), (dump, golden, (1e4, 5e5))):
         edit = edits.Parameter("base", *bases)
         (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
@@ -306,7 +309,9 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
 
 def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Rope(2, 128, 500000.0, scaling="llama3", **LLAMA3))
-    plain = waves(2, powers(500000.0, 128))  # which is llama3 within 1e-3 in two rows
+    plain = cos_and_sin_tables(
+        2, inverse_frequencies(500000.0, 128)
+    )  # which is llama3 within 1e-3 in two rows
     found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
     assert found.passed
     assert (
@@ -326,7 +331,7 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
 
 
 def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
-    cos, sin = waves(64, powers(10000.0, 16)).values()
+    cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
     turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
     for a, b in ((turns, steps), (steps, turns)):
         assert not pecli.diff({"freqs": a}, {"freqs": b}, atol=1e-3, reasons=False)
@@ -344,7 +349,7 @@ def dump_of_a_run(
         for name in "qk":
             heads = () if sides == ("pre", "post") else (2, 4)
             x = np.random.default_rng([layer, ord(name)]).normal(size=(*heads, 24, 32))
-            frequencies = powers(base if layer >= wrong else 10000.0, 32)
+            frequencies = inverse_frequencies(base if layer >= wrong else 10000.0, 32)
             after = turned(x, np.outer(np.arange(24), frequencies), layout)
             for side, value in zip(sides, (x, after), strict=True):
                 dump[f"model.layers.{layer}.{name}.{side}"] = value.astype(np.float32)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.rope_dumps import COS, INV_FREQ, ROPE, SIN, both
-from tests.checks.waves import Array, halves, interleaved
+from tests.checks.rope_dumps import COS, INV_FREQ, ROPE, SIN, cosines_and_sines
+from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 
 COSINES_THEN_SINES = np.hstack([COS, SIN])
 
@@ -53,7 +53,7 @@ def test_tensors_without_a_partner_are_named(
 
 
 def test_cos_and_cos_cached_are_one_table() -> None:
-    assert pecli.diff(both(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
+    assert pecli.diff(cosines_and_sines(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_the_representation_of_a_difference(table: Array, text: str) -> None:
 
 
 def test_two_tensors_are_read_as_the_one_of_b() -> None:
-    readings = pecli.diff(both(np.copy), COSINES_THEN_SINES).readings
+    readings = pecli.diff(cosines_and_sines(np.copy), COSINES_THEN_SINES).readings
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
 def test_two_tensors_are_read_as_the_one_of_a() -> None:
-    readings = pecli.diff(COSINES_THEN_SINES, both(np.copy)).readings
+    readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
 
@@ -80,12 +80,12 @@ def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
 
 
 def test_doubled_columns_are_read_as_cosines_then_sines() -> None:
-    assert pecli.diff(both(halves), COSINES_THEN_SINES).passed
+    assert pecli.diff(cosines_and_sines(doubled_as_halves), COSINES_THEN_SINES).passed
 
 
 @pytest.mark.parametrize(
     ("a", "b", "side"),
-    [(halves(COS), COS, "A"), (COS, halves(COS), "B")],
+    [(doubled_as_halves(COS), COS, "A"), (COS, doubled_as_halves(COS), "B")],
     ids=["doubled in A", "doubled in B"],
 )
 def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
@@ -96,7 +96,7 @@ def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> Non
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
 def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
     """«slopes» says that the tensor is something else; «x» may be anything."""
-    assert pecli.diff({"cos": halves(COS)}, {name: COS}).passed == passed
+    assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
 def test_values_and_dtypes_are_those_of_their_side() -> None:
@@ -129,9 +129,9 @@ def test_a_table_that_was_rounded_is_named() -> None:
 
 
 def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
-    dump = {"cos": halves(COS), "sin": interleaved(SIN)}
+    dump = {"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)}
     reason = "cos and sin are doubled in two ways: no rotation takes both"
-    assert pecli.diff(both(np.copy), dump).diagnosis == (reason,)
+    assert pecli.diff(cosines_and_sines(np.copy), dump).diagnosis == (reason,)
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:

@@ -57,7 +57,7 @@ EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
 @pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out runtimes, whose tables take seconds."""
     nothing = SimpleNamespace(layers=defaultdict(tuple))
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: nothing)
@@ -276,6 +276,7 @@ def cos_and_sin_by_flags(
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
 def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> None:
+    """The expected tables are ggml's formulas applied to the printed flags, in float64."""
     found = pecli.extend(name, LENGTH, method)
     words = found.commands["llama.cpp"].split()
     flags = dict(pairwise(words))
@@ -289,6 +290,7 @@ def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> N
 
 
 def test_runtimes_without_dynamic_scaling_depart() -> None:
+    """vLLM computes one base for all lengths, and llama.cpp has no dynamic scaling."""
     results = {
         result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes
     }
@@ -320,11 +322,11 @@ def test_the_repr_names_method_and_factor() -> None:
     assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
 
 
-SMALL = {**CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}
+LLAMA_OF_64_POSITIONS = {**CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}
 """A llama of 64 positions, with 8 rotary pairs and base 10000."""
-SMALL_LINEAR = {**SMALL, "rope_scaling": {"type": "linear", "factor": 2.0}}
+SMALL_LINEAR = {**LLAMA_OF_64_POSITIONS, "rope_scaling": {"type": "linear", "factor": 2.0}}
 SMALL_YARN = {
-    **SMALL,
+    **LLAMA_OF_64_POSITIONS,
     "rope_scaling": {
         "rope_type": "yarn",
         "factor": 4.0,
@@ -340,8 +342,8 @@ NTK_BASE = 1e4 * 4 ** (16 / 14)
 
 
 @cache
-def extended(method: str | None) -> Extension:
-    return pecli.extend(SMALL, 256, method)
+def extended_to_256_by(method: str | None) -> Extension:
+    return pecli.extend(LLAMA_OF_64_POSITIONS, 256, method)
 
 
 @pytest.mark.parametrize(
@@ -364,11 +366,12 @@ def extended(method: str | None) -> Extension:
     ],
 )
 def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
-    assert extended(method).config == config
+    """64 positions are extended to 256, by a factor of 4; NTK's base is 10000 · 4^(16/14)."""
+    assert extended_to_256_by(method).config == config
 
 
-def test_config_json_of_transformers_5() -> None:
-    assert extended("linear").newer_config == {
+def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
+    assert extended_to_256_by("linear").newer_config == {
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 4.0}
     }
 
@@ -397,7 +400,8 @@ def test_config_json_of_transformers_5() -> None:
     ],
 )
 def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
-    assert extended(method).gguf == keys
+    """64 positions are extended to 256, by a factor of 4; llama.cpp has no dynamic scaling."""
+    assert extended_to_256_by(method).gguf == keys
 
 
 @pytest.mark.parametrize(
@@ -411,22 +415,26 @@ def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any
         ("ntk", "--rope-scaling none --rope-freq-base 48760.5461682"),
     ],
 )
-def test_flags_of_llama_cpp(method: str, flags: str) -> None:
-    assert extended(method).commands["llama.cpp"] == f"llama-server -m MODEL.gguf -c 256 {flags}"
+def test_each_method_has_these_flags_of_llama_cpp(method: str, flags: str) -> None:
+    """freq-scale is one over the factor 4; 48760.5 is 10000 · 4^(16/14)."""
+    assert (
+        extended_to_256_by(method).commands["llama.cpp"]
+        == f"llama-server -m MODEL.gguf -c 256 {flags}"
+    )
 
 
-def test_llama_cpp_has_no_dynamic_scaling() -> None:
+def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None:
     overrides = (
         '{"rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}'
     )
-    assert extended("dynamic").commands == {
+    assert extended_to_256_by("dynamic").commands == {
         "vllm": f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len 256"
     }
 
 
 def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
     note = "prompts up to 64 positions are encoded as before; longer ones as their length asks for"
-    assert extended("dynamic").notes == (note,)
+    assert extended_to_256_by("dynamic").notes == (note,)
 
 
 @pytest.mark.parametrize(
@@ -437,11 +445,11 @@ def test_wavelengths_that_are_kept_blended_and_stretched(
     method: str, wavelengths: tuple[int, int, int, float]
 ) -> None:
     """NTK multiplies the base by 4^(16/14). YaRN's ramp is from pair 0 to pair 3."""
-    assert extended(method).wavelengths() == wavelengths
+    assert extended_to_256_by(method).wavelengths() == wavelengths
 
 
 def test_an_extension_as_json() -> None:
-    fields = extended("yarn").as_json()
+    fields = extended_to_256_by("yarn").as_json()
     assert fields["model"] == "config"
     assert fields["to"] == 256
     assert fields["method"] == "yarn"
@@ -452,14 +460,14 @@ def test_an_extension_as_json() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_a_factor_need_not_be_whole() -> None:
-    assert pecli.extend(SMALL, 65, "linear").factor == 65 / 64
+    assert pecli.extend(LLAMA_OF_64_POSITIONS, 65, "linear").factor == 65 / 64
 
 
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (SMALL, "it has 64 positions as it is: nothing needs to change"),
+        (LLAMA_OF_64_POSITIONS, "it has 64 positions as it is: nothing needs to change"),
         (
             SMALL_LINEAR,
             "it has 64 positions as it is, with its own linear scaling: nothing needs to change",
@@ -482,6 +490,7 @@ def test_a_model_that_is_long_enough_is_served_as_it_is(
 
 @pytest.mark.usefixtures("unmeasured")
 def test_a_method_stretches_a_model_that_is_long_enough() -> None:
+    """40960 / 32768: Qwen3's card counts from 32768."""
     assert pecli.extend("qwen3-8b", 40960, "yarn").factor == 1.25
 
 
@@ -520,7 +529,8 @@ def test_a_factor_and_an_original_length_override_the_card() -> None:
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_a_factor_without_a_length() -> None:
+def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
+    """4 · 32768, the original length of Qwen3's card."""
     assert pecli.extend("qwen3-8b", factor=4).to == 131072
 
 
@@ -530,7 +540,7 @@ def test_a_factor_that_is_too_small_is_noted() -> None:
     assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
 
 
-def test_neither_a_length_nor_a_factor() -> None:
+def test_an_extension_needs_a_length_or_a_factor() -> None:
     with pytest.raises(ParameterError, match="to is missing"):
         pecli.extend("qwen3-8b")
 
@@ -555,7 +565,7 @@ MLC = {
 
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
-def test_a_config_of_mlc(method: str) -> None:
+def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
     found = pecli.extend(MLC, 256, method)
     config = {**MLC, **found.config}
     config["model_config"] = {**MLC["model_config"], **found.config["model_config"]}
@@ -581,8 +591,8 @@ def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> None:
-    found = extended(method)
-    printed = pecli.runtimes({**SMALL, **found.config}, 256).layers[""]
+    found = extended_to_256_by(method)
+    printed = pecli.runtimes({**LLAMA_OF_64_POSITIONS, **found.config}, 256).layers[""]
     expected = [(result.runtime, result.departs) for result in found.runtimes]
     assert [(result.runtime, result.departs) for result in printed] == expected
 
@@ -595,18 +605,23 @@ def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> No
     ],
 )
 def test_runtimes_that_do_not_honour_a_method(method: str, names: list[str]) -> None:
-    assert [result.runtime for result in extended(method).runtimes if result.departs] == names
+    """Read from the source of each runtime; the tables are measured."""
+    assert [
+        result.runtime for result in extended_to_256_by(method).runtimes if result.departs
+    ] == names
 
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
-    (sglang,) = (result for result in extended("dynamic").runtimes if result.runtime == "sglang")
+    (sglang,) = (
+        result for result in extended_to_256_by("dynamic").runtimes if result.runtime == "sglang"
+    )
     expected = "shorter prompts get the same base; the model's base follows their length"
     assert sglang.short_prompts == expected
 
 
 def test_a_printed_original_length_is_not_missing() -> None:
     """TensorRT-LLM departs from a YaRN without original_max_position_embeddings."""
-    model = {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
+    model = {**LLAMA_OF_64_POSITIONS, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
     results = {result.runtime: result for result in pecli.extend(model, 256).runtimes}
     assert results["tensorrt-llm"].causes == ()
 
@@ -625,8 +640,10 @@ QWEN_CARD = "yarn, as Qwen2.5's model card has it for models of 32,768 positions
         ("llama", None, "yarn, which needs the least fine-tuning; the makers name none"),
     ],
 )
-def test_the_reason_for_a_method(model_type: str, method: str | None, reason: str) -> None:
-    model = {**SMALL, "model_type": model_type}
+def test_the_reason_for_a_method_quotes_the_makers(
+    model_type: str, method: str | None, reason: str
+) -> None:
+    model = {**LLAMA_OF_64_POSITIONS, "model_type": model_type}
     assert pecli.extend(model, 256, method).reason == reason
 
 
@@ -655,7 +672,7 @@ def test_a_models_own_scaling_is_replaced() -> None:
 def test_a_yarn_without_a_factor_reaches_its_context() -> None:
     """Transformers derives the factor from the two lengths."""
     scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
-    found = pecli.extend({**SMALL, "rope_scaling": scaling}, 256)
+    found = pecli.extend({**LLAMA_OF_64_POSITIONS, "rope_scaling": scaling}, 256)
     assert found.original == 16
     assert found.longest == 64
     assert found.factor == 16.0
@@ -663,6 +680,7 @@ def test_a_yarn_without_a_factor_reaches_its_context() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_the_original_context_of_llama3_is_stretched() -> None:
+    """Meta's rule has an original length of 32 and a factor of 8: 256 positions; 512 / 32 = 16."""
     found = pecli.extend(SMALL_LLAMA3, 512, "linear")
     assert found.original == 32
     assert found.longest == 256
@@ -672,6 +690,7 @@ def test_the_original_context_of_llama3_is_stretched() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
+    """Linear scaling by 2 made 64 of 32 positions."""
     found = pecli.extend(SMALL_LINEAR, 256, "dynamic")
     assert found.lengths == {"max_position_embeddings": 32}
     assert found.original == 32
@@ -680,6 +699,7 @@ def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_ntk_takes_back_a_models_own_scaling() -> None:
+    """256 / 32 = 8, in the base of a head of 16 channels: 10000 · 8^(16/14)."""
     assert pecli.extend(SMALL_LINEAR, 256, "ntk").config == {
         "rope_theta": 1e4 * 8 ** (16 / 14),
         "rope_scaling": {"rope_type": "default"},

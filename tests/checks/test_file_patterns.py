@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_pattern_matches_files_in_order(pattern: str, files: list[str]) -> None:
+    """The folder has d/a.npz, d/b.npz, c.npy and q[1].npy; a tensor may be named after a colon."""
     assert matching_files("", pattern) == files
 
 
@@ -46,5 +47,6 @@ def test_patterns_start_from_a_folder(pattern: str, files: list[str]) -> None:
 
 
 def test_a_pattern_of_a_thousand_folders_matches_nothing() -> None:
+    """glob would recurse too deep."""
     pattern = f"{'*/' * 1000}*"
     assert matching_files("", pattern) == [pattern]

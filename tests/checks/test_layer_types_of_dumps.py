@@ -15,13 +15,13 @@ BASES = {FULL: 1e6, SLIDING: 1e4}
 """By the kind of layer, the base of Gemma 3; every sixth layer has full attention."""
 
 
-def tables(kind: str, prefix: str = "", suffix: str = "") -> dict[str, Any]:
+def tables_of_layers(kind: str, prefix: str = "", suffix: str = "") -> dict[str, Any]:
     """Return the tables of one kind of layer under names with a prefix or a suffix."""
     made = pecli.Rope(32, 256, base=BASES[kind], layout="halves").tables()
     return {f"{prefix}{name}{suffix}": made[name] for name in ("cos", "sin")}
 
 
-def verified(name: str, rotated_by: str) -> Verification:
+def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
     """Verify queries of this name that were rotated by the base of one kind of layer."""
     before = np.random.default_rng(0).normal(size=(2, 12, 256)).astype("f4")
     after = pecli.apply(before, pecli.Rope(12, 256, base=BASES[rotated_by]), layout="halves")
@@ -33,29 +33,33 @@ def verified(name: str, rotated_by: str) -> Verification:
     "name", ["Qcur-11", "q11", "q_11", "q.11", "layers[11].q", "q_L11", "blk.11.q", "h.11.k"]
 )
 def test_the_number_of_a_layer_in_the_name_of_queries(name: str) -> None:
-    right = verified(name, FULL)
+    """Layer 11 of Gemma 3 has full attention (every sixth layer), with base 1e6 instead of 1e4."""
+    right = verify_queries_rotated_by(name, FULL)
     assert right.passed
     assert not right.weak
-    assert not verified(name, SLIDING).passed
+    assert not verify_queries_rotated_by(name, SLIDING).passed
 
 
 @pytest.mark.parametrize("name", ["Kcur-4", "k[4]", "query_4", "key.4", "model.layers.4.k"])
 def test_sliding_layers_have_the_local_base(name: str) -> None:
-    assert verified(name, SLIDING).passed
-    assert not verified(name, FULL).passed
+    """Layer 4 of Gemma 3 is a sliding one, with base 1e4."""
+    assert verify_queries_rotated_by(name, SLIDING).passed
+    assert not verify_queries_rotated_by(name, FULL).passed
 
 
 @pytest.mark.parametrize("kind", [FULL, SLIDING])
 @pytest.mark.parametrize("name", ["q", "query_states", "after"])
 def test_queries_without_a_layer_pass_weakly(name: str, kind: str) -> None:
-    result = verified(name, kind)
+    """Either base of Gemma 3 fits some layer, so that a pass proves little."""
+    result = verify_queries_rotated_by(name, kind)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
 
 
 @pytest.mark.parametrize("kind", [FULL, SLIDING])
 def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
-    result = pecli.verify(tables(kind), GEMMA)
+    """Either base of Gemma 3 fits some layer, so that a pass proves little."""
+    result = pecli.verify(tables_of_layers(kind), GEMMA)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
 
@@ -63,16 +67,17 @@ def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
 @pytest.mark.parametrize("module", ["rotary_emb.", "model.language_model.rotary_emb."])
 def test_rotary_emb_is_the_global_table(module: str) -> None:
     """Hugging Face's Gemma 3 has `rotary_emb` for full attention and `rotary_emb_local` beside it."""
-    right = pecli.verify(tables(FULL, module), GEMMA)
+    right = pecli.verify(tables_of_layers(FULL, module), GEMMA)
     assert right.passed
     assert not right.weak
-    wrong = pecli.verify(tables(SLIDING, module), GEMMA)
+    wrong = pecli.verify(tables_of_layers(SLIDING, module), GEMMA)
     assert any(f"right for {SLIDING} layers" in line for line in wrong.diagnosis)
 
 
 @pytest.mark.parametrize("kind", [FULL, SLIDING])
 def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
-    dump = {**tables(kind, "rotary_emb."), **tables(kind, "rotary_emb_local.")}
+    """Two of the four tensors are right under their names."""
+    dump = {**tables_of_layers(kind, "rotary_emb."), **tables_of_layers(kind, "rotary_emb_local.")}
     result = pecli.verify(dump, GEMMA)
     assert not result.passed
     assert sum(tensor.passed for tensor in result.tensors) == 2
@@ -92,7 +97,10 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
 def test_tables_of_one_file_are_assigned_together(
     first: str, second: str, passed: bool, names: Any
 ) -> None:
-    dump = {**tables(first, *names[0]), **tables(second, *names[1])}
+    """One table of each kind passes in any order; two of the same kind leave the other kind without
+    a table.
+    """
+    dump = {**tables_of_layers(first, *names[0]), **tables_of_layers(second, *names[1])}
     result = pecli.verify(dump, GEMMA, reasons=False)
     assert result.passed == passed
 

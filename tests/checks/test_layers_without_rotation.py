@@ -10,7 +10,7 @@ import pecli
 from pecli.checks.verification import Verification
 
 RNG = np.random.default_rng(0)
-NOPE = [
+LAYERS_WITHOUT_ROPE = [
     ("smollm3-3b", "model.layers.7.self_attn.q"),
     ("smollm3-3b", "k_3"),
     ("llama-4-scout", "Qcur-11"),
@@ -20,47 +20,52 @@ NOPE = [
     ("exaone-4.0-32b", "q.15"),
 ]
 """Layers of models that have no rope there, by transformers' classes."""
-ROTATED = [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")]
+LAYERS_WITH_ROPE = [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")]
 
 
-def verified(model: Any, name: str, *, rotated: bool, **options: Any) -> Verification:
+def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> Verification:
     """Verify a tensor of this name that a layer has rotated, or left as it is."""
     before = RNG.normal(size=(2, 12, 128)).astype("f4")
     after = pecli.apply(before, model) if rotated else before
     return pecli.verify({name: after}, model, before={name: before}, atol=1e-5, **options)
 
 
-@pytest.mark.parametrize(("model", "name"), NOPE)
+@pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_an_unrotated_layer_passes(model: str, name: str) -> None:
-    result = verified(model, name, rotated=False)
+    """These models leave RoPE out of every fourth layer or of full attention, by transformers'
+    classes.
+    """
+    result = verify_queries(model, name, rotated=False)
     assert result.passed
     assert not result.weak
     assert "without rope" in result.readings[name]
 
 
-@pytest.mark.parametrize(("model", "name"), NOPE)
+@pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name: str) -> None:
-    result = verified(model, name, rotated=True)
+    """These models leave RoPE out of the named layer, by transformers' classes."""
+    result = verify_queries(model, name, rotated=True)
     assert not result.passed
     assert any("but it is rotated" in line for line in result.diagnosis)
 
 
-@pytest.mark.parametrize(("model", "name"), ROTATED)
+@pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
 def test_other_layers_of_these_models_rotate(model: str, name: str) -> None:
-    assert verified(model, name, rotated=True).passed
-    assert not verified(model, name, rotated=False).passed
+    assert verify_queries(model, name, rotated=True).passed
+    assert not verify_queries(model, name, rotated=False).passed
 
 
 @pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
 def test_without_a_layer_number_a_pass_is_weak(model: str) -> None:
-    result = verified(model, "q", rotated=True)
+    """«q» may be of a layer without RoPE, where a rotation would be wrong."""
+    result = verify_queries(model, "q", rotated=True)
     assert result.passed
     assert any("no name states its layer" in line for line in result.weak)
 
 
 @pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
 def test_without_a_layer_number_the_advice_is_to_name_it(model: str) -> None:
-    result = verified(model, "q", rotated=False, reasons=False)
+    result = verify_queries(model, "q", rotated=False, reasons=False)
     assert not result.passed
     assert any("right for a layer without rope" in line for line in result.diagnosis)
 

@@ -12,7 +12,7 @@ PERMUTED = ["llama-3.1-8b", "mistral-7b-v0.3", "mixtral-8x7b", "smollm3-3b"]
 AS_THEY_ARE = ["qwen2.5-7b", "qwen3-8b", "olmo-2-7b"]
 
 
-def verified(model: str, rotated: str, **options: Any) -> bool:
+def passes_if_rotated_as(model: str, rotated: str, **options: Any) -> bool:
     after = pecli.apply(BEFORE, model, layout=rotated)
     options = {"before": {"q_0": BEFORE}, "atol": 1e-4, "reasons": False, **options}
     return pecli.verify({"q_0": after}, model, **options).passed
@@ -21,25 +21,26 @@ def verified(model: str, rotated: str, **options: Any) -> bool:
 @pytest.mark.parametrize("model", PERMUTED)
 def test_permuted_weights_rotate_as_neighbours(model: str) -> None:
     """As in convert_hf_to_gguf.py, whose LlamaModel and its subclasses permute q_proj and k_proj."""
-    assert verified(model, "interleaved", runtime="llama.cpp")
-    assert not verified(model, "halves", runtime="llama.cpp")
+    assert passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
+    assert not passes_if_rotated_as(model, "halves", runtime="llama.cpp")
 
 
 @pytest.mark.parametrize("model", AS_THEY_ARE)
 def test_other_weights_rotate_as_halves(model: str) -> None:
-    assert verified(model, "halves", runtime="llama.cpp")
-    assert not verified(model, "interleaved", runtime="llama.cpp")
+    """llama.cpp's converter leaves the weights of these models as they are."""
+    assert passes_if_rotated_as(model, "halves", runtime="llama.cpp")
+    assert not passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
 
 
 @pytest.mark.parametrize("model", PERMUTED)
 @pytest.mark.parametrize("runtime", ["none", "vllm"])
 def test_other_runtimes_rotate_halves(model: str, runtime: str) -> None:
-    assert verified(model, "halves", runtime=runtime)
+    assert passes_if_rotated_as(model, "halves", runtime=runtime)
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_a_given_layout_takes_precedence(layout: str) -> None:
-    assert verified("llama-3.1-8b", layout, runtime="llama.cpp", layout=layout)
+    assert passes_if_rotated_as("llama-3.1-8b", layout, runtime="llama.cpp", layout=layout)
 
 
 def test_the_layout_is_noted() -> None:

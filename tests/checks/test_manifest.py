@@ -13,17 +13,17 @@ import pecli
 from pecli.checks.manifest import read_manifest
 from pecli.checks.run import run_all
 from pecli.errors import FileError, ParameterError
-from tests.checks.waves import powers, waves
+from tests.checks.waves import cos_and_sin_tables, inverse_frequencies
 from tests.exit_codes import FILE_ERROR, USAGE_ERROR
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
-TABLES = waves(6, powers(10000.0, 16))
+TABLES = cos_and_sin_tables(6, inverse_frequencies(10000.0, 16))
 ROPE = {"scheme": "rope", "seq_len": 6, "dim": 16}
 FROM_CONFIG = {"config": "config.json"}
 Write = Callable[..., str]
 
 
-def check(file: str = "cos.npy", **keys: Any) -> str:
+def check_lines(file: str = "cos.npy", **keys: Any) -> str:
     """Return the lines of a check."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in {"file": file, **keys}.items()]
     return "\n".join(["[[check]]", *lines, ""])
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def manifest(folder: Path) -> Write:
+def write_manifest(folder: Path) -> Write:
     """Return a function that writes a manifest into the folder, and returns its path."""
 
     def write(*texts: str) -> str:
@@ -53,7 +53,7 @@ def manifest(folder: Path) -> Write:
     return write
 
 
-def statuses(path: str, tolerances: dict[str, float] | None = None) -> list[str]:
+def statuses_of_checks(path: str, tolerances: dict[str, float] | None = None) -> list[str]:
     checks = read_manifest(path, tolerances, reasons=False)
     return [str(outcome.status) for outcome in run_all(checks)]
 
@@ -61,37 +61,44 @@ def statuses(path: str, tolerances: dict[str, float] | None = None) -> list[str]
 @pytest.mark.parametrize(
     ("text", "status"),
     [
-        (check(name="cosines", **FROM_CONFIG), "passed"),
-        (check("both.npz:sin", max_ulp=1, **FROM_CONFIG), "passed"),
-        (check(base=10000, **ROPE), "passed"),
-        (check("own.safetensors"), "passed"),
-        (check(model="gemma-3-1b"), "failed"),
-        (check(offset=1, **FROM_CONFIG), "failed"),
-        (check(dtype="float16", **ROPE), "failed"),
-        (check("not there.npy"), "error"),
-        (check(config="not there.json"), "error"),
+        (check_lines(name="cosines", **FROM_CONFIG), "passed"),
+        (check_lines("both.npz:sin", max_ulp=1, **FROM_CONFIG), "passed"),
+        (check_lines(base=10000, **ROPE), "passed"),
+        (check_lines("own.safetensors"), "passed"),
+        (check_lines(model="gemma-3-1b"), "failed"),
+        (check_lines(offset=1, **FROM_CONFIG), "failed"),
+        (check_lines(dtype="float16", **ROPE), "failed"),
+        (check_lines("not there.npy"), "error"),
+        (check_lines(config="not there.json"), "error"),
     ],
 )
-def test_every_kind_of_check(manifest: Write, text: str, status: str) -> None:
-    assert statuses(manifest("[defaults]\natol = 1e-6\n", text)) == [status]
+def test_every_kind_of_check(write_manifest: Write, text: str, status: str) -> None:
+    """cos.npy and both.npz hold tables of the config; one position off, another model or dtype must
+    fail, and a missing file is an error.
+    """
+    assert statuses_of_checks(write_manifest("[defaults]\natol = 1e-6\n", text)) == [status]
 
 
-def test_a_config_that_is_missing_is_the_problem_of_its_check(manifest: Write) -> None:
-    (outcome,) = run_all(read_manifest(manifest(check(config="not there.json"))))
+def test_a_config_that_is_missing_is_the_problem_of_its_check(write_manifest: Write) -> None:
+    (outcome,) = run_all(read_manifest(write_manifest(check_lines(config="not there.json"))))
     assert isinstance(outcome.result, FileError)
     assert "not there.json" in str(outcome.result)
 
 
-def test_checks_have_the_paths_and_names_of_the_manifest(manifest: Write, folder: Path) -> None:
-    path = manifest(check(name="cosines", **FROM_CONFIG), check("own.safetensors"))
+def test_checks_have_the_paths_and_names_of_the_manifest(
+    write_manifest: Write, folder: Path
+) -> None:
+    path = write_manifest(
+        check_lines(name="cosines", **FROM_CONFIG), check_lines("own.safetensors")
+    )
     checks = read_manifest(path)
     assert [check.label for check in checks] == ["cosines", "own.safetensors"]
     assert [check.manifest for check in checks] == [path, path]
     assert checks[0].file == str(folder / "cos.npy")
 
 
-def test_files_of_a_pattern_are_labelled_and_grouped(manifest: Write, folder: Path) -> None:
-    path = manifest(check("b*", name="n"), check("o*"), check("cos.npy"))
+def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, folder: Path) -> None:
+    path = write_manifest(check_lines("b*", name="n"), check_lines("o*"), check_lines("cos.npy"))
     checks = read_manifest(path)
     assert [check.label for check in checks] == ["n: both.npz", "own.safetensors", "cos.npy"]
     assert [check.group for check in checks] == [f"{path}: b*", f"{path}: o*", ""]
@@ -108,37 +115,49 @@ def test_files_of_a_pattern_are_labelled_and_grouped(manifest: Write, folder: Pa
     ],
 )
 def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
-    manifest: Write,
+    write_manifest: Write,
     default: float,
     of_check: dict[str, float],
     of_command: dict[str, float],
     status: str,
 ) -> None:
-    path = manifest(f"[defaults]\natol = {default}\n", check(base=9990, **ROPE, **of_check))
-    assert statuses(path, of_command) == [status]
+    """The check states base 9990 for a table of 10000, which is off by less than 1e-2 and more than
+    1e-6.
+    """
+    path = write_manifest(
+        f"[defaults]\natol = {default}\n", check_lines(base=9990, **ROPE, **of_check)
+    )
+    assert statuses_of_checks(path, of_command) == [status]
 
 
 @pytest.mark.parametrize(("style", "status"), [("whisper", "passed"), ("paper", "failed")])
-def test_a_style_is_a_key(manifest: Write, folder: Path, style: str, status: str) -> None:
+def test_the_style_of_a_sinusoidal_table_is_a_key(
+    write_manifest: Write, folder: Path, style: str, status: str
+) -> None:
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
     keys = {"scheme": "sinusoidal", "seq_len": 5, "dim": 6, "style": style}
-    assert statuses(manifest(check("pe.npy", **keys))) == [status]
+    assert statuses_of_checks(write_manifest(check_lines("pe.npy", **keys))) == [status]
 
 
-def test_lists_of_factors_are_keys(manifest: Write) -> None:
+def test_the_factors_of_longrope_are_keys(write_manifest: Write) -> None:
+    """Below 64 positions the short factors count, which are all 1."""
     scaling = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1}
     factors = {"short_factor": [1.0] * 8, "long_factor": [2] * 8}
-    assert statuses(manifest(check(**ROPE, **scaling, **factors, atol=1e-6))) == ["passed"]
+    assert statuses_of_checks(
+        write_manifest(check_lines(**ROPE, **scaling, **factors, atol=1e-6))
+    ) == ["passed"]
 
 
 @pytest.mark.parametrize(("theta", "status"), [(10000, "passed"), (10001, "failed")])
-def test_theta_is_a_name_of_the_base(manifest: Write, theta: int, status: str) -> None:
-    assert statuses(manifest(check("both.npz", **ROPE, theta=theta, atol=1e-6))) == [status]
+def test_theta_is_a_name_of_the_base(write_manifest: Write, theta: int, status: str) -> None:
+    assert statuses_of_checks(
+        write_manifest(check_lines("both.npz", **ROPE, theta=theta, atol=1e-6))
+    ) == [status]
 
 
-def test_theta_and_base_are_one_parameter(manifest: Write) -> None:
+def test_theta_and_base_are_one_parameter(write_manifest: Write) -> None:
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
-        read_manifest(manifest(check(**ROPE, theta=1, base=1)))
+        read_manifest(write_manifest(check_lines(**ROPE, theta=1, base=1)))
 
 
 MASK = [[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]
@@ -188,9 +207,12 @@ def queries(folder: Path) -> None:
     ids=str,
 )
 def test_queries_that_were_rotated_and_rows_that_were_added(
-    manifest: Write, file: str, keys: dict[str, Any], status: str
+    write_manifest: Write, file: str, keys: dict[str, Any], status: str
 ) -> None:
-    assert statuses(manifest(check(file, **keys))) == [status]
+    """The fixture writes queries rotated with left padding, queries moved by -3, and rows that were
+    added to tokens only.
+    """
+    assert statuses_of_checks(write_manifest(check_lines(file, **keys))) == [status]
 
 
 CHECK = '[[check]]\nfile = "cos.npy"\n'
@@ -211,8 +233,11 @@ MALFORMED = json.loads(
 
 
 @pytest.mark.parametrize("text", MALFORMED, ids=lambda text: text[:60])
-def test_a_malformed_manifest_is_one_line(manifest: Write, run_pecli: Any, text: str) -> None:
-    path = manifest(text)
+def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any, text: str) -> None:
+    """Each text has a mistake and the part of the error that names it; only broken TOML is a file
+    error.
+    """
+    path = write_manifest(text)
     outcome = run_pecli("verify", path)
     assert outcome.exit_code == (FILE_ERROR if "is not TOML" in outcome.err else USAGE_ERROR)
     assert outcome.out == ""
@@ -237,19 +262,21 @@ def test_a_folder_is_not_a_manifest(tmp_path: Path) -> None:
         read_manifest(str(tmp_path))
 
 
-def test_a_manifest_has_at_most_512_kilobytes(manifest: Write) -> None:
-    text = check("a")
+def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
+    text = check_lines("a")
     largest = text.ljust(512 * 1024, "#")
-    assert len(read_manifest(manifest(largest))) == 1
+    assert len(read_manifest(write_manifest(largest))) == 1
     with pytest.raises(ParameterError, match="larger than 512 KB; a manifest has thousands"):
-        read_manifest(manifest(f"{largest}#"))
+        read_manifest(write_manifest(f"{largest}#"))
 
 
 @pytest.mark.parametrize(
     "key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"]
 )
-def test_a_pipe_is_not_a_file_of_a_manifest(manifest: Write, run_pecli: Any, key: str) -> None:
-    path = manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
+def test_a_pipe_is_not_a_file_of_a_manifest(
+    write_manifest: Write, run_pecli: Any, key: str
+) -> None:
+    path = write_manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
     outcome = run_pecli("verify", path)
     assert outcome.exit_code == FILE_ERROR
@@ -270,10 +297,10 @@ except ParameterError as problem:
 
 @pytest.mark.thorough
 def test_a_manifest_takes_little_memory_whatever_it_holds(
-    manifest: Write, peak_memory: Callable[..., int]
+    write_manifest: Write, peak_memory: Callable[..., int]
 ) -> None:
     lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
-    path = manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
+    path = write_manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
     assert peak_memory("-c", READ_UNKNOWN, path) < 220
 
 

@@ -25,7 +25,7 @@ def masked(value: float) -> np.ndarray:
     return np.where(np.isinf(BIAS), value, BIAS).astype("f4")
 
 
-def both_ways(a: Any, b: Any, **options: Any) -> Difference:
+def diff_in_both_orders(a: Any, b: Any, **options: Any) -> Difference:
     """Return the difference of two files, after checking that the other order has the same counts."""
     forth = pecli.diff(a, b, **options)
     back = pecli.diff(b, a, **options)
@@ -37,21 +37,23 @@ def both_ways(a: Any, b: Any, **options: Any) -> Difference:
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
-    result = both_ways(BIAS, masked(MASKS[mask]), reasons=False)
+    """Exactly, −3.4e38 is not −∞, although softmax treats them alike."""
+    result = diff_in_both_orders(BIAS, masked(MASKS[mask]), reasons=False)
     assert not result.passed
     assert result.tensors[0].mismatched == np.isinf(BIAS).sum()
 
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_within_a_tolerance_a_mask_is_a_mask(mask: str) -> None:
-    result = both_ways({"bias": BIAS}, {"bias": masked(MASKS[mask])}, atol=1e-6)
+    """float32's lowest number and −3.2e38 hide a key as −∞ does."""
+    result = diff_in_both_orders({"bias": BIAS}, {"bias": masked(MASKS[mask])}, atol=1e-6)
     assert result.passed
     assert "stands for -inf" in result.readings["bias"]
 
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
-    result = both_ways(masked(MASKS[mask]), masked(MASKS[mask]), atol=1e-6)
+    result = diff_in_both_orders(masked(MASKS[mask]), masked(MASKS[mask]), atol=1e-6)
     assert result.passed
     assert not result.readings
 
@@ -63,12 +65,13 @@ VALUES = [[[1, 2, 3], [3, 2, 1]], [[0, 64, 100], [100, 0, 1]], [[1, 1], [1, 1]]]
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("values", VALUES)
 def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> None:
+    """The values are equal, so nothing needs to be scaled; exactly, the dtype alone differs."""
     integers = np.array(values, dtype)
     floats = np.array(values, "f4")
-    result = both_ways(integers, floats, atol=1e-6)
+    result = diff_in_both_orders(integers, floats, atol=1e-6)
     assert result.passed
     assert not result.readings
-    exact = both_ways(integers, floats)
+    exact = diff_in_both_orders(integers, floats)
     assert not exact.passed
     assert exact.tensors[0].mismatched == 0
 
@@ -76,14 +79,17 @@ def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> 
 @pytest.mark.parametrize("axes", [(1, 2, 3), (2, 3, 1), (1, 1, 2, 3)])
 def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> None:
     integers = np.array(VALUES[0], "i2")
-    result = both_ways(integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False)
+    result = diff_in_both_orders(
+        integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False
+    )
     assert not any("scale" in note for note in result.readings.values())
 
 
 @pytest.mark.parametrize(("dtype", "one"), [("int8", 127), ("int16", 32767), ("int16", 16384)])
 def test_integers_that_stand_for_cosines_have_a_scale(dtype: str, one: int) -> None:
+    """Quantised tables multiply by 127, 32767 or 16384, and are off by at most one step."""
     integers = {name: np.rint(table * one).astype(dtype) for name, table in TABLES.items()}
-    result = both_ways(TABLES, integers, atol=1.0 / one)
+    result = diff_in_both_orders(TABLES, integers, atol=1.0 / one)
     assert result.passed
     assert all(f"1/{one}" in note for note in result.readings.values())
 
@@ -95,6 +101,9 @@ STEP = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4}
 
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
+    """Below 1 the step is half of that between 1 and 2, and rounding errs by half a step: a quarter
+    in all.
+    """
     small = {name: table.astype(dtype) for name, table in TABLES.items()}
     assert pecli.verify(small, ROPE).passed
     assert pecli.verify(small, ROPE, atol=STEP[dtype] / 4).passed
@@ -113,15 +122,19 @@ def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", FLOAT8)
 @pytest.mark.sample("float8_e4m3fn")
 def test_diff_of_float8_and_float32(dtype: Any) -> None:
+    """Rounded once, they agree within a quarter of the step between 1 and 2, but not exactly and
+    not within a 64th.
+    """
     small = {name: table.astype(dtype) for name, table in TABLES.items()}
-    assert both_ways(small, TABLES, atol=STEP[dtype] / 4).passed
-    assert not both_ways(small, TABLES).passed
-    assert not both_ways(small, TABLES, atol=STEP[dtype] / 64, reasons=False).passed
-    assert both_ways(small, TABLES, max_ulp=1).passed
+    assert diff_in_both_orders(small, TABLES, atol=STEP[dtype] / 4).passed
+    assert not diff_in_both_orders(small, TABLES).passed
+    assert not diff_in_both_orders(small, TABLES, atol=STEP[dtype] / 64, reasons=False).passed
+    assert diff_in_both_orders(small, TABLES, max_ulp=1).passed
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_rotated_queries_in_float8(dtype: Any) -> None:
+    """Queries are rotated in float64 and rounded once; unrotated ones must fail."""
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
     before = np.random.default_rng(0).normal(size=(2, 16, 64)).astype(dtype)
     wide = pecli.apply(before.astype("f8"), pecli.Rope(16, 64), layout="halves")
@@ -165,4 +178,4 @@ def test_both_orders_of_diff_count_the_same_errors(
     wrong[5, 3] += 0.5
     a = {"cos": first(TABLES["cos"]), "sin": TABLES["sin"]}
     b = {"cos": second(wrong), "sin": TABLES["sin"]}
-    assert not both_ways(a, b, atol=atol, reasons=False).passed
+    assert not diff_in_both_orders(a, b, atol=atol, reasons=False).passed

@@ -54,9 +54,10 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
         pytest.param("verify a.npy --model gpt2", (512, -1), marks=pytest.mark.thorough),
     ],
 )
-def test_a_large_file_that_is_not_identified(
+def test_reading_a_large_file_takes_little_more_memory_than_the_file(
     tmp_path: Path, words: str, shape: tuple[int, ...]
 ) -> None:
+    """The file has 96 MiB; half as much again is allowed beside Python and its libraries."""
     write_noise(tmp_path / "a.npy", *shape)
     assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES + PROGRAM
 
@@ -70,7 +71,7 @@ def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_two_large_files(tmp_path: Path) -> None:
+def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: Path) -> None:
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
     assert peak_memory(tmp_path, "diff", "a.npy", "b.npy") <= 1.5 * 2 * BYTES + PROGRAM
@@ -79,7 +80,9 @@ def test_two_large_files(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("words", ["identify a.txt", "verify a.txt --model llama-3.1-8b"])
 @pytest.mark.parametrize("columns", [1, 128])
-def test_a_large_text(tmp_path: Path, words: str, columns: int) -> None:
+def test_a_large_text_takes_at_most_four_times_its_size(
+    tmp_path: Path, words: str, columns: int
+) -> None:
     noise = np.random.default_rng(0).standard_normal((6_000_000 // columns, columns))
     text = tmp_path / "a.txt"
     np.savetxt(text, noise, fmt="%.6f")

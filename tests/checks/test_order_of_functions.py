@@ -45,6 +45,7 @@ STATED_ORDERS = {
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     form, spec: str, name: str
 ) -> None:
+    """`sin_cos` promises sines first, `cos_sin` cosines."""
     first, second = STATED_ORDERS[name]
     right = pecli.verify({name: form(first, second)}, SPECS[spec])
     assert right.passed
@@ -63,6 +64,7 @@ def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, nam
 
 
 def test_complex_numbers_have_cosines_first_under_any_name() -> None:
+    """The cosine is the real part, whatever the name says."""
     assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA).passed
 
 
@@ -76,6 +78,7 @@ def test_complex_numbers_have_cosines_first_under_any_name() -> None:
     ],
 )
 def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
+    """«basin_cos» contains «sin» only inside a word, and «sin.cos» is a path."""
     assert function_order(name) == order
 
 

@@ -38,6 +38,9 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
+    """Shards of heads, the last queries of a decoding step, and repeated rows are right parts of
+    BLOOM's bias.
+    """
     dump, words = PARTS[name]
     result = pecli.verify(dump, BLOOM, atol=1e-5)
     assert result.passed
@@ -77,6 +80,7 @@ def test_zeros_for_heads_without_a_bias(heads: int) -> None:
 @pytest.mark.parametrize("form", ["symmetric", "key"])
 @pytest.mark.parametrize("spec", [BLOOM, None])
 def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
+    """Programs that forget ALiBi have zeros there."""
     expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)
     result = pecli.verify({"bias": np.zeros_like(bias(form))}, expected, atol=1e-6)
     assert not result.passed

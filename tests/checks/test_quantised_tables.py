@@ -11,7 +11,7 @@ SCALES = [("int8", 127), ("int8", 64), ("int16", 32767)]
 """The dtype of integers, and the integer that stands for 1."""
 
 
-def quantised(dtype: str, one: int, max_error: float) -> dict[str, np.ndarray]:
+def tables_in_integers(dtype: str, one: int, max_error: float) -> dict[str, np.ndarray]:
     """Return the tables as integers whose errors are at most so many steps, some more than half a step."""
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(0)
@@ -27,7 +27,8 @@ def quantised(dtype: str, one: int, max_error: float) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("steps", [0.6, 0.75, 0.95])
 @pytest.mark.sample(4)
 def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps: float) -> None:
-    tables = quantised(dtype, one, steps)
+    """Integers are off by up to `steps` steps of 1/one; a tolerance of 0.09 steps less must fail."""
+    tables = tables_in_integers(dtype, one, steps)
     assert pecli.verify(tables, ROPE, atol=steps / one, reasons=False).passed
     assert not pecli.verify(tables, ROPE, atol=(steps - 0.09) / one, reasons=False).passed
     assert not pecli.verify(tables, ROPE, reasons=False).passed
@@ -35,23 +36,24 @@ def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps:
 
 @pytest.mark.parametrize(("dtype", "one"), SCALES)
 def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int) -> None:
-    assert pecli.verify(quantised(dtype, one, 0.5), ROPE).passed
+    assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE).passed
 
 
 @pytest.mark.parametrize(("dtype", "one", "atol"), [("int8", 127, "0.0079"), ("int8", 64, "0.016")])
 def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> None:
-    tables = quantised(dtype, one, 0.9)
+    """One step: 1/127 = 0.0079 and 1/64 = 0.016."""
+    tables = tables_in_integers(dtype, one, 0.9)
     result = pecli.verify(tables, ROPE, atol=0.6 / one, reasons=False)
     assert result.diagnosis[-1].endswith(f"allow --atol {atol}")
     assert pecli.verify(tables, ROPE, atol=float(atol)).passed
 
 
 def test_integers_have_no_ulps() -> None:
-    result = pecli.verify(quantised("int8", 127, 0.9), ROPE, reasons=False)
+    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE, reasons=False)
     assert [tensor.max_ulp_error for tensor in result.tensors] == [None, None]
 
 
 def test_the_expected_number_is_the_exact_one() -> None:
     """Not its nearest step: the largest error is below a step."""
-    result = pecli.verify(quantised("int8", 127, 0.9), ROPE, reasons=False)
+    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE, reasons=False)
     assert 0.5 < (result.tensors[0].max_abs_error or 0) * 127 < 0.9

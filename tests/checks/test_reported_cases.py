@@ -20,7 +20,14 @@ import pytest
 
 import pecli
 from pecli.checks import Answer
-from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
+from tests.checks.waves import (
+    Array,
+    cos_and_sin_tables,
+    doubled_as_halves,
+    doubled_as_neighbours,
+    interleaved_columns,
+    inverse_frequencies,
+)
 from tests.exit_codes import SUCCESS
 from tests.models.facts import write_gguf
 
@@ -41,7 +48,10 @@ class Case(NamedTuple):
 
 def tables(rows: Any, frequencies: Array, prefix: str = "") -> dict[str, Array]:
     """Return cosines and sines, with the columns of each frequency twice, as halves."""
-    return {prefix + name: halves(table) for name, table in waves(rows, frequencies).items()}
+    return {
+        prefix + name: doubled_as_halves(table)
+        for name, table in cos_and_sin_tables(rows, frequencies).items()
+    }
 
 
 def queries(*shape: int) -> Array:
@@ -58,7 +68,7 @@ def turned_by(x: Array, angles: Array, layout: str = "halves", first: int = 0) -
     sin = np.sin(angles)
     rotated = (left * cos - right * sin, right * cos + left * sin)
     out = x.copy()
-    joined = np.concatenate(rotated, -1) if layout == "halves" else woven(*rotated)
+    joined = np.concatenate(rotated, -1) if layout == "halves" else interleaved_columns(*rotated)
     out[..., first : first + 2 * pairs] = joined
     return out
 
@@ -92,8 +102,8 @@ def identified(array: Any) -> Callable[[], Answer]:
 def layers_without_rope() -> Iterator[Case]:
     """EXAONE 4.0 32B has no rope in layers 3, 7, …, 63, and Llama 4 in 3, 7, …, 47."""
     x = queries(2, 12, 128)
-    halves_by_1e6 = turned_by(x, angles_of(12, powers(1e6, 128)))
-    pairs_by_5e5 = turned_by(x, angles_of(12, powers(500000.0, 128)), "interleaved")
+    halves_by_1e6 = turned_by(x, angles_of(12, inverse_frequencies(1e6, 128)))
+    pairs_by_5e5 = turned_by(x, angles_of(12, inverse_frequencies(500000.0, 128)), "interleaved")
     rotations = {
         ("exaone-4.0-32b", "blk.63.q"): halves_by_1e6,
         ("llama-4-maverick", "Kcur-7"): pairs_by_5e5,
@@ -108,8 +118,8 @@ def layers_without_rope() -> Iterator[Case]:
 def layer_types() -> Iterator[Case]:
     """ModernBERT has full attention in layers 0, 3, 6, … with base 160,000; the others have 10,000."""
     x = queries(2, 14, 64)
-    local = turned_by(x, angles_of(14, powers(1e4, 64)))
-    full = turned_by(x, angles_of(14, powers(160000.0, 64)))
+    local = turned_by(x, angles_of(14, inverse_frequencies(1e4, 64)))
+    full = turned_by(x, angles_of(14, inverse_frequencies(160000.0, 64)))
     name = "modernbert-base"
     for layer in ("k_3", "layers[6].attn.q", "Qcur-9"):
         yield Case(
@@ -133,9 +143,9 @@ def layer_types() -> Iterator[Case]:
         True,
         "weak: ",
     )
-    local_tables = waves(24, powers(1e4, 256))
+    local_tables = cos_and_sin_tables(24, inverse_frequencies(1e4, 256))
     both = {
-        f"{module}.{key}": halves(table)
+        f"{module}.{key}": doubled_as_halves(table)
         for module in ("model.rotary_emb", "model.rotary_emb_local")
         for key, table in local_tables.items()
     }
@@ -149,10 +159,10 @@ def layer_types() -> Iterator[Case]:
 
 def square_tables() -> Iterator[Case]:
     """32 positions of 64 channels make square tables."""
-    cos, sin = waves(32, powers(1e4, 64)).values()
+    cos, sin = cos_and_sin_tables(32, inverse_frequencies(1e4, 64)).values()
     rope = pecli.Rope(32, 64)
-    angles = np.outer(np.arange(48), powers(1e4, 48))
-    pe = woven(np.sin(angles), np.cos(angles)).astype(np.float32)
+    angles = np.outer(np.arange(48), inverse_frequencies(1e4, 48))
+    pe = interleaved_columns(np.sin(angles), np.cos(angles)).astype(np.float32)
     yield Case(
         "cosines transposed, sines not",
         verified({"cos": cos.T, "sin": sin}, rope, atol=1e-5),
@@ -226,10 +236,10 @@ def integers() -> Iterator[Case]:
 
 
 def float8() -> Iterator[Case]:
-    table = waves(24, powers(1e6, 128))
+    table = cos_and_sin_tables(24, inverse_frequencies(1e6, 128))
     for dtype, atol in ((ml_dtypes.float8_e5m2, 0.13), (ml_dtypes.float8_e4m3fnuz, 0.07)):
         name = np.dtype(dtype).name
-        stored = {key: halves(array).astype(dtype) for key, array in table.items()}
+        stored = {key: doubled_as_halves(array).astype(dtype) for key, array in table.items()}
         yield Case(f"{name} tables of qwen3-8b", verified(stored, "qwen3-8b", atol=atol), True)
         yield Case(
             f"{name} tables of another base", verified(stored, "llama-2-7b", atol=atol), False
@@ -238,7 +248,7 @@ def float8() -> Iterator[Case]:
 
 def fixed_point() -> Iterator[Case]:
     rope = pecli.Rope(24, 64)
-    table = waves(24, powers(1e4, 64), np.float64)
+    table = cos_and_sin_tables(24, inverse_frequencies(1e4, 64), np.float64)
     for dtype, one in (("int8", 64), ("int16", 32767)):
         rounded = {key: np.rint(array * one).astype(dtype) for key, array in table.items()}
         floored = {key: np.floor(array * one).astype(dtype) for key, array in table.items()}
@@ -293,7 +303,7 @@ def decoders() -> Iterator[Case]:
         ),
         False,
     )
-    angles = np.outer(np.arange(8 * 2 * 2), powers(1e4, 32))
+    angles = np.outer(np.arange(8 * 2 * 2), inverse_frequencies(1e4, 32))
     video = {
         "model_type": "videomae",
         "hidden_size": 64,
@@ -303,7 +313,7 @@ def decoders() -> Iterator[Case]:
         "tubelet_size": 2,
         "decoder_hidden_size": 32,
     }
-    table = woven(np.sin(angles), np.cos(angles)).astype(np.float32)
+    table = interleaved_columns(np.sin(angles), np.cos(angles)).astype(np.float32)
     yield Case(
         "videomae's decoder of 32 channels",
         verified({"decoder.position_embeddings": table[None]}, video, atol=1e-5),
@@ -313,7 +323,7 @@ def decoders() -> Iterator[Case]:
 
 
 def order_of_functions() -> Iterator[Case]:
-    cos, sin = waves(24, powers(1e4, 64)).values()
+    cos, sin = cos_and_sin_tables(24, inverse_frequencies(1e4, 64)).values()
     rope = pecli.Rope(24, 64)
     for name in ("sincos_cached", "rope_sin_cos_emb"):
         yield Case(
@@ -338,7 +348,10 @@ def order_of_functions() -> Iterator[Case]:
 def on_grid(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> dict[str, Array]:
     """Return tables on a grid, in which each axis has channels of its own, one axis after the other."""
     places = np.indices(grid).reshape(len(grid), -1)
-    parts = [np.outer(place, powers(base, dim)) for place, dim in zip(places, axes, strict=True)]
+    parts = [
+        np.outer(place, inverse_frequencies(base, dim))
+        for place, dim in zip(places, axes, strict=True)
+    ]
     angles = np.concatenate(parts, 1)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
@@ -369,7 +382,7 @@ def wrong_channels() -> Iterator[Case]:
     x = queries(3, 16, 80)
     y = queries(3, 16, 128)
     last = "the last channels of a head are rotated, not the first"
-    other_base = turned_by(x, angles_of(16, powers(250000.0, 32)), first=48)
+    other_base = turned_by(x, angles_of(16, inverse_frequencies(250000.0, 32)), first=48)
     yield Case(
         "the last channels of phi-2 by another base",
         rotated("phi-2", "q", x, other_base),
@@ -377,7 +390,7 @@ def wrong_channels() -> Iterator[Case]:
         f"base is 250000 (the spec says 10000), and {last}",
         is_slow=True,
     )
-    pairs = turned_by(y, angles_of(16, powers(1e6, 64)), "interleaved", first=64)
+    pairs = turned_by(y, angles_of(16, inverse_frequencies(1e6, 64)), "interleaved", first=64)
     yield Case(
         "the last channels of glm-4.5 as pairs",
         rotated("glm-4.5", "q", y, pairs),
@@ -387,14 +400,14 @@ def wrong_channels() -> Iterator[Case]:
     )
     yield Case(
         "the right channels of glm-4.5",
-        rotated("glm-4.5", "q", y, turned_by(y, angles_of(16, powers(1e6, 64)))),
+        rotated("glm-4.5", "q", y, turned_by(y, angles_of(16, inverse_frequencies(1e6, 64)))),
         True,
     )
 
 
 def zero_rows() -> Iterator[Case]:
     x = queries(2, 3, 20, 128)
-    after = turned_by(x, angles_of(20, powers(1e6, 128)))
+    after = turned_by(x, angles_of(20, inverse_frequencies(1e6, 128)))
     after[..., 13:, :] = 0
     yield Case(
         "zeros after the prompt in a batch",
@@ -405,7 +418,7 @@ def zero_rows() -> Iterator[Case]:
     both = x.copy()
     both[..., 13:, :] = 0
     yield Case("zeros before and after", rotated("qwen3-8b", "k", both, after), True)
-    other = turned_by(x[0], angles_of(20, powers(1e4, 128)))
+    other = turned_by(x[0], angles_of(20, inverse_frequencies(1e4, 128)))
     other[:, 17:] = 0
     yield Case(
         "zeros after the prompt, and another base",
@@ -421,7 +434,7 @@ def padding() -> Iterator[Case]:
     mask = np.ones((2, 12), int)
     mask[1, :4] = 0
     positions = np.maximum(np.cumsum(mask, 1) - 1, 0)
-    after = turned_by(x, positions[:, None, :, None] * powers(500000.0, 128))
+    after = turned_by(x, positions[:, None, :, None] * inverse_frequencies(500000.0, 128))
     for value in (np.inf, np.nan):
         strange = after.copy()
         strange[1, 2, 1] = value
@@ -445,7 +458,10 @@ def noise() -> Iterator[Case]:
         yield Case(
             f"noise of {sigma} in rotated keys",
             rotated(
-                "mistral-7b-v0.1", "k", keys, turned_by(found, angles_of(24, powers(1e4, 128)))
+                "mistral-7b-v0.1",
+                "k",
+                keys,
+                turned_by(found, angles_of(24, inverse_frequencies(1e4, 128))),
             ),
             False,
             without="position",
@@ -457,7 +473,7 @@ def noise() -> Iterator[Case]:
             "mistral-7b-v0.1",
             "k",
             keys,
-            turned_by(steps.astype(np.float32), angles_of(24, powers(1e4, 128))),
+            turned_by(steps.astype(np.float32), angles_of(24, inverse_frequencies(1e4, 128))),
         ),
         False,
         without="multiplied",
@@ -466,8 +482,8 @@ def noise() -> Iterator[Case]:
 
 def permuted_weights() -> Iterator[Case]:
     x = queries(3, 16, 128)
-    pairs = turned_by(x, angles_of(16, powers(1e4, 128)), "interleaved")
-    plain = turned_by(x, angles_of(16, powers(1e6, 128)))
+    pairs = turned_by(x, angles_of(16, inverse_frequencies(1e4, 128)), "interleaved")
+    plain = turned_by(x, angles_of(16, inverse_frequencies(1e6, 128)))
     runtime = {"runtime": "llama.cpp"}
     yield Case(
         "mistral in llama.cpp",
@@ -490,7 +506,7 @@ def permuted_weights() -> Iterator[Case]:
 
 
 def uninitialised_memory() -> Iterator[Case]:
-    table = waves(40, powers(1e4, 64))
+    table = cos_and_sin_tables(40, inverse_frequencies(1e4, 64))
     rope = pecli.Rope(40, 64)
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, (7, 32), dtype=np.uint32).view(np.float32)
@@ -508,7 +524,7 @@ def uninitialised_memory() -> Iterator[Case]:
             "sin: rows 11–17 were never initialised",
         )
     x = queries(3, 16, 128)
-    after = turned_by(x, angles_of(16, powers(1e4, 128)))
+    after = turned_by(x, angles_of(16, inverse_frequencies(1e4, 128)))
     after[:, 9:] = -7e26
     yield Case(
         "queries with huge values in some rows",
@@ -536,7 +552,7 @@ def narrow_rotation(x: Array, angles: Array, tables: Any, products: Any) -> Arra
 
 def arithmetic() -> Iterator[Case]:
     x = queries(3, 48, 128)
-    angles = angles_of(48, powers(1e6, 128))
+    angles = angles_of(48, inverse_frequencies(1e6, 128))
     half = narrow_rotation(x, angles, np.float16, np.float32)
     yield Case(
         "float16 tables in a float32 rotation",
@@ -551,7 +567,7 @@ def arithmetic() -> Iterator[Case]:
         False,
         "rotated in bfloat16",
     )
-    other = narrow_rotation(x, angles_of(48, powers(1e4, 128)), BFLOAT16, np.float32)
+    other = narrow_rotation(x, angles_of(48, inverse_frequencies(1e4, 128)), BFLOAT16, np.float32)
     yield Case(
         "bfloat16 tables of another base",
         rotated("qwen3-8b", "q", x, other, atol=1e-3),
@@ -577,7 +593,7 @@ def by_sections(positions: Array, frequencies: Array, sections: tuple[int, ...])
 def multimodal_positions() -> Iterator[Case]:
     positions = image_positions()
     x = queries(3, positions.shape[1], 128)
-    frequencies = powers(1e6, 128)
+    frequencies = inverse_frequencies(1e6, 128)
     model = "qwen2.5-vl-3b"
     for sections in ((20, 22, 22), (8, 28, 28)):
         after = turned_by(x, by_sections(positions, frequencies, sections))
@@ -641,7 +657,7 @@ def grids() -> Iterator[Case]:
 
 def sectioned(grid: tuple[int, ...], sections: tuple[int, ...]) -> dict[str, Array]:
     """Return tables on a grid whose axes share the frequencies of the whole dim, block by block."""
-    frequencies = powers(1e4, 2 * sum(sections))
+    frequencies = inverse_frequencies(1e4, 2 * sum(sections))
     parts = np.split(frequencies, np.cumsum(sections)[:-1])
     places = np.indices(grid).reshape(len(grid), -1)
     columns = [np.outer(place, part) for place, part in zip(places, parts, strict=True)]
@@ -669,7 +685,7 @@ def sections_on_grids() -> Iterator[Case]:
 
 
 def linear_scaling() -> Iterator[Case]:
-    found = tables(40, powers(1e6, 128) / 4)
+    found = tables(40, inverse_frequencies(1e6, 128) / 4)
     command = "--scaling linear --factor 4"
     yield Case(
         "linear scaling in tables of qwen3-8b",
@@ -684,7 +700,7 @@ def linear_scaling() -> Iterator[Case]:
         command,
     )
     x = queries(3, 40, 128)
-    after = turned_by(x, angles_of(40, powers(1e4, 128) / 2))
+    after = turned_by(x, angles_of(40, inverse_frequencies(1e4, 128) / 2))
     yield Case(
         "linear scaling in queries of mistral",
         rotated("mistral-7b-v0.1", "q", x, after),
@@ -709,7 +725,7 @@ def plain_reasons() -> Iterator[Case]:
     across = "channels are paired across the whole head"
     for model, channels, rotary in (("gpt-neox-20b", 96, 24), ("phi-2", 80, 32)):
         x = queries(3, 12, channels)
-        after = across_head(x, angles_of(12, powers(1e4, rotary)))
+        after = across_head(x, angles_of(12, inverse_frequencies(1e4, rotary)))
         yield Case(
             f"pairs across the head of {model}", rotated(model, "q", x, after), False, across
         )
@@ -717,13 +733,13 @@ def plain_reasons() -> Iterator[Case]:
     stuck = np.r_[np.arange(9), np.zeros(5)]
     yield Case(
         "decoding at position 0",
-        rotated("qwen3-8b", "q", y, turned_by(y, angles_of(stuck, powers(1e6, 128)))),
+        rotated("qwen3-8b", "q", y, turned_by(y, angles_of(stuck, inverse_frequencies(1e6, 128)))),
         False,
         "from row 9 on, every row is at position 0",
         "packed",
     )
     two = y[:, :2]
-    zero = turned_by(two, angles_of(2, powers(1e6, 128)))
+    zero = turned_by(two, angles_of(2, inverse_frequencies(1e6, 128)))
     zero[:, 1] = 0
     yield Case(
         "two rows, the last one zero",
@@ -832,7 +848,7 @@ def detr(height: int, width: int, dim: int) -> Array:
     parts = []
     for axis in np.indices((height, width)).reshape(2, -1) + 1:
         angles = np.outer(axis, frequencies)
-        parts.append(woven(np.sin(angles), np.cos(angles)))
+        parts.append(interleaved_columns(np.sin(angles), np.cos(angles)))
     return np.concatenate(parts, 1).astype(np.float32)
 
 
@@ -907,7 +923,7 @@ def identified_by_plain_numbers() -> Iterator[Case]:
             f"base={base:g}  layout=halves  cos_first=false  freq_shift=1 ",
         )
     for factor in (2, 8):
-        cos, sin = waves(200, powers(1e4, 64) / factor).values()
+        cos, sin = cos_and_sin_tables(200, inverse_frequencies(1e4, 64) / factor).values()
         cache = {"cos_sin_cache": np.concatenate([cos, sin], 1)}
         yield Case(
             f"vLLM's cache with a factor of {factor}",
@@ -916,7 +932,7 @@ def identified_by_plain_numbers() -> Iterator[Case]:
             f"cos_sin_cache: rope, recipe exact, max error 0\n  seq_len=200  dim=64  base=10000  offset=0  layout=compact  scaling=linear  factor={factor} ",
         )
     for base, dim in ((1e6, 96), (150000.0, 64)):
-        stored = powers(base, dim).astype(BFLOAT16)
+        stored = inverse_frequencies(base, dim).astype(BFLOAT16)
         yield Case(
             f"bfloat16 frequencies of base {base:g}",
             identified({"inv_freq": stored}),
@@ -924,11 +940,13 @@ def identified_by_plain_numbers() -> Iterator[Case]:
             f"base={base:.0f} ",
         )
     yield Case(
-        "only frequencies", verified({"inv_freq": powers(1e6, 128).astype("f4")}, "qwen3-8b"), True
+        "only frequencies",
+        verified({"inv_freq": inverse_frequencies(1e6, 128).astype("f4")}, "qwen3-8b"),
+        True,
     )
     yield Case(
         "only frequencies of another base",
-        verified({"inv_freq": powers(1e4, 128).astype("f4")}, "qwen3-8b"),
+        verified({"inv_freq": inverse_frequencies(1e4, 128).astype("f4")}, "qwen3-8b"),
         False,
         "base is 10000 (the spec says 1000000)",
     )
@@ -936,7 +954,7 @@ def identified_by_plain_numbers() -> Iterator[Case]:
 
 def indexers() -> Iterator[Case]:
     """GLM-5's indexer rotates neighbours; DeepSeek-V3.2's rotates halves, the first 64 of 128 channels."""
-    frequencies = powers(1e6, 64)
+    frequencies = inverse_frequencies(1e6, 64)
     glm = {
         "model_type": "glm_moe_dsa", "hidden_size": 512, "num_attention_heads": 4, "qk_nope_head_dim": 192,
         "qk_rope_head_dim": 64, "kv_lora_rank": 128, "index_head_dim": 128, "rope_theta": 1e6,
@@ -966,22 +984,22 @@ def indexers() -> Iterator[Case]:
 
 
 def arrangements() -> Iterator[Case]:
-    cos, sin = waves(24, powers(1e4, 64)).values()
-    folded = {"cos": interleaved(cos), "sin": woven(-sin, sin)}
+    cos, sin = cos_and_sin_tables(24, inverse_frequencies(1e4, 64)).values()
+    folded = {"cos": doubled_as_neighbours(cos), "sin": interleaved_columns(-sin, sin)}
     yield Case(
         "the sign folded into interleaved sines",
         verified(folded, "gpt-j-6b", atol=1e-5),
         True,
         "the sign of the rotation is folded in",
     )
-    stacked = {"cos": halves(cos)[None], "sin": np.concatenate([-sin, sin], 1)[None]}
+    stacked = {"cos": doubled_as_halves(cos)[None], "sin": np.concatenate([-sin, sin], 1)[None]}
     yield Case(
         "the sign folded into halves of a batch",
         verified(stacked, pecli.Rope(24, 64, layout="halves"), atol=1e-5),
         True,
         "the sign of the rotation is folded in",
     )
-    wrong = {"cos": interleaved(cos), "sin": woven(sin, -sin)}
+    wrong = {"cos": doubled_as_neighbours(cos), "sin": interleaved_columns(sin, -sin)}
     yield Case(
         "the other sign folded in",
         verified(wrong, "gpt-j-6b", atol=1e-5),
@@ -1030,8 +1048,8 @@ def claims() -> Iterator[Case]:
         False,
         "rows 1, 2, 4, 5, 7, 8, 10, 11 … are added",
     )
-    right = waves(24, powers(1e4, 32))
-    other = waves(24, powers(500000.0, 32))
+    right = cos_and_sin_tables(24, inverse_frequencies(1e4, 32))
+    other = cos_and_sin_tables(24, inverse_frequencies(500000.0, 32))
     other["cos"][7, 3] = np.nan
     yield Case(
         "a NaN, and another base",
@@ -1041,7 +1059,7 @@ def claims() -> Iterator[Case]:
         is_slow=True,
     )
     x = queries(3, 16, 128)
-    after = turned_by(x, angles_of(16, powers(1e6, 128)))
+    after = turned_by(x, angles_of(16, inverse_frequencies(1e6, 128)))
     after[1, 4, 60] = np.nan
     yield Case(
         "a NaN in queries of another base",
@@ -1049,7 +1067,7 @@ def claims() -> Iterator[Case]:
         False,
         "base is 1000000 (the spec says 10000), and only row 4 differs",
     )
-    wide = tables(48, powers(1e4, 96))
+    wide = tables(48, inverse_frequencies(1e4, 96))
     yield Case(
         "a table of too many channels",
         verified(wide, "gpt-neox-20b", atol=1e-5),
@@ -1059,7 +1077,9 @@ def claims() -> Iterator[Case]:
     )
     yield Case(
         "queries without those before",
-        verified({"q": turned_by(x, angles_of(16, powers(1e4, 128)))}, "mistral-7b-v0.1"),
+        verified(
+            {"q": turned_by(x, angles_of(16, inverse_frequencies(1e4, 128)))}, "mistral-7b-v0.1"
+        ),
         False,
         "give --before FILE",
     )
@@ -1080,7 +1100,10 @@ SLOW = {True: [pytest.mark.thorough], False: []}
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=SLOW[case.is_slow]) for case in CASES]
 )
-def test_the_answer_is_true(case: Case) -> None:
+def test_the_answer_about_a_reported_dump_is_true(case: Case) -> None:
+    """Each case is built here by the formula of its model, with its verdict and words that the
+    answer must or must not have.
+    """
     answer = case.answer()
     text = str(answer)
     assert answer.passed == case.passed, text
@@ -1176,8 +1199,10 @@ def stretched_contexts() -> Iterator[Command]:
 def plain_words() -> Iterator[Command]:
     x = queries(1, 128)
     half = queries(3, 10, 128).astype(np.float16)
-    after = turned_by(half.astype(np.float64), angles_of(10, powers(1e6, 128))).astype(np.float16)
-    row = turned_by(x, angles_of([7], powers(1e4, 128)))[0]
+    after = turned_by(half.astype(np.float64), angles_of(10, inverse_frequencies(1e6, 128))).astype(
+        np.float16
+    )
+    row = turned_by(x, angles_of([7], inverse_frequencies(1e4, 128)))[0]
     yield Command(
         "a text without numbers",
         "identify notes.txt",
@@ -1259,7 +1284,7 @@ def other_readers() -> Iterator[Command]:
             "mlx-lm rotates neighbouring channels",
         )
     x = queries(3, 10, 64)
-    pairs = turned_by(x, angles_of(10, powers(1e4, 64)), "interleaved")
+    pairs = turned_by(x, angles_of(10, inverse_frequencies(1e4, 64)), "interleaved")
     files = {"config.json": config("llama", rope_traditional=True), "a.npy": pairs, "b.npy": x}
     line = "verify a.npy --before b.npy --config config.json --atol 1e-4"
     yield Command(
@@ -1296,9 +1321,12 @@ COMMANDS = [
     "command",
     [pytest.param(row, id=row.name, marks=SLOW[row.is_slow]) for row in COMMANDS],
 )
-def test_the_command_answers(
+def test_a_command_answers_a_reported_question(
     command: Command, run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each row has a command line, the files that it reads, its exit code, and words that it must
+    or must not print.
+    """
     monkeypatch.chdir(tmp_path)
     for name, content in command.files.items():
         write(Path(name), content)
@@ -1347,6 +1375,7 @@ LLAMA_CPP: list[tuple[str, dict[str, Any], list[int]]] = [
 def test_layers_that_llama_cpp_leaves_unrotated(
     architecture: str, keys: dict[str, Any], unrotated: list[int], tmp_path: Path
 ) -> None:
+    """The layers were read from src/models of llama.cpp."""
     values = {
         "context_length": 2048,
         "embedding_length": 256,
@@ -1371,6 +1400,7 @@ def test_layers_that_llama_cpp_leaves_unrotated(
 def test_queries_of_a_gguf_with_layers_without_rope(
     name: str, is_rotated: bool, passed: bool, tmp_path: Path
 ) -> None:
+    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated."""
     values = {
         "context_length": 2048,
         "embedding_length": 256,
@@ -1379,7 +1409,11 @@ def test_queries_of_a_gguf_with_layers_without_rope(
     }
     path = write_gguf(tmp_path / "m.gguf", "smollm3", values)
     x = queries(2, 10, 128)
-    after = turned_by(x, angles_of(10, powers(1e4, 128)), "interleaved") if is_rotated else x
+    after = (
+        turned_by(x, angles_of(10, inverse_frequencies(1e4, 128)), "interleaved")
+        if is_rotated
+        else x
+    )
     result = pecli.verify({name: after}, path, before={name: x}, atol=1e-5, reasons=False)
     assert result.passed == passed
 
@@ -1405,6 +1439,7 @@ HEADERS = {
 def test_two_headers_compile_together(
     lines: tuple[str, str], run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Names of C arrays must differ between the headers."""
     monkeypatch.chdir(tmp_path)
     Path("y").mkdir()
     for line in lines:

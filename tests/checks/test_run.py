@@ -13,33 +13,34 @@ from pecli.errors import DefectError, FileError, NoTablesError, PecliError
 NO_TABLES = NoTablesError("f", "has none")
 
 
-def passing(name: str = "f", weak: tuple[str, ...] = ()) -> Verification:
+def passing_result(name: str = "f", weak: tuple[str, ...] = ()) -> Verification:
     return Verification(name, "rope", (), weak=weak)
 
 
-def failing() -> Verification:
+def failing_result() -> Verification:
     return Verification("f", "rope", (), ("a problem",), weak=("weak",))
 
 
-def outcome(
+def outcome_of(
     result: Verification | PecliError, *, name: str = "", manifest: str = "", group: str = ""
 ) -> Outcome:
-    return Outcome(Check("f", passing, name, manifest, group), result, 0.0)
+    return Outcome(Check("f", passing_result, name, manifest, group), result, 0.0)
 
 
 def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks run in threads, and the first one ends last here."""
     monkeypatch.setenv("PECLI_THREADS", "4")
     last_is_done = threading.Event()
 
     def first() -> Verification:
         assert last_is_done.wait(10)  # The others have to run meanwhile.
-        return passing("first")
+        return passing_result("first")
 
     def last() -> Verification:
         last_is_done.set()
         raise FileError("last", "does not exist")
 
-    checks = [Check("first", first), Check("second", passing), Check("last", last)]
+    checks = [Check("first", first), Check("second", passing_result), Check("last", last)]
     outcomes = list(run_all(checks))
     assert [outcome.check.file for outcome in outcomes] == ["first", "second", "last"]
     assert [outcome.status for outcome in outcomes] == ["passed", "passed", "error"]
@@ -58,7 +59,7 @@ def test_an_error_concerns_only_its_check(error: type[Exception], message: str) 
     def broken() -> Verification:
         raise error
 
-    outcomes = list(run_all([Check("a", broken), Check("b", passing)]))
+    outcomes = list(run_all([Check("a", broken), Check("b", passing_result)]))
     assert [outcome.status for outcome in outcomes] == [Status.ERROR, Status.PASSED]
     assert isinstance(outcomes[0].result, PecliError)
     assert message in str(outcomes[0].result)
@@ -95,11 +96,11 @@ def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPa
         has_begun.set()
         may_end.wait(20)
         has_ended.set()
-        return passing()
+        return passing_result()
 
     def quick() -> Verification:
         assert has_begun.wait(10)
-        return passing()
+        return passing_result()
 
     outcomes = run_all([Check("quick", quick), Check("long", long)])
     assert next(outcomes).status == Status.PASSED
@@ -110,7 +111,8 @@ def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("group", "status"), [("", Status.ERROR), ("g", Status.SKIPPED)])
 def test_one_file_of_several_may_lack_tables(group: str, status: Status) -> None:
-    assert outcome(NO_TABLES, group=group).status == status
+    """A group is what one pattern or folder matched, such as shards of a checkpoint."""
+    assert outcome_of(NO_TABLES, group=group).status == status
 
 
 @pytest.mark.parametrize(
@@ -125,36 +127,41 @@ def test_one_file_of_several_may_lack_tables(group: str, status: Status) -> None
 def test_a_weak_pass_fails_if_it_is_strict(
     weak: tuple[str, ...], strict: bool, status: Status
 ) -> None:
-    assert Outcome(Check("f", passing), passing(weak=weak), 0.0, strict).status == status
+    assert (
+        Outcome(Check("f", passing_result), passing_result(weak=weak), 0.0, strict).status == status
+    )
 
 
 def test_a_weak_failure_is_a_failure() -> None:
-    assert Outcome(Check("f", passing), failing(), 0.0, strict=True).status == Status.FAILED
+    assert (
+        Outcome(Check("f", passing_result), failing_result(), 0.0, strict=True).status
+        == Status.FAILED
+    )
 
 
 def test_files_of_which_none_has_tables_are_an_error() -> None:
     outcomes = [
-        outcome(NO_TABLES, group="a"),
-        outcome(NO_TABLES, group="a"),
-        outcome(NO_TABLES, group="b"),
-        outcome(passing(), group="b"),
+        outcome_of(NO_TABLES, group="a"),
+        outcome_of(NO_TABLES, group="a"),
+        outcome_of(NO_TABLES, group="b"),
+        outcome_of(passing_result(), group="b"),
     ]
     (error,) = without_tables(outcomes)
     assert str(error).startswith("a: none of 2 files has positional tables; ")
 
 
 def test_a_label_is_the_name_or_the_file() -> None:
-    assert Check("f", passing, "name").label == "name"
-    assert Check("f", passing).label == "f"
+    assert Check("f", passing_result, "name").label == "name"
+    assert Check("f", passing_result).label == "f"
 
 
 @pytest.mark.parametrize(("manifest", "name"), [("", None), ("m.toml", "n")])
 def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str | None) -> None:
-    assert outcome(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
+    assert outcome_of(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
 
 
 def test_a_result_as_json() -> None:
-    fields = outcome(passing(), name="n", manifest="m.toml").as_json()
+    fields = outcome_of(passing_result(), name="n", manifest="m.toml").as_json()
     assert fields["name"] == "n"
     assert fields["file"] == "f"
     assert fields["scheme"] == "rope"
@@ -163,7 +170,7 @@ def test_a_result_as_json() -> None:
 
 
 def test_an_error_as_json() -> None:
-    fields = outcome(NO_TABLES).as_json()
+    fields = outcome_of(NO_TABLES).as_json()
     assert fields["file"] == "f"
     assert fields["scheme"] is None
     assert fields["passed"] is False
@@ -171,11 +178,11 @@ def test_an_error_as_json() -> None:
     assert fields["status"] == "error"
 
 
-def test_arrays_can_be_dropped() -> None:
+def test_arrays_of_a_result_can_be_dropped_to_save_memory() -> None:
     rope = pecli.Rope(4, 8)
     result = pecli.verify({"cos": np.zeros((4, 4))}, rope, reasons=False)
     assert result.tensors[0].parts
-    with_arrays = outcome(result)
+    with_arrays = outcome_of(result)
     assert with_arrays.without_arrays() is with_arrays
     assert result.tensors[0].parts == ()
 

@@ -21,7 +21,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 SMALL_YARN = {**CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}
 
 
-def results(
+def results_of_runtimes(
     case: str, length: int | None = None, names: Sequence[str] = tuple(EMULATED)
 ) -> dict[str, RuntimeResult]:
     """Return the results of runtimes for a configuration whose tables were recorded."""
@@ -50,7 +50,10 @@ def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
 def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
-    found = results("gpt-oss-20b", None, [runtime])[runtime]
+    """The errors are differences of tables that the runtimes' own code computed; 4 is the first
+    recorded position beyond 1e-3.
+    """
+    found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
     assert found.departs
     assert found.first_beyond == 4
@@ -63,7 +66,7 @@ def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
 def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
     """Float32 is off by 5e-4 itself. Beyond 10, a point of the curve stands for many positions."""
-    found = results("gpt-oss-20b", None, [runtime])[runtime]
+    found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
     assert found.curve is not None
     places, errors = found.curve
@@ -89,21 +92,23 @@ PHI3 = "phi-3-mini-128k, context 4096"
 
 
 def test_phi_3_below_its_original_length() -> None:
-    found = results(PHI3, 4096)
+    """Measured with the runtimes' own code: mlx-lm uses the long factors for any length."""
+    found = results_of_runtimes(PHI3, 4096)
     assert departing(found) == ["mlx-lm"]
     expected = measured_error(PHI3, "mlx-lm").max()
     assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
 
 
 def test_phi_3_above_its_original_length() -> None:
-    found = results(PHI3)
+    """The three choose factors once, by the context, and transformers by the length of each prompt."""
+    found = results_of_runtimes(PHI3)
     assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
     for name in departing(found):
         assert "up to 4,096 tokens" in found[name].short_prompts
         assert found[name].causes == ()
 
 
-def test_longrope_in_the_context_that_it_was_made_for() -> None:
+def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
     names = ["transformers", "llama.cpp"]
     found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
     assert [result.departs for result in found] == [False, True]
@@ -127,7 +132,8 @@ def test_one_layer_type_can_be_chosen() -> None:
 
 
 def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
-    found = results("dynamic-2, context 8192", 8192)
+    """vLLM's cache has as many rows as the context, 4096."""
+    found = results_of_runtimes("dynamic-2, context 8192", 8192)
     assert departing(found) == ["vllm", "llama.cpp"]
     assert "no dynamic scaling" in found["llama.cpp"].lacks
     assert found["vllm"].rows == 4096
@@ -135,7 +141,7 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
-    assert results("dynamic-2, context 8192", 4096)["vllm"].causes == ()
+    assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
 
 
 def test_only_sglang_has_ntk_scaling() -> None:
@@ -155,7 +161,8 @@ def test_only_sglang_has_ntk_scaling() -> None:
 )
 @pytest.mark.sample("llama-2-7b-4096-None", "llama-2-7b-4097-4096")
 def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int | None) -> None:
-    assert results(case, length, ["vllm"])["vllm"].rows == rows
+    """vLLM allocates its cache for max_position_embeddings, times the factor of linear scaling."""
+    assert results_of_runtimes(case, length, ["vllm"])["vllm"].rows == rows
 
 
 @pytest.mark.parametrize(
@@ -244,6 +251,7 @@ def test_a_table_that_is_lacking_has_no_error() -> None:
     ("count", "compared"), [(5, 5), (8192, 8192), (8193, 8193), (32768, 8192 + 2 * 256)]
 )
 def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> None:
+    """All of the first 8192 positions, then 256 per doubling."""
     assert len(compared_positions(count)) == compared
 
 

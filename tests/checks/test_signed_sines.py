@@ -34,7 +34,7 @@ LAYOUTS = {"halves": in_halves, "interleaved": interleaved}
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (1, ROWS, DIM), (1, 1, ROWS, DIM)])
-def test_they_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
+def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS).reshape(shape), "sin": double(-SIN, SIN).reshape(shape)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), atol=1e-6)
@@ -42,7 +42,7 @@ def test_they_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
     assert "the sign of the rotation is folded in" in result.readings["sin"]
 
 
-def test_they_pass_against_a_model() -> None:
+def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
     assert result.passed
@@ -52,7 +52,7 @@ def test_they_pass_against_a_model() -> None:
 @pytest.mark.parametrize(
     ("columns", "wanted"), [(interleaved, "halves"), (in_halves, "interleaved")]
 )
-def test_columns_of_another_layout_fail(
+def test_sines_with_a_folded_sign_in_another_layout_fail(
     columns: Callable[[np.ndarray, np.ndarray], np.ndarray], wanted: str
 ) -> None:
     tables = {"cos": columns(COS, COS), "sin": columns(-SIN, SIN)}
@@ -60,14 +60,14 @@ def test_columns_of_another_layout_fail(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_other_direction_fails(layout: str) -> None:
+def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
     assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), reasons=False).passed
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_another_base_is_named(layout: str) -> None:
+def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)

@@ -20,7 +20,7 @@ OBLONG = pecli.Rope(48, 128).tables()
 Tables = Mapping[str, np.ndarray]
 
 
-def turned(tables: Tables, *names: str) -> dict[str, np.ndarray]:
+def with_transposed(tables: Tables, *names: str) -> dict[str, np.ndarray]:
     """Return the cosines and sines of tables, some of them transposed."""
     return {
         name: tables[name].T.copy() if name in names else tables[name] for name in ("cos", "sin")
@@ -30,14 +30,15 @@ def turned(tables: Tables, *names: str) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("square", SQUARES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
-    result = pecli.verify(turned(SQUARES[square], name), LLAMA, atol=1e-3)
+    """A square table has the same shape transposed, so only the values show it."""
+    result = pecli.verify(with_transposed(SQUARES[square], name), LLAMA, atol=1e-3)
     assert not result.passed
     assert any("transposed" in line for line in result.diagnosis)
 
 
 @pytest.mark.parametrize("square", SQUARES)
 def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
-    result = pecli.verify(turned(SQUARES[square], "cos", "sin"), LLAMA, atol=1e-3)
+    result = pecli.verify(with_transposed(SQUARES[square], "cos", "sin"), LLAMA, atol=1e-3)
     assert result.passed
     assert all("transposed" in note for note in result.readings.values())
 
@@ -52,10 +53,10 @@ def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> Non
 
 @pytest.mark.parametrize("square", SQUARES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
-def test_diff_of_one_transposed_table(square: str, name: str) -> None:
-    tables = turned(SQUARES[square])
-    forth = pecli.diff(tables, turned(tables, name))
-    back = pecli.diff(turned(tables, name), tables)
+def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) -> None:
+    tables = with_transposed(SQUARES[square])
+    forth = pecli.diff(tables, with_transposed(tables, name))
+    back = pecli.diff(with_transposed(tables, name), tables)
     assert not forth.passed
     assert not back.passed
     assert isinstance(forth.explanations[0].edits[0], Transposed)
@@ -64,15 +65,19 @@ def test_diff_of_one_transposed_table(square: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("square", SQUARES)
-def test_diff_of_two_transposed_tables(square: str) -> None:
-    tables = turned(SQUARES[square])
-    result = pecli.diff(tables, turned(tables, "cos", "sin"))
+def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
+    tables = with_transposed(SQUARES[square])
+    result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
     assert result.passed
     assert result.readings == {"cos": "B: transposed", "sin": "B: transposed"}
 
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
-    assert not pecli.verify(turned(OBLONG, name), LLAMA, reasons=False).passed
-    assert not pecli.diff(turned(OBLONG), turned(OBLONG, name), reasons=False).passed
-    assert not pecli.diff(turned(OBLONG, name), turned(OBLONG), reasons=False).passed
+    assert not pecli.verify(with_transposed(OBLONG, name), LLAMA, reasons=False).passed
+    assert not pecli.diff(
+        with_transposed(OBLONG), with_transposed(OBLONG, name), reasons=False
+    ).passed
+    assert not pecli.diff(
+        with_transposed(OBLONG, name), with_transposed(OBLONG), reasons=False
+    ).passed

@@ -28,6 +28,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
 def test_statistics_of_random_values(dtype: type) -> None:
+    """NumPy computes the expected values from the whole array."""
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
     found = profile(array)
@@ -43,6 +44,7 @@ def test_statistics_of_random_values(dtype: type) -> None:
 
 
 def test_all_statistics_of_a_small_table() -> None:
+    """By hand: the mean of 3, 4, 0 and 0 is 1.75, the norm of (3, 4) is 5."""
     array = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert profile(array) == {
         "shape": [2, 2],
@@ -67,6 +69,9 @@ def test_a_sample_that_is_not_fair_is_noticed() -> None:
 
 
 def test_quantiles_are_elements_and_never_means_of_two() -> None:
+    """The quantile of share s is element ⌊s · (n − 1)⌋ in order; a mean of 1e-310 and 0.1 would be
+    no element.
+    """
     values = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
     assert profile(values)["quantiles"] == {
         "0.01": -1e300,

@@ -16,13 +16,13 @@ from tests.checks.rope_dumps import (
     ROPE,
     ROTATED,
     SIN,
-    both,
-    cache,
+    as_cos_sin_cache,
+    cosines_and_sines,
     fixed_point,
     matrices,
-    spoilt,
+    with_wrong_element,
 )
-from tests.checks.waves import Array, halves, interleaved
+from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 
 #: Right dumps of one tensor, which holds cosines and sines in some arrangement.
 ARRANGED = {name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1}
@@ -32,20 +32,23 @@ INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 
 @pytest.mark.parametrize("dump", DUMPS)
 @pytest.mark.sample(30)
-def test_a_dump_against_a_scheme(dump: str) -> None:
+def test_a_dump_passes_against_a_scheme_if_it_is_right(dump: str) -> None:
+    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
     arrays, right = DUMPS[dump]
     assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == right
 
 
 @pytest.mark.parametrize("dump", DUMPS)
 @pytest.mark.sample(30)
-def test_a_dump_against_another_file(dump: str) -> None:
+def test_a_dump_passes_against_another_file_if_it_is_right(dump: str) -> None:
+    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
     arrays, right = DUMPS[dump]
     assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == right
 
 
 @pytest.mark.parametrize("dump", DUMPS)
-def test_a_dump_against_a_model(dump: str) -> None:
+def test_a_dump_passes_against_a_model_if_it_is_right(dump: str) -> None:
+    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
     arrays, right = DUMPS[dump]
     assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == right
 
@@ -68,14 +71,15 @@ def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("column", [0, 1])
 def test_every_element_of_a_rotation_matrix_counts(row: int, column: int) -> None:
-    wrong = cache(spoilt(matrices(COS, SIN), 3, 2, row, column))
-    right = cache(COS + 1j * SIN)
+    """One element of ((cos, −sin), (sin, cos)) at position 3, pair 2 is 0.01 off."""
+    wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, row, column))
+    right = as_cos_sin_cache(COS + 1j * SIN)
     assert not pecli.diff(wrong, right, atol=1e-6, reasons=False).passed
 
 
 def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
-    wrong = cache(spoilt(matrices(COS, SIN), 3, 2, 1, 1))
-    right = cache(COS + 1j * SIN)
+    wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, 1, 1))
+    right = as_cos_sin_cache(COS + 1j * SIN)
     assert not pecli.diff(right, wrong, atol=1e-6, reasons=False).passed
 
 
@@ -88,7 +92,8 @@ def test_sines_for_cosines_fail(swapped: Array, spec: Any) -> None:
 
 
 def test_copies_that_differ_are_a_problem() -> None:
-    dump = {"cos": np.stack([COS, spoilt(COS, 3, 2)]), "sin": SIN}
+    """The second copy has a wrong element at row 3, column 2."""
+    dump = {"cos": np.stack([COS, with_wrong_element(COS, 3, 2)]), "sin": SIN}
     result = pecli.verify(dump, ROPE)
     assert result.problems == ("cos: its copies differ",)
     assert result.tensors[0].worst_index == (1, 3, 2)
@@ -109,7 +114,7 @@ def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
 
 
 def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
-    dump = both(lambda table: np.stack([table, table]), *OTHERS)
+    dump = cosines_and_sines(lambda table: np.stack([table, table]), *OTHERS)
     assert pecli.verify(dump, ROPE, reasons=False).problems == ()
 
 
@@ -133,31 +138,37 @@ def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
 
 
 def test_columns_doubled_in_two_ways_differ() -> None:
-    assert not pecli.diff(both(halves), both(interleaved), reasons=False).passed
+    assert not pecli.diff(
+        cosines_and_sines(doubled_as_halves),
+        cosines_and_sines(doubled_as_neighbours),
+        reasons=False,
+    ).passed
 
 
 def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
-    assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}, reasons=False).passed
+    assert not pecli.diff({"pe": COS}, {"pe": doubled_as_halves(COS)}, reasons=False).passed
 
 
 def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
-    problem = pecli.verify(both(interleaved), CONFIG, atol=ATOL).problems[0]
+    problem = pecli.verify(cosines_and_sines(doubled_as_neighbours), CONFIG, atol=ATOL).problems[0]
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
 
 
-@pytest.mark.parametrize(("change", "passed"), [(interleaved, True), (halves, False)])
+@pytest.mark.parametrize(
+    ("change", "passed"), [(doubled_as_neighbours, True), (doubled_as_halves, False)]
+)
 def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
     change: Callable[[Array], Array], passed: bool
 ) -> None:
     model = pecli.load_config(CONFIG)
-    result = pecli.verify(both(change), model, atol=ATOL, layout="interleaved")
+    result = pecli.verify(cosines_and_sines(change), model, atol=ATOL, layout="interleaved")
     assert result.passed == passed
 
 
 @pytest.mark.parametrize("family", ["glm", "glm4", "ernie4_5", "helium", "cohere"])
 def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family: str) -> None:
     config = {**INTERLEAVING, "model_type": family}
-    assert pecli.verify(both(interleaved), config, atol=ATOL).passed
+    assert pecli.verify(cosines_and_sines(doubled_as_neighbours), config, atol=ATOL).passed
 
 
 @pytest.mark.parametrize(
@@ -174,7 +185,10 @@ def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family
 )
 def test_some_models_that_rotate_neighbours_hand_out_halves(family: str, passed: bool) -> None:
     config = {**INTERLEAVING, "model_type": family}
-    assert pecli.verify(both(halves), config, atol=ATOL, reasons=False).passed == passed
+    assert (
+        pecli.verify(cosines_and_sines(doubled_as_halves), config, atol=ATOL, reasons=False).passed
+        == passed
+    )
 
 
 @pytest.mark.parametrize("spec", [ROPE, CONFIG], ids=["scheme", "model"])
@@ -196,6 +210,7 @@ def test_sines_before_cosines_are_a_weak_pass(spec: Any) -> None:
     ],
 )
 def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, one: int) -> None:
+    """1 is the largest integer of the dtype, or the power of two below."""
     result = pecli.verify({"cos": fixed_point(COS, one, dtype)}, CONFIG)
     reading = f"one column per frequency, integers with a scale of 1/{one}"
     assert result.readings["cos"] == reading

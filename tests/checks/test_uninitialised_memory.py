@@ -50,7 +50,7 @@ MEMORY = [random_bits, random_bits_of_float16, huge_and_denormal, pointers, deno
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.sample(5)
-def test_a_table_of_memory_that_was_never_written(
+def test_a_table_of_memory_that_was_never_written_is_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def test_a_table_of_memory_that_was_never_written(
 
 @pytest.mark.parametrize("memory", [random_bits, huge_and_denormal, pointers])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_queries_of_memory_that_was_never_written(
+def test_queries_of_memory_that_was_never_written_are_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -73,6 +73,7 @@ def test_queries_of_memory_that_was_never_written(
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e8])
 @pytest.mark.parametrize(("unit", "words"), [(1.0, "1/inv_freq"), (2 * np.pi, "wavelengths")])
 def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, words: str) -> None:
+    """1/inv_freq goes up to the base, 1e8, which is huge for a table but has a plain reason."""
     inverses = unit * base ** (np.arange(0, DIM, 2) / DIM)
     result = pecli.verify({"inv_freq": inverses}, pecli.Rope(ROWS, DIM, base))
     assert f"inv_freq holds {words}, not frequencies" in result.diagnosis[0]

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 import pecli
 from pecli.engine.table import table_of
 from pecli.files import save_tables
-from tests.checks.waves import LLAMA3, powers, waves
+from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
@@ -22,7 +22,9 @@ DEEPSEEK = Waves(
 
 
 def changed(given: Waves, **scaling: Any) -> dict[str, np.ndarray]:
-    return waves(2048, Waves(given.dim, given.base, {**given.scaling, **scaling}).frequencies()[0])
+    return cos_and_sin_tables(
+        2048, Waves(given.dim, given.base, {**given.scaling, **scaling}).frequencies()[0]
+    )
 
 
 def test_the_extended_length_in_the_place_of_the_original() -> None:
@@ -37,6 +39,9 @@ def test_the_extended_length_in_the_place_of_the_original() -> None:
 
 
 def test_what_follows_from_the_factor_is_no_second_cause() -> None:
+    """YaRN's attention factor, 0.1 ln 16 + 1, changes with the factor and must not be named beside
+    it.
+    """
     height = np.float64(0.1 * np.log(16) + 1)
     found = {
         name: (table * height).astype(np.float32)
@@ -64,7 +69,7 @@ def test_the_same_table_is_not_another_one(tmp_path: Path) -> None:
 def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
     """The words of a command that checks such a dump of Llama 3.1 8B."""
     (folder / "config.json").write_text(json.dumps(LLAMA.config))
-    np.savez(folder / "dump.npz", **waves(rows, LLAMA.frequencies()[0]))
+    np.savez(folder / "dump.npz", **cos_and_sin_tables(rows, LLAMA.frequencies()[0]))
     return (
         "verify",
         str(folder / "dump.npz"),
@@ -166,7 +171,11 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     (line,) = pecli.verify({"inv_freq": tables["inv_freq"]}, "gpt-oss-20b").weak
     assert line == "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
     assert pecli.verify(tables, "gpt-oss-20b", max_ulp=1).weak == ()
-    found = pecli.verify(waves(300, powers(1e6, 128), np.float64), "qwen2.5-vl-7b", atol=1e-6)
+    found = pecli.verify(
+        cos_and_sin_tables(300, inverse_frequencies(1e6, 128), np.float64),
+        "qwen2.5-vl-7b",
+        atol=1e-6,
+    )
     assert found.passed
     assert any("cannot tell M-RoPE sections" in line for line in found.weak)
     places = np.array([np.arange(300), np.arange(300) // 16, np.arange(300) % 16])
@@ -185,7 +194,11 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
 
 
 def test_tensors_that_belong_to_no_table_are_named(run_pecli, tmp_path) -> None:
-    np.savez(tmp_path / "t.npz", **waves(300, powers(10000.0, 16)), junk=np.zeros(3))
+    np.savez(
+        tmp_path / "t.npz",
+        **cos_and_sin_tables(300, inverse_frequencies(10000.0, 16)),
+        junk=np.zeros(3),
+    )
     config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
     for spec in (config, pecli.Rope(seq_len=300, dim=16)):
         found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
@@ -194,7 +207,7 @@ def test_tensors_that_belong_to_no_table_are_named(run_pecli, tmp_path) -> None:
     words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
     assert run_pecli(*words).out.splitlines()[-1] == "  not checked: junk"
     tables, weights = (
-        waves(300, powers(10000.0, 16)),
+        cos_and_sin_tables(300, inverse_frequencies(10000.0, 16)),
         np.random.default_rng(0).normal(0, 0.02, (300, 16)),
     )
     weights[:, 3] = 0  # a channel that died

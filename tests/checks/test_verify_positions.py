@@ -16,13 +16,13 @@ PROMPT = "text:5,image:1x8x12,text:4"
 BATCH = ["text:5,image:1x4x4,text:3", "text:2,image:1x8x4,text:9"]
 
 
-def expected() -> np.ndarray:
+def right_ids() -> np.ndarray:
     return pecli.positions(MODEL, PROMPT)
 
 
 def with_text_at(start: int) -> np.ndarray:
     """Return the ids of the prompt with its last text at another number."""
-    ids = expected()
+    ids = right_ids()
     ids[:, -4:] = np.arange(start, start + 4)
     return ids
 
@@ -36,46 +36,48 @@ def patches_as_tokens() -> np.ndarray:
 
 
 def column_by_column() -> np.ndarray:
-    ids = expected()
+    ids = right_ids()
     image = ids[:, 5:29].reshape(3, 4, 6)
     ids[:, 5:29] = image.transpose(0, 2, 1).reshape(3, 24)
     return ids
 
 
 def image_at_zero() -> np.ndarray:
-    ids = expected()
+    ids = right_ids()
     ids[:, 5:29] -= 5
     return ids
 
 
 MISTAKES: dict[str, tuple[Callable[[], np.ndarray], str]] = {
     "merge size ignored": (patches_as_tokens, "the merge size is ignored"),
-    "rows and columns exchanged": (lambda: expected()[[0, 2, 1]], "time, columns, rows"),
-    "columns first": (lambda: expected()[[2, 1, 0]], "another order: columns, rows, time"),
-    "transposed": (lambda: expected().T, "they are transposed"),
+    "rows and columns exchanged": (lambda: right_ids()[[0, 2, 1]], "time, columns, rows"),
+    "columns first": (lambda: right_ids()[[2, 1, 0]], "another order: columns, rows, time"),
+    "transposed": (lambda: right_ids().T, "they are transposed"),
     "text after tokens": (lambda: with_text_at(29), "after as many numbers as it has tokens"),
     "text one after": (lambda: with_text_at(6), "one after the image's first id"),
     "text elsewhere": (lambda: with_text_at(13), "segment 2 (text:4) begins at 13, not at 11"),
     "column by column": (column_by_column, "column by column"),
     "image at 0": (image_at_zero, "images begin at 0"),
-    "from 1": (lambda: expected() + 1, "they start at 1"),
+    "from 1": (lambda: right_ids() + 1, "they start at 1"),
     "1-D": (lambda: np.tile(np.arange(33), (3, 1)), "all axes count tokens"),
 }
 
 
 def test_right_ids_pass() -> None:
-    assert verify_positions(expected(), MODEL, PROMPT).passed
+    assert verify_positions(right_ids(), MODEL, PROMPT).passed
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_named(name: str) -> None:
+    """Each mistake changes the right ids of a prompt with an image, as a wrong port would."""
     make, reason = MISTAKES[name]
     check = verify_positions(make(), MODEL, PROMPT)
     assert not check.passed
     assert reason in check.reasons[0]
 
 
-def test_seconds_that_are_ignored() -> None:
+def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
+    """Qwen2-VL counts frames and not seconds, as Qwen2.5-VL does."""
     segments = "text:2,video:4x4x4@2,text:3"
     ids = pecli.positions(
         {"model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4}, segments
@@ -85,7 +87,7 @@ def test_seconds_that_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("padding", ["left", "right"])
-def test_padding_that_is_counted(padding: str) -> None:
+def test_ids_that_count_padding_are_named(padding: str) -> None:
     ids = pecli.positions(MODEL, BATCH, padding=padding)
     rows = []
     for row in BATCH:
@@ -100,12 +102,13 @@ def test_padding_that_is_counted(padding: str) -> None:
 
 @pytest.mark.parametrize("name", ["flux.1-dev", "qwen-image"])
 def test_ids_of_latents_before_packing_are_named(name: str) -> None:
+    """Flux packs 2 x 2 latents into a token, so that a grid of 8 x 12 is 4 x 6."""
     ids = pecli.positions(name, "text:8,image:8x12")
     check = verify_positions(ids, name, "text:8,image:4x6")
     assert "before packing" in check.reasons[0]
 
 
-def test_ids_of_flux_that_are_spaced_by_two() -> None:
+def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")
     ids[:, 1:] *= 2
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
@@ -120,6 +123,9 @@ def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
 
 
 def test_text_after_a_video_has_two_conventions() -> None:
+    """Text goes on after the last id or after the last frame; both are in use, so the other one
+    passes with a note.
+    """
     segments = "text:2,video:4x4x4@2,text:3"
     ids = pecli.positions(MODEL, segments)
     ids[:, -3:] = ids[:, :-3].max() + 1 + np.arange(3)
@@ -128,7 +134,8 @@ def test_text_after_a_video_has_two_conventions() -> None:
     assert check.notes == (OTHER_CONVENTION,)
 
 
-def test_failure_as_text_and_json() -> None:
+def test_a_failed_check_of_ids_names_the_first_wrong_one() -> None:
+    """The last four text tokens begin at 13 instead of 11, on all three axes: 12 of 3 · 33 ids."""
     check = verify_positions(with_text_at(13), MODEL, PROMPT, subject="ids.npy")
     assert "12 of 99 differ, the first at [0, 29]: expected 11, found 13" in str(check)
     assert check.as_json()["worst_index"] == [0, 29]
@@ -159,6 +166,7 @@ def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_runs(run_pecli: Any) -> None:
+    """Text 0 to 2, four image tokens that share time 3, and text from 5 on."""
     outcome = run_pecli("positions", MODEL, "--segments", "text:3,image:1x4x4,text:2")
     assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
 

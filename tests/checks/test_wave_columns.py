@@ -25,5 +25,5 @@ def test_one_wave_among_random_columns_is_found() -> None:
     assert has_waves(np.hstack([noise, np.sin(TURNS)]))
 
 
-def test_two_rows_are_too_few() -> None:
+def test_two_rows_are_too_few_to_be_a_wave() -> None:
     assert not has_waves(np.zeros((2, 2)))

@@ -20,7 +20,7 @@ PLACES: list[dict[str, Any]] = [
 ]
 
 
-def zeroed(array: np.ndarray, first: int) -> np.ndarray:
+def with_zeros_from_row(array: np.ndarray, first: int) -> np.ndarray:
     """Return an array whose rows from `first` on are zero."""
     copy = array.copy()
     copy[:, :, first:] = 0
@@ -30,26 +30,31 @@ def zeroed(array: np.ndarray, first: int) -> np.ndarray:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("first", "words"), [(32, "row 32 is"), (20, "rows 20–32 are")])
 def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: str) -> None:
-    result = pecli.verify(zeroed(AFTER, first), LLAMA, before=BEFORE, atol=1e-5, **place)
+    """Llama 2's queries, rotated by pecli itself, whose rows from 20 or 32 on are set to zero."""
+    result = pecli.verify(
+        with_zeros_from_row(AFTER, first), LLAMA, before=BEFORE, atol=1e-5, **place
+    )
     (reason,) = result.diagnosis
     assert f"{words} zero after the rotation, and not before it" in reason
 
 
 def test_zeros_before_the_rotation_are_named() -> None:
-    result = pecli.verify(AFTER, LLAMA, before=zeroed(BEFORE, 20), atol=1e-5)
+    result = pecli.verify(AFTER, LLAMA, before=with_zeros_from_row(BEFORE, 20), atol=1e-5)
     assert "rows 20–32 are zero before the rotation" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
-    after = zeroed(AFTER, 20)
-    assert pecli.verify(after, LLAMA, before=zeroed(BEFORE, 20), atol=1e-5, **place).passed
+    after = with_zeros_from_row(AFTER, 20)
+    assert pecli.verify(
+        after, LLAMA, before=with_zeros_from_row(BEFORE, 20), atol=1e-5, **place
+    ).passed
 
 
 @pytest.mark.parametrize("is_zero_before", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
-    before = zeroed(BEFORE, 20) if is_zero_before else BEFORE
-    result = pecli.verify(zeroed(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
+    before = with_zeros_from_row(BEFORE, 20) if is_zero_before else BEFORE
+    result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
     assert any("base is 500" in line for line in result.diagnosis)
 
 
@@ -60,6 +65,7 @@ STRANGE = [np.nan, np.inf, -np.inf]
 
 @pytest.mark.parametrize("value", STRANGE)
 def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
+    """Five rows of padding may hold anything finite; NaN there spreads through softmax."""
     after = AFTER.copy()
     after[1] = pecli.apply(BEFORE[1], LLAMA, positions=np.maximum(np.arange(33) - 5, 0))
     options: dict[str, Any] = {"before": BEFORE, "attention_mask": MASK, "atol": 1e-5}
@@ -72,6 +78,7 @@ def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
 
 @pytest.mark.parametrize("value", STRANGE)
 def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
+    """Five rows of padding may hold anything finite; NaN there spreads through softmax."""
     places = np.stack([np.arange(33), np.maximum(np.arange(33) - 5, 0)])
     angles = places[..., None] * 1e4 ** (-np.arange(64) / 64)
     dump = {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
@@ -84,6 +91,7 @@ def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
 
 @pytest.mark.parametrize("value", STRANGE)
 def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
+    """Rows of a learned table were added to inputs with five rows of padding."""
     table = np.random.default_rng(1).normal(size=(40, 16)).astype("f4")
     before = np.random.default_rng(2).normal(size=(2, 33, 16)).astype("f4")
     places = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)

@@ -13,11 +13,11 @@ LLAMA3 = {
 }
 
 
-def powers(base: float, dim: int) -> Array:
+def inverse_frequencies(base: float, dim: int) -> Array:
     return np.asarray(base ** (-np.arange(0, dim, 2) / dim))
 
 
-def waves(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, Array]:
+def cos_and_sin_tables(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, Array]:
     """At so many positions, or at these."""
     angles = np.multiply.outer(
         np.arange(rows) if isinstance(rows, int) else np.asarray(rows), frequencies
@@ -25,13 +25,13 @@ def waves(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, A
     return {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
 
 
-def halves(table: Array) -> Array:
+def doubled_as_halves(table: Array) -> Array:
     return np.concatenate([table, table], -1)
 
 
-def interleaved(table: Array) -> Array:
+def doubled_as_neighbours(table: Array) -> Array:
     return np.repeat(table, 2, -1)
 
 
-def woven(first: Array, second: Array) -> Array:
+def interleaved_columns(first: Array, second: Array) -> Array:
     return np.stack([first, second], -1).reshape(*first.shape[:-1], -1)

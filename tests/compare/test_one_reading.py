@@ -25,7 +25,7 @@ from tests.checks.rope_dumps import (
     ROTATED,
     SIN,
 )
-from tests.checks.waves import Array, halves, interleaved
+from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 from tests.exit_codes import SUCCESS
 from tests.tools.sweeps.judging import attempt_verdict
 
@@ -107,7 +107,7 @@ def test_every_command_and_function_has_the_same_verdict_on_a_dump(
 
 def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) -> None:
     """The cosines are doubled, with axes of length 1 and 2; the sines are as expected."""
-    dump = {"cos": np.tile(halves(COS), (2, 1, 1, 1)), "sin": SIN}
+    dump = {"cos": np.tile(doubled_as_halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
     assert pecli.verify(dump, ROPE).readings == {"cos": note}
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
@@ -121,7 +121,8 @@ def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")]
+    ("change", "layout"),
+    [(np.copy, "compact"), (doubled_as_halves, "halves"), (doubled_as_neighbours, "interleaved")],
 )
 def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
     """Stacked tables pass, with base 10000 they fail by name, and `identify` finds their base even

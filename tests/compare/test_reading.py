@@ -10,7 +10,7 @@ from pecli.compare.reading import best_reading
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
-from tests.checks.waves import halves
+from tests.checks.waves import doubled_as_halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
 COSINES = candidate_of({"cos": COS}, waves=True, transposable=True)
@@ -151,7 +151,7 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
 @pytest.mark.parametrize(
     ("table", "note"),
     [
-        (halves(COS), "two columns per frequency (c0 c1 … c0 c1 …)"),
+        (doubled_as_halves(COS), "two columns per frequency (c0 c1 … c0 c1 …)"),
         (np.stack([COS] * 3), "repeated 3× along axis 0"),
         (np.tile(COS, (1, 4)), "4 heads of 8 folded into columns"),
         (COS.reshape(3, 4, 8), "a grid of 3 × 4, row by row"),

@@ -11,12 +11,15 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.compare.tolerance import is_relative
-from tests.checks.waves import LLAMA3, powers
+from tests.checks.waves import LLAMA3, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA_3_1 = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
-UNSCALED_FREQUENCIES, SCALED_FREQUENCIES = powers(500000.0, 128), LLAMA_3_1.frequencies()[0]
+UNSCALED_FREQUENCIES, SCALED_FREQUENCIES = (
+    inverse_frequencies(500000.0, 128),
+    LLAMA_3_1.frequencies()[0],
+)
 
 
 @pytest.fixture
@@ -118,7 +121,7 @@ def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
 @pytest.mark.parametrize(
     "values",
     [
-        1e-310 * powers(1e8, 8),
+        1e-310 * inverse_frequencies(1e8, 8),
         [1e20, 0.1, 0.01, 0.001],
         [np.inf, 0.1, 0.01],
         [1.0, np.inf, 0.1, 0.0],

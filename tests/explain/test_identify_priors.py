@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.waves import LLAMA3, powers, waves
+from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 
 PAIRS = 64
 
@@ -19,7 +19,7 @@ def identified(tables: Any) -> Any:
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 1e7])
 def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
-    scheme = identified({"inv_freq": powers(base, 2 * PAIRS).astype(dtype)})
+    scheme = identified({"inv_freq": inverse_frequencies(base, 2 * PAIRS).astype(dtype)})
     assert scheme.base == base
     assert scheme.scaling == "none"
     assert scheme.recipe == f"{np.dtype(dtype).name}-inv-freq"
@@ -28,7 +28,7 @@ def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
 @pytest.mark.parametrize("factor", [2.0, 4.0, 8.0])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> None:
-    scheme = identified((powers(10000.0, 2 * PAIRS) / factor).astype(dtype))
+    scheme = identified((inverse_frequencies(10000.0, 2 * PAIRS) / factor).astype(dtype))
     assert scheme.base == 10000.0
     assert scheme.scaling == "linear"
     assert scheme.factor == factor
@@ -37,7 +37,7 @@ def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> N
 @pytest.mark.parametrize("factor", [2.5, 4.0, 8.0])
 def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
     """vLLM keeps cosines and sines side by side; an added table with scaled positions has the same numbers."""
-    cos, sin = waves(400, powers(10000.0, 64) / factor).values()
+    cos, sin = cos_and_sin_tables(400, inverse_frequencies(10000.0, 64) / factor).values()
     scheme = identified({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
     assert scheme.name == "rope"
     assert scheme.scaling == "linear"
@@ -58,7 +58,7 @@ def test_round_numbers_are_preferred(base: float, shift: float) -> None:
 @pytest.mark.parametrize("factor", [2.0, 4.0])
 def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
     stretched = 10000.0 * factor ** (64 / 62)
-    scheme = identified(waves(300, powers(stretched, 64)))
+    scheme = identified(cos_and_sin_tables(300, inverse_frequencies(stretched, 64)))
     assert scheme.scaling == "ntk"
     assert scheme.base == 10000.0
     assert scheme.factor == factor
@@ -96,5 +96,7 @@ def test_llama3_scaling_in_one_function() -> None:
 def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
     index = np.arange(32)
     frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)
-    tables: Any = waves(512, frequencies) if as_table else frequencies.astype(np.float32)
+    tables: Any = (
+        cos_and_sin_tables(512, frequencies) if as_table else frequencies.astype(np.float32)
+    )
     assert pecli.identify(tables).matches == ()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.rope_dumps import COS, INV_FREQ, SIN, cache, fixed_point
+from tests.checks.rope_dumps import COS, INV_FREQ, SIN, as_cos_sin_cache, fixed_point
 from tests.checks.waves import Array
 
 SLOPES = 2.0 ** -np.arange(1, 9)
@@ -71,7 +71,7 @@ def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
 
 
 def test_cosines_then_sines_are_halves() -> None:
-    match = pecli.identify(cache(np.hstack([COS, SIN]))).matches[0]
+    match = pecli.identify(as_cos_sin_cache(np.hstack([COS, SIN]))).matches[0]
     assert match.command == ROPE_COMMAND
     assert match.form == "layout is halves"
 

@@ -16,7 +16,14 @@ from pecli.checks import identify as identification
 from pecli.engine.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.engine.table import table_of
 from pecli.files import save_tables
-from tests.checks.waves import LLAMA3, halves, interleaved, powers, waves, woven
+from tests.checks.waves import (
+    LLAMA3,
+    cos_and_sin_tables,
+    doubled_as_halves,
+    doubled_as_neighbours,
+    interleaved_columns,
+    inverse_frequencies,
+)
 from tests.tools.sweeps.identification import attempt_identification
 from tests.tools.sweeps.tables import Waves
 
@@ -107,7 +114,9 @@ FREQUENCIES_OF_FEW_ROWS = {
 @pytest.mark.sample(4)
 def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
     """Float32 tells such numbers; divisors and bases of seven digits do not show in the last rows of float16."""
-    exact = waves(np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64)
+    exact = cos_and_sin_tables(
+        np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64
+    )
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
     assert match.scheme.offset == offset
     assert match.scheme.dtype == dtype
@@ -238,8 +247,8 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
 
 
 def sinusoids(rows: int, dim: int) -> np.ndarray:
-    tables = waves(rows, powers(10000.0, dim))
-    return woven(tables["sin"], tables["cos"])
+    tables = cos_and_sin_tables(rows, inverse_frequencies(10000.0, dim))
+    return interleaved_columns(tables["sin"], tables["cos"])
 
 
 def whisper() -> np.ndarray:
@@ -258,7 +267,7 @@ def doubles(scheme: Any) -> dict[str, np.ndarray]:
 
 
 WITH_FREQUENCIES = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
-COS, SIN = waves(200, powers(500000.0, 64)).values()
+COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
 LAID_OUT = pecli.Rope(200, 64, base=500000.0)
 FLOAT32 = pecli.Rope(300, 32, layout="halves", recipe="float32")
 SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
@@ -284,7 +293,7 @@ TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
     "Meta's complex numbers": ((COS + 1j * SIN).astype(np.complex64), LAID_OUT),
     "torchtune's pairs": (np.stack([COS, SIN], axis=-1), LAID_OUT),
     "vLLM's halves": (np.concatenate([COS, SIN], axis=1), LAID_OUT),
-    "one function alone": (halves(COS)[None, None], replace(LAID_OUT, layout="halves")),
+    "one function alone": (doubled_as_halves(COS)[None, None], replace(LAID_OUT, layout="halves")),
     **{f"times {size:g}": (sinusoids(100, 20) * np.float32(size), pecli.Sinusoidal(100, 20, amplitude=size))
        for size in (1e-12, 100.0, 1e15)},
     **{f"float64, {scheme!r}": (doubles(scheme), scheme)
@@ -384,9 +393,9 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
 
 
 def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
-    tables = waves(64, powers(10000.0, 32))
+    tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     found = pecli.identify(
-        {"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}
+        {"cos": doubled_as_halves(tables["cos"]), "sin": doubled_as_neighbours(tables["sin"])}
     ).matches
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
@@ -431,15 +440,15 @@ def float32_dump_of(
         np.float32
     )
     return {
-        "cos": np.cos(halves(angles)[None]).astype(dtype),
-        "sin": np.sin(halves(angles)[None]).astype(dtype),
+        "cos": np.cos(doubled_as_halves(angles)[None]).astype(dtype),
+        "sin": np.sin(doubled_as_halves(angles)[None]).astype(dtype),
     }
 
 
 def test_bfloat16_beyond_the_first_positions() -> None:
     """Positions 17 to 528, angles in float32 and values in bfloat16."""
     (match,) = pecli.identify(
-        float32_dump_of(powers(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
+        float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
     ).matches
     rope = pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16")
     assert match.scheme in {rope, replace(rope, recipe="float32")}
@@ -473,14 +482,14 @@ def test_yarn_is_told_from_few_rows() -> None:
 def test_divided_frequencies_in_one_tensor() -> None:
     """Cosines beside sines, as vLLM keeps them, with a divisor for each frequency."""
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
-    tables = float32_dump_of(powers(10000.0, 64) / divisors, 512)
+    tables = float32_dump_of(inverse_frequencies(10000.0, 64) / divisors, 512)
     cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
     assert found.scaling == "longrope"
     assert found.layout == "compact"
     assert found.rotary_dim == 64
-    expected = powers(10000.0, 64) / divisors
+    expected = inverse_frequencies(10000.0, 64) / divisors
     np.testing.assert_allclose(
         np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5
     )

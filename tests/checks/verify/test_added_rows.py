@@ -8,8 +8,8 @@ import pytest
 import pecli
 from tests.checks.waves import Array
 
-X = np.ones((2, 5, 8), "f4")  # sequences, tokens, channels
-WEIGHT: Array = np.random.default_rng(0).normal(size=(8, 8))
+INPUTS_OF_ONES = np.ones((2, 5, 8), "f4")  # sequences, tokens, channels
+LEARNED_TABLE: Array = np.random.default_rng(0).normal(size=(8, 8))
 
 
 class Exchanged:
@@ -27,15 +27,17 @@ class Exchanged:
 
 
 @pytest.mark.parametrize(("times", "passed"), [(2, True), (3, False)])
-def test_the_sum_of_inputs_and_a_table(times: int, passed: bool) -> None:
-    result = pecli.verify(times * X, X[0], before=X)
+def test_inputs_plus_a_table_pass(times: int, passed: bool) -> None:
+    """Inputs and table are ones, so the sum is 2, and 3 is wrong."""
+    result = pecli.verify(times * INPUTS_OF_ONES, INPUTS_OF_ONES[0], before=INPUTS_OF_ONES)
     assert result.passed == passed
     assert result.scheme == "learned table"
 
 
-def test_a_table_of_another_library() -> None:
-    table: Any = Exchanged(X[0])
-    assert pecli.verify(2 * X, table, before=X).passed
+def test_a_table_is_taken_by_dlpack() -> None:
+    """Arrays of other libraries give their values by DLPack."""
+    table: Any = Exchanged(INPUTS_OF_ONES[0])
+    assert pecli.verify(2 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES).passed
 
 
 @pytest.mark.parametrize(
@@ -47,27 +49,33 @@ def test_a_table_of_another_library() -> None:
     ids=["one too far", "reversed"],
 )
 def test_other_rows_are_named(rows: list[int], positions: str) -> None:
-    diagnosis = pecli.verify(X[0] + WEIGHT[rows], WEIGHT, before=X[0], atol=1e-6).diagnosis
+    """Rows 1 to 5 of the table were added where 0 to 4 belong, or rows in reverse."""
+    diagnosis = pecli.verify(
+        INPUTS_OF_ONES[0] + LEARNED_TABLE[rows], LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6
+    ).diagnosis
     assert diagnosis[0].startswith(f"after: positions are {positions};")
 
 
 def test_other_rows_are_named_by_sequence() -> None:
-    dump = X + np.stack([WEIGHT[:5], WEIGHT[1:6]])
+    """The second sequence got rows 1 to 5."""
+    dump = INPUTS_OF_ONES + np.stack([LEARNED_TABLE[:5], LEARNED_TABLE[1:6]])
     reason = "sequence 1: positions are 1 … 5; expected 0 … 4: all 1 too far;"
-    diagnosis = pecli.verify(dump, WEIGHT, before=X, atol=1e-6).diagnosis
+    diagnosis = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES, atol=1e-6).diagnosis
     assert diagnosis[0].startswith(reason)
 
 
 def test_other_rows_are_not_named_without_reasons() -> None:
-    dump = X[0] + WEIGHT[1:6]
-    result = pecli.verify(dump, WEIGHT, before=X[0], atol=1e-6, reasons=False)
+    """Rows 1 to 5 were added where 0 to 4 belong; with reasons=False no search for that is made."""
+    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[1:6]
+    result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, reasons=False)
     assert result.diagnosis == ()
 
 
 @pytest.mark.parametrize(("offset", "passed"), [(3, True), (2, False)])
 def test_rows_from_an_offset_on(offset: int, passed: bool) -> None:
-    dump = X[0] + WEIGHT[3:8]
-    result = pecli.verify(dump, WEIGHT, before=X[0], offset=offset, atol=1e-6)
+    """Rows 3 to 7 of the table were added."""
+    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
+    result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
     assert result.passed == passed
 
 
@@ -81,28 +89,39 @@ def test_rows_from_an_offset_on(offset: int, passed: bool) -> None:
     ids=["from 0 on", "positions", "a mask"],
 )
 def test_padding_is_not_compared(place: dict[str, Any], passed: bool) -> None:
-    dump = X[0] + WEIGHT[[4, 4, 0, 1, 2]]
-    assert pecli.verify(dump, WEIGHT, before=X[0], atol=1e-6, **place).passed == passed
+    """Two tokens of padding got row 4, which a mask leaves out."""
+    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[[4, 4, 0, 1, 2]]
+    assert (
+        pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, **place).passed
+        == passed
+    )
 
 
 def test_a_mask_moves_the_first_position() -> None:
-    dump = X[0] + WEIGHT[:5]
+    """After two tokens of padding, rows 0, 1, 2 belong to the rest, but 2, 3, 4 were added."""
+    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]
     mask = [0, 0, 1, 1, 1]
     assert not pecli.verify(
-        dump, WEIGHT, before=X[0], attention_mask=mask, atol=1e-6, reasons=False
+        dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], attention_mask=mask, atol=1e-6, reasons=False
     ).passed
 
 
 def test_sums_that_are_not_finite_are_a_problem() -> None:
     problem = "array: 40 of the sums are no finite numbers, of which nothing can be told"
-    assert pecli.verify(X[0], WEIGHT * np.inf, before=X[0]).problems == (problem,)
+    assert pecli.verify(
+        INPUTS_OF_ONES[0], LEARNED_TABLE * np.inf, before=INPUTS_OF_ONES[0]
+    ).problems == (problem,)
 
 
 def test_infinite_values_fail() -> None:
-    assert not pecli.verify(X[0] + np.inf, WEIGHT, before=X[0], reasons=False).passed
+    assert not pecli.verify(
+        INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
+    ).passed
 
 
 def test_inputs_without_a_sum_are_listed() -> None:
-    dump = {"a": X[0] + WEIGHT[:5]}
-    result = pecli.verify(dump, WEIGHT, before={"a": X[0], "c": X}, atol=1e-6)
+    dump = {"a": INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]}
+    result = pecli.verify(
+        dump, LEARNED_TABLE, before={"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}, atol=1e-6
+    )
     assert result.unchecked == ("c",)

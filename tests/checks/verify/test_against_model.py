@@ -13,16 +13,22 @@ import pecli
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.edits import Parameter, Swapped
 from pecli.errors import FileError, ParameterError
-from tests.checks.waves import halves, interleaved, powers, waves, woven
+from tests.checks.waves import (
+    cos_and_sin_tables,
+    doubled_as_halves,
+    doubled_as_neighbours,
+    interleaved_columns,
+    inverse_frequencies,
+)
 
-NEAR = Tolerance(atol=2e-6)
+WITHIN_2E_6 = Tolerance(atol=2e-6)
 LENGTH, DIM = 24, 16
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
 GEMMA = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 4, "head_dim": DIM,
          "rope_theta": 1e6, "rope_local_base_freq": 1e4}  # fmt: skip
 
 
-def tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def float32_tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """cos and sin as transformers makes them: everything in float32."""
     inv_freq = (1.0 / (base ** (np.arange(0, DIM, 2, dtype=np.float32) / np.float32(DIM)))).astype(
         np.float32
@@ -31,11 +37,11 @@ def tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angles), np.sin(angles)
 
 
-def checked(tensors, config=LLAMA, tolerance=NEAR, **options):
+def verify_with_config(tensors, config=LLAMA, tolerance=WITHIN_2E_6, **options):
     return pecli.verify(tensors, pecli.load_config(config), tolerance, **options)
 
 
-COS, SIN = tables()
+COS, SIN = float32_tables()
 ONE, TWO, TURNS = (
     "one column per frequency",
     "two columns per frequency (c0 c1 … c0 c1 …)",
@@ -44,15 +50,15 @@ ONE, TWO, TURNS = (
 FORMS = {
     "cos": (COS, "cos", ONE),
     "sin": (SIN, "sin", ONE),
-    "transformers": (halves(COS), "cos", TWO),
-    "transformers, batch and head": (halves(SIN)[None, None], "sin", f"{TWO}, axes of length 1 dropped"),
-    "interleaved": (interleaved(COS), "cos", f"two columns per frequency ({TURNS})"),
-    "megatron": (halves(COS)[:, None, None], "cos", f"{TWO}, axes of length 1 dropped"),
+    "transformers": (doubled_as_halves(COS), "cos", TWO),
+    "transformers, batch and head": (doubled_as_halves(SIN)[None, None], "sin", f"{TWO}, axes of length 1 dropped"),
+    "interleaved": (doubled_as_neighbours(COS), "cos", f"two columns per frequency ({TURNS})"),
+    "megatron": (doubled_as_halves(COS)[:, None, None], "cos", f"{TWO}, axes of length 1 dropped"),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
-    "in turn": (woven(COS, SIN), "cos_sin", "cosines and sines interleaved"),
+    "in turn": (interleaved_columns(COS, SIN), "cos_sin", "cosines and sines interleaved"),
     "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
-    "stacked, doubled": (interleaved(np.stack([COS, SIN])), "cos_sin",
+    "stacked, doubled": (doubled_as_neighbours(np.stack([COS, SIN])), "cos_sin",
                          f"the cosines, then the sines, two columns per frequency ({TURNS})"),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
@@ -62,9 +68,14 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
+    """Each form holds tables as transformers computes them in float32; one position off must be
+    named, and one wrong element found at its index.
+    """
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
-    result = checked(tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {}))
+    result = verify_with_config(
+        tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {})
+    )
     assert result.passed
     assert result.scheme == "rope"
     assert result.readings == {name: words}
@@ -72,7 +83,7 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     assert tensor.name == name
     assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
-    shifted = checked(tmp_path / "dump.npy", offset=1)
+    shifted = verify_with_config(tmp_path / "dump.npy", offset=1)
     assert not shifted.passed
     assert shifted.readings == {name: words}  # whatever the values are
     assert {edit for each in shifted.explanations for edit in each.mistakes} == {
@@ -81,7 +92,7 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
     array.reshape(-1)[-3] += 1
-    spoilt = checked(array, reasons=False)
+    spoilt = verify_with_config(array, reasons=False)
     array.reshape(-1)[-3] -= 1
     assert spoilt.readings == {name: words}
     assert spoilt.tensors[0].mismatched == 1
@@ -91,13 +102,13 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
 def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
-    values = powers(5e5, DIM).astype(np.float32).reshape(shape)
-    assert checked({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
-    result = checked(values * np.float32(1.001), reasons=False)
+    values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
+    assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+    result = verify_with_config(values * np.float32(1.001), reasons=False)
     assert not result.passed
     assert result.tensors[0].name == "inv_freq"
     np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
-    assert checked(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
+    assert verify_with_config(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
 
 
 DYNAMIC = {
@@ -110,63 +121,77 @@ LONG = {**LLAMA, "original_max_position_embeddings": 8, "rope_scaling": {**LONGR
 
 
 def test_an_offset_and_a_length_choose_the_expected_rows() -> None:
-    assert checked(tables(first=7)[0], offset=7).passed
-    assert not checked(tables(first=7)[0], reasons=False).passed
-    grown = tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
-    assert checked(grown, DYNAMIC, length=32).passed
-    assert not checked(grown, DYNAMIC, reasons=False).passed  # the table ends at 24
+    """Dynamic NTK at length 32 has base 5e5 · (2 · 32 / 8 − 1)^(16/14)."""
+    assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
+    assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
+    grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
+    assert verify_with_config(grown, DYNAMIC, length=32).passed
+    assert not verify_with_config(grown, DYNAMIC, reasons=False).passed  # the table ends at 24
 
 
 @pytest.mark.parametrize("config", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
+    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: a dump may
+    hold either.
+    """
     exact = Tolerance(rtol=1e-14)
     base, divisor = (
         (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
     )
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
-    found = checked(dump, config, Tolerance())
+    found = verify_with_config(dump, config, Tolerance())
     assert found.passed
     assert found.readings["inv_freq"] == f"at length {LENGTH}"
-    grown, cos = powers(base, DIM) / divisor, {"cos": dump["cos"]}
-    for values in (grown, powers(5e5, DIM)):
-        assert checked({**cos, "inv_freq": values}, config, exact).passed
-    assert not checked({**cos, "inv_freq": grown}, config, exact, length=8, reasons=False).passed
-    assert not checked({"inv_freq": grown}, config, exact, reasons=False).passed
+    grown, cos = inverse_frequencies(base, DIM) / divisor, {"cos": dump["cos"]}
+    for values in (grown, inverse_frequencies(5e5, DIM)):
+        assert verify_with_config({**cos, "inv_freq": values}, config, exact).passed
+    assert not verify_with_config(
+        {**cos, "inv_freq": grown}, config, exact, length=8, reasons=False
+    ).passed
+    assert not verify_with_config({"inv_freq": grown}, config, exact, reasons=False).passed
 
 
 def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
+    """Ernie's module stores frequencies of rows, then of columns, then of time."""
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
     for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
-        found = checked({"inv_freq": powers(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14))
+        found = verify_with_config(
+            {"inv_freq": inverse_frequencies(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14)
+        )
         assert found.passed
         assert found.readings["inv_freq"] == words
 
 
 def test_a_name_counts_more_than_the_content(tmp_path) -> None:
-    result = checked({"cos_cached": halves(SIN), "sin_cached": halves(COS)})
+    result = verify_with_config(
+        {"cos_cached": doubled_as_halves(SIN), "sin_cached": doubled_as_halves(COS)}
+    )
     assert [tensor.passed for tensor in result.tensors] == [False, False]
     assert {*result.readings.values()} == {TWO}  # a layout is seen whatever the values are
     assert result.explanations[0].mistakes == (Swapped(),)
     np.save(tmp_path / "sin.npy", COS)  # the name of the file, where the array has none
-    assert not checked(tmp_path / "sin.npy", reasons=False).passed
+    assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
 
 def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
-    result = checked(tmp_path / "all.npz")
+    result = verify_with_config(tmp_path / "all.npz")
     assert result.passed
     assert result.readings == {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"}
 
 
 def test_layer_types_by_name_and_by_fit() -> None:
-    full, sliding = tables(1e6), tables(1e4)
+    """Full layers have base 1e6 and sliding ones 1e4; layer 5 of Gemma 3 is a full one, layer 0 is
+    not.
+    """
+    full, sliding = float32_tables(1e6), float32_tables(1e4)
     found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
              "rope.sin_cached": (sliding[1], True), "layers.0.rotary_emb.sin_cached": (full[1], False),
              "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
     dump = {name: array for name, (array, _) in found.items()}
-    result = checked(dump, GEMMA)
+    result = verify_with_config(dump, GEMMA)
     assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [
         (name, found[name][1]) for name in found
     ]
@@ -174,28 +199,33 @@ def test_layer_types_by_name_and_by_fit() -> None:
         "sliding_attention layers, which it fits best"
     )
     assert result.readings["full_attention.cos"].startswith(f"full_attention layers, {ONE}")
-    assert not checked(
+    assert not verify_with_config(
         {"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention"
     ).passed
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
-    result = checked({"cos": halves(COS), "sin": interleaved(SIN)})
+    result = verify_with_config({"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)})
     assert not result.passed
     assert result.problems[0] == "cos and sin are doubled in two ways: no rotation takes both"
 
 
 def test_each_kind_of_layer_has_its_own_sentence() -> None:
     """Gemma's two bases the wrong way round, under the names that other projects give their layers; then others."""
-    swapped = checked({"cos_local": tables(1e6)[0], "cos_global": tables(1e4)[0]}, GEMMA)
+    swapped = verify_with_config(
+        {"cos_local": float32_tables(1e6)[0], "cos_global": float32_tables(1e4)[0]}, GEMMA
+    )
     right_for = {
         "cos_local: right for full_attention layers",
         "cos_global: right for sliding_attention layers",
     }
     assert {*swapped.diagnosis} == right_for
-    dumped = {"full_attention": tables(5e5), "sliding_attention": tables(1e4, first=1)}
+    dumped = {
+        "full_attention": float32_tables(5e5),
+        "sliding_attention": float32_tables(1e4, first=1),
+    }
     parts = {kind: zip(("cos", "sin"), pair, strict=True) for kind, pair in dumped.items()}
-    result = checked(
+    result = verify_with_config(
         {f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA
     )
     assert {
@@ -209,7 +239,9 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
 
 
 def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -> None:
-    result = checked({"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS})
+    result = verify_with_config(
+        {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
+    )
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
 
@@ -219,13 +251,13 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
         f"model.layers.{k}.mlp.down_proj.weight": np.zeros((4, 4), np.float32) for k in range(20)
     }
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
-    result = checked({**weights, **dump})
+    result = verify_with_config({**weights, **dump})
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == list(dump)
     save_file({**weights, "lm_head": COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
-        checked(tmp_path / "model.safetensors")
-    result = checked(f"{tmp_path / 'model.safetensors'}:lm_head")
+        verify_with_config(tmp_path / "model.safetensors")
+    result = verify_with_config(f"{tmp_path / 'model.safetensors'}:lm_head")
     assert result.passed
     assert result.readings == {"lm_head": f"cos, {ONE}"}
 
@@ -233,8 +265,8 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
 @pytest.mark.parametrize(
     "array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)]
 )
-def test_shapes_that_no_table_has(array) -> None:
-    result = checked(np.asarray(array))
+def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array) -> None:
+    result = verify_with_config(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
     assert (
@@ -247,7 +279,7 @@ def test_shapes_that_no_table_has(array) -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_vectors_of_zeros_or_ones_are_no_table_of_one_row(value: float, size: int) -> None:
     """Where sines of position 0 are zeros, and cosines ones; frequencies that nobody set are zeros as well."""
-    assert not checked(np.full(size, value, np.float32), reasons=False).passed
+    assert not verify_with_config(np.full(size, value, np.float32), reasons=False).passed
 
 
 @pytest.mark.parametrize("dim_of_file", [32, 64])
@@ -256,7 +288,7 @@ def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> Non
 
     These are multiples of 8, and could be 2 or 4 rows of 8 cosines whose rows were joined.
     """
-    frequencies = powers(LLAMA["rope_theta"], dim_of_file)
+    frequencies = inverse_frequencies(LLAMA["rope_theta"], dim_of_file)
     dim, _, shape = pecli.verify({"inv_freq": frequencies}, LLAMA).diagnosis
     assert dim.startswith(f"inv_freq: rotary dimension is {dim_of_file} (the spec says 16)")
     assert shape.startswith(f"inv_freq: its shape is ({dim_of_file // 2}) where (8), ")
@@ -265,11 +297,11 @@ def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> Non
 def test_learned_tables_are_checked_for_their_shape() -> None:
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
-    result = checked({"wpe.weight": weights, "wte.weight": weights}, config)
+    result = verify_with_config({"wpe.weight": weights, "wte.weight": weights}, config)
     assert result.passed
     assert result.readings == {"wpe.weight": "values are learned; the shape is right"}
     assert result.as_json()["tensors"][0]["max_abs_error"] is None
-    result = checked({"wpe.weight": weights[1:]}, config)
+    result = verify_with_config({"wpe.weight": weights[1:]}, config)
     assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
 
 
@@ -294,6 +326,7 @@ def sinusoids(rows: int) -> np.ndarray:
     ],
 )
 def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
+    """T5 has 32 buckets and 8 heads, Swin (2 · 7 − 1)² = 169 offsets of a window of 7."""
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     others = {"shared.weight": np.ones((4, 4), np.float32)}
     assert pecli.verify({name: values, **others}, config)
@@ -302,6 +335,7 @@ def test_biases_by_relative_position_are_checked_for_their_rows(config, name, sh
 
 
 def test_sinusoidal_and_learned_side_by_side() -> None:
+    """Whisper's encoder has sinusoids by tensor2tensor's formula, its decoder a learned table."""
     config = {
         "model_type": "whisper",
         "d_model": 8,
@@ -310,22 +344,25 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
     }
     encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
     pe = sinusoids(10)
-    result = checked({encoder: pe, decoder: pe[:5] * 2}, config)
+    result = verify_with_config({encoder: pe, decoder: pe[:5] * 2}, config)
     assert result.passed
     assert result.scheme == "learned, sinusoidal"
     assert result.readings[encoder] == "encoder layers, as in whisper"
     assert (
         ", from position 3"
-        in checked({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[encoder]
+        in verify_with_config({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[
+            encoder
+        ]
     )
     wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
-    assert not checked(wrong, config, reasons=False).passed
-    found = checked(wrong, config, layer_type="decoder")
+    assert not verify_with_config(wrong, config, reasons=False).passed
+    found = verify_with_config(wrong, config, layer_type="decoder")
     assert found.passed
     assert [tensor.name for tensor in found.tensors] == [decoder]
 
 
 def test_a_fairseq_table_begins_at_position_zero() -> None:
+    """fairseq puts the padding row, of zeros, at index 1 and positions after it."""
     config = {
         "model_type": "m2m_100",
         "d_model": 8,
@@ -334,10 +371,10 @@ def test_a_fairseq_table_begins_at_position_zero() -> None:
     }
     pe = sinusoids(12)
     pe[1] = 0
-    result = checked({"embed_positions.weights": pe}, config)
+    result = verify_with_config({"embed_positions.weights": pe}, config)
     assert result.passed
     assert result.readings == {"embed_positions.weights": "as in m2m100, from position 0"}
-    assert checked({"embed_positions.weights": pe[2:]}, config).passed
+    assert verify_with_config({"embed_positions.weights": pe[2:]}, config).passed
 
 
 SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[
@@ -368,31 +405,36 @@ ALIBI = {
 @pytest.mark.parametrize("case", ALIBI)
 @pytest.mark.sample(5)
 def test_alibi_in_every_form(case) -> None:
+    """The slopes of six heads are the paper's; each form is the bias of another program."""
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
-    result = checked(array, bloom, Tolerance())
+    result = verify_with_config(array, bloom, Tolerance())
     assert result.passed
     assert result.readings.get(name) == words
     wrong = array.copy()
     wrong[-1] *= np.float32(0.5)
     for other in (wrong, array * np.float32(0.5)):
-        assert not checked(other, bloom, Tolerance(), reasons=False).passed
+        assert not verify_with_config(other, bloom, Tolerance(), reasons=False).passed
 
 
 def test_a_recipe_is_part_of_what_is_expected() -> None:
+    """Angles are products in float32 here, which are visibly off beyond position 5000."""
     inv_freq = (
         1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))
     ).astype(np.float32)
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
     cos = np.cos(angles.astype(np.float64)).astype(np.float32)
-    assert not checked(cos, offset=5000, reasons=False).passed
-    assert checked(cos, offset=5000, recipe="float32").passed
+    assert not verify_with_config(cos, offset=5000, reasons=False).passed
+    assert verify_with_config(cos, offset=5000, recipe="float32").passed
 
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
 def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
-    np.save(tmp_path / f"{function}_cached.npy", waves(64, powers(10000.0, 8))[function])
-    edits = checked(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
+    np.save(
+        tmp_path / f"{function}_cached.npy",
+        cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))[function],
+    )
+    edits = verify_with_config(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
     assert {getattr(edit, "name", "layout") for edit in edits} <= {
         "dim",
         "base",
@@ -406,12 +448,12 @@ def test_tables_in_lines_of_text(tmp_path) -> None:
     both, bloom = np.concatenate([COS, SIN]), {"model_type": "bloom", "n_head": 6}
     for lines, config in (
         (both, LLAMA),
-        (halves(both), LLAMA),
+        (doubled_as_halves(both), LLAMA),
         (COS, LLAMA),
         (BIAS.reshape(54, 9), bloom),
     ):
         np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
-        found = checked(tmp_path / "t.csv", config)
+        found = verify_with_config(tmp_path / "t.csv", config)
         assert found.passed
         assert found.tensors[0].shape == lines.shape
 
@@ -447,24 +489,28 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
 def test_falcon_as_transformers_computes_it(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
-    found = checked({name: values}, FALCON, Tolerance())
+    """build_alibi_tensor of transformers' Falcon multiplies bfloat16 slopes and positions; Falcon-
+    RW divides by √head_dim.
+    """
+    found = verify_with_config({name: values}, FALCON, Tolerance())
     assert found.passed
     assert found.readings.get(name) == words
     if words == "rounded to bfloat16":  # other models do not round their slopes
         bloom = {"model_type": "bloom", "n_head": 12}
-        assert not checked({name: values}, bloom, Tolerance(), reasons=False).passed
+        assert not verify_with_config({name: values}, bloom, Tolerance(), reasons=False).passed
 
 
 def test_frequencies_of_a_model_without_a_table() -> None:
+    """DINOv3 rotates by fractions of the image: base 100, and no table over positions."""
     config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
-    right = powers(100.0, 32).astype(np.float32)
+    right = inverse_frequencies(100.0, 32).astype(np.float32)
     both = {"cos": np.ones((8, 64)), "inv_freq": right}
     for dump, passes in (
         ({"inv_freq": right}, True),
         ({"inv_freq": right[::-1]}, False),
         (both, False),
     ):
-        assert checked(dump, config, Tolerance()).passed is passes
+        assert verify_with_config(dump, config, Tolerance()).passed is passes
 
 
 T5 = {"model_type": "t5", "d_model": 64, "num_heads": 4}
@@ -498,8 +544,10 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
     places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
 
     def verified(base: float, positions: np.ndarray, reasons: bool = True) -> Any:
-        one = waves(places[:, None], powers(base, 128), np.float64)
-        dump = {name: np.repeat(halves(part), batch, axis=1) for name, part in one.items()}
+        one = cos_and_sin_tables(places[:, None], inverse_frequencies(base, 128), np.float64)
+        dump = {
+            name: np.repeat(doubled_as_halves(part), batch, axis=1) for name, part in one.items()
+        }
         return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
     for given in (places, np.repeat(places[:, None], batch, axis=1)):

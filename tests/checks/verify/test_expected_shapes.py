@@ -14,7 +14,7 @@ MARIAN = {"model_type": "marian", "d_model": 8, "max_position_embeddings": 16}
 M2M100 = {"model_type": "m2m_100", "d_model": 8, "max_position_embeddings": 16}
 GPT2 = {"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_positions": 8}
 SMALL_GPT2 = {"model_type": "gpt2", "n_embd": 2, "n_positions": 3, "n_head": 1}
-WEIGHT = np.random.default_rng(0).normal(size=(8, 8))
+LEARNED_TABLE = np.random.default_rng(0).normal(size=(8, 8))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,7 @@ def test_every_wrong_shape_is_a_problem() -> None:
 
 @pytest.mark.parametrize(("dim", "passed"), [(1152, False), (1536, True)])
 def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passed: bool) -> None:
+    """SD3 medium has 24 heads of 64 = 1536 channels."""
     scheme = pecli.Sinusoidal(dim=dim, style="sd3", grid="8x8", grid_base=(64,))
     dump = {"pe": scheme.tables()["pe"]}
     assert pecli.verify(dump, "sd3-medium", grid="8x8", reasons=False).passed == passed
@@ -93,7 +94,7 @@ def test_a_table_that_does_not_fit_when_transposed_is_not() -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [WEIGHT, np.vstack([WEIGHT[:7], np.zeros((1, 8))])],
+    [LEARNED_TABLE, np.vstack([LEARNED_TABLE[:7], np.zeros((1, 8))])],
     ids=["random", "one row of zeros"],
 )
 def test_a_learned_table_passes(table: Array) -> None:
@@ -111,14 +112,14 @@ def test_a_learned_table_passes(table: Array) -> None:
     ],
 )
 def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
-    result = pecli.verify({"wpe.weight": np.full_like(WEIGHT, value)}, GPT2)
+    result = pecli.verify({"wpe.weight": np.full_like(LEARNED_TABLE, value)}, GPT2)
     assert not result.passed
     assert result.problems == (f"wpe.weight: {problem}",)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> None:
-    table = np.vstack([WEIGHT[:7], np.full((1, 8), value)])
+    table = np.vstack([LEARNED_TABLE[:7], np.full((1, 8), value)])
     result = pecli.verify({"wpe.weight": table}, GPT2)
     problem = "wpe.weight: it holds values that are infinite or not numbers"
     assert not result.passed

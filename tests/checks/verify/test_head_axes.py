@@ -22,7 +22,7 @@ KEYS = RANDOM.normal(size=(BATCH, KEY_HEADS, LENGTH, DIM))
 SQUARE = RANDOM.normal(size=(BATCH, LENGTH + 1, LENGTH + 1, DIM))  # as many heads as positions
 
 
-def rotated(x: np.ndarray, base: float = 1e4) -> np.ndarray:
+def rotated_by_formula(x: np.ndarray, base: float = 1e4) -> np.ndarray:
     """Rotate (…, positions, channels) by the textbook formula."""
     angles = np.outer(np.arange(x.shape[-2]), base ** (-np.arange(DIM // 2) / (DIM // 2)))
     cos, sin = np.cos(angles), np.sin(angles)
@@ -30,7 +30,7 @@ def rotated(x: np.ndarray, base: float = 1e4) -> np.ndarray:
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def folded(x: np.ndarray) -> np.ndarray:
+def heads_folded_into_columns(x: np.ndarray) -> np.ndarray:
     """Return (…, heads, positions, channels) as (…, positions, heads · channels)."""
     x = x.swapaxes(-2, -3)
     return x.reshape(*x.shape[:-2], -1)
@@ -38,62 +38,65 @@ def folded(x: np.ndarray) -> np.ndarray:
 
 CASES: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
     "heads folded into columns": (
-        folded(QUERIES),
-        folded(rotated(QUERIES)),
+        heads_folded_into_columns(QUERIES),
+        heads_folded_into_columns(rotated_by_formula(QUERIES)),
         "6 heads of 8 folded into columns",
     ),
     "one sequence, folded": (
-        folded(QUERIES[0]),
-        folded(rotated(QUERIES[0])),
+        heads_folded_into_columns(QUERIES[0]),
+        heads_folded_into_columns(rotated_by_formula(QUERIES[0])),
         "6 heads of 8 folded into columns",
     ),
     "folded before, heads first after": (
-        folded(QUERIES),
-        rotated(QUERIES),
+        heads_folded_into_columns(QUERIES),
+        rotated_by_formula(QUERIES),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
     "heads first before, folded after": (
         QUERIES,
-        folded(rotated(QUERIES)),
+        heads_folded_into_columns(rotated_by_formula(QUERIES)),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
     "as many heads as positions, folded after": (
         SQUARE,
-        folded(rotated(SQUARE)),
+        heads_folded_into_columns(rotated_by_formula(SQUARE)),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
     "axes in another order": (
         QUERIES,
-        rotated(QUERIES).transpose(0, 2, 1, 3),
+        rotated_by_formula(QUERIES).transpose(0, 2, 1, 3),
         "axes (0, 2, 1, 3) of before",
     ),
     "channels first": (
         QUERIES,
-        rotated(QUERIES).transpose(3, 2, 1, 0),
+        rotated_by_formula(QUERIES).transpose(3, 2, 1, 0),
         "axes (3, 2, 1, 0) of before",
     ),
     "keys repeated for query heads": (
         KEYS,
-        np.repeat(rotated(KEYS), 3, axis=1),
+        np.repeat(rotated_by_formula(KEYS), 3, axis=1),
         "2 heads repeated 3× along axis 1, each in a row",
     ),
     "keys repeated one round after the other": (
         KEYS,
-        np.tile(rotated(KEYS), (1, 3, 1, 1)),
+        np.tile(rotated_by_formula(KEYS), (1, 3, 1, 1)),
         "2 heads repeated 3× along axis 1, one round after the other",
     ),
     "keys folded before, repeated after": (
-        folded(KEYS),
-        np.repeat(rotated(KEYS), 3, axis=1),
+        heads_folded_into_columns(KEYS),
+        np.repeat(rotated_by_formula(KEYS), 3, axis=1),
         "2 heads of 8 folded into columns, axes (0, 2, 1, 3) of before, "
         "2 heads repeated 3× along axis 1, each in a row",
     ),
-    "a single row": (KEYS[0, 0, 0], rotated(KEYS[0, 0, :1])[0], "a single row"),
+    "a single row": (KEYS[0, 0, 0], rotated_by_formula(KEYS[0, 0, :1])[0], "a single row"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_right_rotation_passes_with_a_note(case: str) -> None:
+    """Each case has queries before and after a rotation by the textbook formula, with axes in
+    another order.
+    """
     before, after, note = CASES[case]
     result = pecli.verify(after, CONFIG, before=before, atol=1e-9)
     assert result.passed
@@ -102,6 +105,7 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "a single row"])
 def test_a_wrong_element_has_its_own_index(case: str) -> None:
+    """The last element of the array as it was dumped is wrong."""
     before, after, _ = CASES[case]
     wrong = after.copy()
     index = tuple(length - 1 for length in wrong.shape)
@@ -112,7 +116,7 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_values_before_the_rotation_fail(case: str) -> None:
+def test_a_rotation_that_is_off_by_a_thousandth_fails(case: str) -> None:
     before, after, _ = CASES[case]
     if case == "a single row":
         pytest.skip("position 0 is not rotated")
@@ -123,16 +127,22 @@ def test_values_before_the_rotation_fail(case: str) -> None:
 
 def test_a_mistake_of_all_folded_heads_is_named() -> None:
     interleaved = pecli.apply(QUERIES, CONFIG, layout="interleaved")
-    result = pecli.verify(folded(interleaved), CONFIG, before=folded(QUERIES), atol=1e-9)
+    result = pecli.verify(
+        heads_folded_into_columns(interleaved),
+        CONFIG,
+        before=heads_folded_into_columns(QUERIES),
+        atol=1e-9,
+    )
     assert not result.passed
     assert "interleaved" in result.diagnosis[0]
 
 
 def test_rows_of_folded_tensors_are_positions() -> None:
-    wrong = folded(rotated(QUERIES))
+    """Column 2 · 8 + 4 belongs to head 2, of heads of 8 channels."""
+    wrong = heads_folded_into_columns(rotated_by_formula(QUERIES))
     wrong[1, 3, 2 * DIM + 4] += 1
     (tensor,) = pecli.verify(
-        wrong, CONFIG, before=folded(QUERIES), atol=1e-9, reasons=False
+        wrong, CONFIG, before=heads_folded_into_columns(QUERIES), atol=1e-9, reasons=False
     ).tensors
     assert tensor.where["rows"] == [(3, 3)]
     assert tensor.where["heads"] == [(2, 2)]
@@ -140,14 +150,15 @@ def test_rows_of_folded_tensors_are_positions() -> None:
 
 
 def test_repeated_heads_that_differ_are_a_problem() -> None:
-    wrong = np.repeat(rotated(KEYS), 3, axis=1)
+    """Keys of 2 heads are repeated 3 times for 6 query heads; one copy is changed."""
+    wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
     result = pecli.verify(wrong, CONFIG, before=KEYS, atol=1e-9)
     assert result.problems == ("array: its copies differ",)
 
 
 def test_positions_are_never_taken_for_copies() -> None:
-    longer = np.concatenate([rotated(KEYS)] * 2, axis=2)
+    longer = np.concatenate([rotated_by_formula(KEYS)] * 2, axis=2)
     with pytest.raises(ParameterError, match="they must be alike"):
         pecli.verify(longer, CONFIG, before=KEYS)
 
@@ -170,21 +181,24 @@ def test_columns_that_are_no_number_of_heads_are_not_unfolded() -> None:
     ],
 )
 def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
+    """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions."""
     before = RANDOM.normal(size=shape)
-    after = np.moveaxis(rotated(np.moveaxis(before, axis, -2)), -2, axis)
+    after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
     assert pecli.verify(after, CONFIG, before=before, atol=1e-9).passed
 
 
 def test_the_number_of_tokens_tells_where_positions_are() -> None:
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
-    after = rotated(before)
+    after = rotated_by_formula(before)
     positions = np.arange(HEADS)
     assert pecli.verify(after, CONFIG, before=before, positions=positions, atol=1e-9).passed
 
 
 def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
     """`pecli apply` would rotate the first head only."""
-    np.save(tmp_path / "before.npy", folded(QUERIES))
-    np.save(tmp_path / "after.npy", folded(rotated(QUERIES, base=500.0)))
+    np.save(tmp_path / "before.npy", heads_folded_into_columns(QUERIES))
+    np.save(
+        tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
+    )
     answer = pecli.verify(tmp_path / "after.npy", CONFIG, before=tmp_path / "before.npy")
     assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.queries import BEFORE, TWO_KINDS
-from tests.checks.rope_dumps import ATOL, CONFIG, COS, INV_FREQ, ROPE, SIN, both
+from tests.checks.queries import BEFORE, TWO_LAYER_KINDS
+from tests.checks.rope_dumps import ATOL, CONFIG, COS, INV_FREQ, ROPE, SIN, cosines_and_sines
 from tests.checks.waves import Array
 
 SLIDING = "sliding_attention"
@@ -52,20 +52,22 @@ def test_a_table_without_a_name_is_found_by_its_values() -> None:
 
 
 def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
-    readings = pecli.verify(both(np.copy), TWO_KINDS, atol=1e-6).readings
+    """Sliding layers have base 100, full ones the 500000 of this table."""
+    readings = pecli.verify(cosines_and_sines(np.copy), TWO_LAYER_KINDS, atol=1e-6).readings
     fit = "full_attention layers, which it fits best, one column per frequency"
     assert readings["cos"] == fit
 
 
 def test_a_table_of_other_layers_is_named() -> None:
+    """Both tensors hold the table of full attention."""
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
-    diagnosis = pecli.verify(dump, TWO_KINDS, atol=1e-6).diagnosis
+    diagnosis = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis
     assert diagnosis == ("sliding_attention_cos: right for full_attention layers",)
 
 
 def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
-    result = pecli.verify(dump, TWO_KINDS, layer_type=FULL, atol=1e-6)
+    result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL, atol=1e-6)
     assert result.unchecked == ("sliding_attention_cos",)
 
 
@@ -109,7 +111,10 @@ def test_numbers_of_layers_can_be_left_out() -> None:
 def test_layers_are_those_of_a_key_or_else_of_the_family(
     changes: dict[str, Any], layers: list[str]
 ) -> None:
-    assert [*pecli.load_config({**TWO_KINDS, **changes}).layers[:6]] == layers
+    """Gemma 3's default is full attention in every sixth layer; keys that make no sense count as
+    missing.
+    """
+    assert [*pecli.load_config({**TWO_LAYER_KINDS, **changes}).layers[:6]] == layers
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
@@ -138,13 +143,14 @@ def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
 def test_tables_are_held_against_the_kind_of_their_layer(
     kinds: tuple[str, ...], diagnosis: tuple[str, ...]
 ) -> None:
-    model = pecli.load_config(TWO_KINDS)
+    """Layer 0 slides with base 100, layer 1 has full attention with base 500000."""
+    model = pecli.load_config(TWO_LAYER_KINDS)
     dump = {}
     for layer, kind in enumerate(kinds):
         tables = model.one(kind).rope(12).tables()
         dump[f"layers.{layer}.cos"] = tables["cos"]
         dump[f"layers.{layer}.sin"] = tables["sin"]
-    assert pecli.verify(dump, TWO_KINDS, atol=1e-6).diagnosis == diagnosis
+    assert pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis == diagnosis
 
 
 @pytest.mark.parametrize(
@@ -155,11 +161,12 @@ def test_tables_are_held_against_the_kind_of_their_layer(
 def test_queries_are_held_against_the_kind_of_their_layer(
     kinds: tuple[str, ...], verdicts: list[bool]
 ) -> None:
+    """Layer 0 slides with base 100, layer 1 has full attention with base 500000."""
     dump = {}
     for layer, kind in enumerate(kinds):
-        dump[f"layers.{layer}.q"] = pecli.apply(BEFORE, TWO_KINDS, layer_type=kind)
+        dump[f"layers.{layer}.q"] = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type=kind)
     before = dict.fromkeys(dump, BEFORE)
-    result = pecli.verify(dump, TWO_KINDS, before=before, atol=1e-6, reasons=False)
+    result = pecli.verify(dump, TWO_LAYER_KINDS, before=before, atol=1e-6, reasons=False)
     assert [tensor.passed for tensor in result.tensors] == verdicts
 
 
@@ -189,8 +196,8 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
-def test_a_table_of_one_row_is_one(row: int, passed: bool) -> None:
-    dump = both(lambda table: table[row : row + 1])
+def test_a_table_of_one_row_is_row_0(row: int, passed: bool) -> None:
+    dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 
 

@@ -25,7 +25,7 @@ CONFIG: dict[str, Any] = {
 Floats = NDArray[np.float64]
 
 
-def rotated(x: Floats, base: float, layout: str = "halves", offset: int = 0) -> Floats:
+def rotated_by_formula(x: Floats, base: float, layout: str = "halves", offset: int = 0) -> Floats:
     """Return x (…, L, D) rotated, by the formula of the RoFormer paper (Su et al. 2021, eq. 34)."""
     length, dim = x.shape[-2:]
     angles = np.outer(offset + np.arange(length), base ** (-np.arange(0, dim, 2) / dim))
@@ -58,7 +58,7 @@ def queries(heads: int = 4) -> Floats:
         ("Qcur-1_before", "Qcur-1"),
     ],
 )
-def test_names_that_belong_together(before: str, after: str) -> None:
+def test_names_of_queries_before_and_after_belong_together(before: str, after: str) -> None:
     (pair,) = pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
     assert pair.before == before
     assert pair.after == after
@@ -75,17 +75,18 @@ def test_names_that_belong_together(before: str, after: str) -> None:
         ["q_before", "k_after"],
     ],
 )
-def test_names_that_do_not(names: list[str]) -> None:
+def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
     assert pair_names(names) == {}
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
+    """The rotation is computed by the formula of the RoFormer paper, with the config's base 10000."""
     tensors = {
         "q_pre": queries(),
-        "q_post": rotated(queries(), 10000).astype(np.float32),
+        "q_post": rotated_by_formula(queries(), 10000).astype(np.float32),
         "k_pre": queries(2),
-        "k_post": rotated(queries(2), 10000).astype(np.float32),
+        "k_post": rotated_by_formula(queries(2), 10000).astype(np.float32),
     }
     pecli.save(tmp_path / f"run.{suffix}", tensors)
     result = pecli.verify(tmp_path / f"run.{suffix}", CONFIG, atol=1e-5)
@@ -94,7 +95,10 @@ def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path) -> None:
-    tensors = {"q_pre": queries(), "q_post": rotated(queries(), 500000).astype(np.float32)}
+    tensors = {
+        "q_pre": queries(),
+        "q_post": rotated_by_formula(queries(), 500000).astype(np.float32),
+    }
     pecli.save(tmp_path / "run.npz", tensors)
     result = pecli.verify(tmp_path / "run.npz", CONFIG, atol=1e-5)
     assert not result.passed
@@ -105,7 +109,7 @@ def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path
 def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
     tables = pecli.Rope(12, 64).tables()
     wrong = pecli.Rope(12, 64, theta=500000).tables()
-    tensors = {"q": queries(), "q_rope": rotated(queries(), 10000).astype(np.float32)}
+    tensors = {"q": queries(), "q_rope": rotated_by_formula(queries(), 10000).astype(np.float32)}
     right_file = {**tensors, "cos": tables["cos"], "sin": tables["sin"]}
     wrong_file = {**tensors, "cos": wrong["cos"], "sin": wrong["sin"]}
     right = pecli.verify(right_file, CONFIG, atol=1e-5)
@@ -115,7 +119,11 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_options_of_a_rotation_apply() -> None:
-    tensors = {"q": queries(), "q_rope": rotated(queries(), 10000, offset=7).astype(np.float32)}
+    """The queries are at positions 7 to 18."""
+    tensors = {
+        "q": queries(),
+        "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),
+    }
     assert not pecli.verify(tensors, CONFIG, atol=1e-5, reasons=False).passed
     assert pecli.verify(tensors, CONFIG, atol=1e-5, offset=7).passed
 
@@ -128,19 +136,19 @@ def test_a_model_without_rotation_checks_its_tables() -> None:
     assert [tensor.name for tensor in result.tensors] == ["wpe.weight"]
 
 
-def log_of(base: float, layout: str, edge: int, tokens: int = 40) -> str:
+def eval_callback_log_of(base: float, layout: str, edge: int, tokens: int = 40) -> str:
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for number, (name, heads) in enumerate({"Qcur-0": 4, "Kcur-0": 2, "Qcur-1": 4}.items()):
         values = np.random.default_rng(number).standard_normal((heads, tokens, 64))
         before[name] = values.swapaxes(0, 1)
-        after[name] = rotated(values, base, layout).swapaxes(0, 1)
+        after[name] = rotated_by_formula(values, base, layout).swapaxes(0, 1)
     return eval_callback_log(before, after, edge=edge)
 
 
 def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) -> None:
     """Of interleaved pairs, the first and the last are printed: 4 channels of 6 tokens and all heads."""
-    (tmp_path / "x.log").write_text(log_of(10000, "interleaved", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
     assert result.passed, result
     assert result.readings["Qcur-0"] == "96 of 10,240 elements compared"
@@ -149,7 +157,7 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
 
 def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
     """The first pair rotates by one radian whatever the base is: only the last one is wrong."""
-    (tmp_path / "x.log").write_text(log_of(500000, "interleaved", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", 3))
     result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
     assert not result.passed
     head, token, channel = result.tensors[0].worst_index or (0, 0, 0)
@@ -159,14 +167,17 @@ def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
 
 
 def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
-    (tmp_path / "x.log").write_text(log_of(10000, "halves", 3))
+    """The log prints three channels of each end; of halves, the partner of a channel is half a head
+    away.
+    """
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "halves", 3))
     with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
         pecli.verify(tmp_path / "x.log", CONFIG, layout="halves")
 
 
 @pytest.mark.parametrize(("base", "passed"), [(10000, True), (500000, False)])
 def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> None:
-    (tmp_path / "x.log").write_text(log_of(base, "halves", 4096, tokens=9))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", 4096, tokens=9))
     result = pecli.verify(tmp_path / "x.log", CONFIG)
     assert result.passed is passed
     if not passed:
@@ -174,7 +185,7 @@ def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> N
 
 
 def test_a_log_is_not_a_file_before(tmp_path: Path) -> None:
-    (tmp_path / "x.log").write_text(log_of(10000, "interleaved", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", CONFIG, before=tmp_path / "x.log")
 

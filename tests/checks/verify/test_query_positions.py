@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.queries import BEFORE, TWO_KINDS, YARN, after
-from tests.checks.rope_dumps import CONFIG, COS, SIN, both, cache
+from tests.checks.queries import BEFORE, TWO_LAYER_KINDS, YARN, rotated_queries
+from tests.checks.rope_dumps import CONFIG, COS, SIN, as_cos_sin_cache, cosines_and_sines
 from tests.checks.waves import Array
 
 X = np.ones((2, 5, 8), "f4")
@@ -20,7 +20,7 @@ BERT = {
 BOTH = np.hstack([COS, SIN])
 
 
-def refusal(*arguments: Any, **settings: Any) -> str:
+def error_of_verify(*arguments: Any, **settings: Any) -> str:
     """Return the error of a check."""
     with pytest.raises(pecli.PecliError) as caught:
         pecli.verify(*arguments, **settings)
@@ -29,18 +29,22 @@ def refusal(*arguments: Any, **settings: Any) -> str:
 
 @pytest.mark.parametrize(("offset", "passed"), [(5, True), (0, False)])
 def test_queries_from_an_offset_on(offset: int, passed: bool) -> None:
-    result = pecli.verify(after(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset)
+    """The queries were rotated from position 5 on."""
+    result = pecli.verify(
+        rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset
+    )
     assert result.passed == passed
 
 
 def test_another_first_position_is_named() -> None:
-    diagnosis = pecli.verify(after(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
+    diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
 
 @pytest.mark.parametrize(("shift", "passed"), [(4, False), (5, True)])
 @pytest.mark.parametrize("config", [CONFIG, YARN], ids=["no scaling", "yarn"])
 def test_a_cache_that_was_moved(config: dict[str, Any], shift: int, passed: bool) -> None:
+    """Rotated keys of a cache are rotated by 5 more positions, as llama.cpp's context shift does."""
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
     assert (
@@ -50,21 +54,23 @@ def test_a_cache_that_was_moved(config: dict[str, Any], shift: int, passed: bool
 
 
 def test_how_far_a_cache_was_moved_is_named() -> None:
-    result = pecli.verify(after(offset=5), CONFIG, before=after(), shift=4, atol=1e-9)
+    result = pecli.verify(
+        rotated_queries(offset=5), CONFIG, before=rotated_queries(), shift=4, atol=1e-9
+    )
     reason = "after: positions are 5 × 12; expected 4 × 12: it was moved by 5, not 4;"
     assert result.diagnosis[0].startswith(reason)
 
 
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
 def test_positions_along_an_axis_that_is_given(axis: int, passed: bool) -> None:
-    rotated = np.moveaxis(after(), -2, 0)
+    rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
     assert result.passed == passed
 
 
 def test_the_axis_of_positions_is_noted() -> None:
-    rotated = np.moveaxis(after(), -2, 0)
+    rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=0, atol=1e-9)
     assert result.readings == {"array": "positions along axis 0"}
@@ -78,26 +84,28 @@ def test_a_rotation_along_another_axis_gets_advice() -> None:
 
 def test_heads_below_each_other_get_advice() -> None:
     """A loop over heads and positions prints the rows of (3, 12, 16) as 36 lines."""
-    rows = after().reshape(36, 16)
+    rows = rotated_queries().reshape(36, 16)
     diagnosis = pecli.verify(rows, CONFIG, before=BEFORE.reshape(36, 16), atol=1e-9).diagnosis
     advice = "if these are 3 heads of 12 positions, --shape 3,12,16 states it in text and raw files"
     assert diagnosis[1] == advice
 
 
 def test_the_tensor_that_is_wrong_is_explained() -> None:
-    dump = {"q": after(layout="interleaved"), "k": after()}
+    dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
     result = pecli.verify(dump, CONFIG, before=before, atol=1e-9)
     assert result.explanations[0].tensors == ("q",)
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
-    result = pecli.verify(after(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
+    result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
 
 
 @pytest.mark.parametrize(
-    "rotated", [after(layout="interleaved"), after(offset=5)], ids=["layout", "offset"]
+    "rotated",
+    [rotated_queries(layout="interleaved"), rotated_queries(offset=5)],
+    ids=["layout", "offset"],
 )
 def test_nothing_is_explained_without_reasons(rotated: Array) -> None:
     result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, reasons=False)
@@ -106,13 +114,13 @@ def test_nothing_is_explained_without_reasons(rotated: Array) -> None:
 
 def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
     noise = 1e-3 * np.sin(np.arange(16) ** 2)
-    rotated = pecli.apply(BEFORE, TWO_KINDS, layer_type="sliding_attention") + noise
-    result = pecli.verify(rotated, TWO_KINDS, before=BEFORE, reasons=False)
+    rotated = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type="sliding_attention") + noise
+    result = pecli.verify(rotated, TWO_LAYER_KINDS, before=BEFORE, reasons=False)
     assert result.readings == {"array": "of sliding_attention layers"}
 
 
 def test_tensors_before_and_after_have_the_same_names() -> None:
-    message = refusal({"q": X, "k": X}, CONFIG, before={"q": X, "z": X})
+    message = error_of_verify({"q": X, "k": X}, CONFIG, before={"q": X, "z": X})
     assert message == (
         "arrays: holds k, and those before q, z; the names must agree; "
         "or name one of each: FILE:NAME"
@@ -121,7 +129,7 @@ def test_tensors_before_and_after_have_the_same_names() -> None:
 
 @pytest.mark.parametrize("layer_type", [None, ""])
 def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> None:
-    message = refusal(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
+    message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 
 
@@ -137,7 +145,7 @@ def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> 
     ids=["an option of queries", "an unknown option"],
 )
 def test_options_that_tables_do_not_have(settings: dict[str, Any], message: str) -> None:
-    assert refusal(both(np.copy), CONFIG, **settings) == message
+    assert error_of_verify(cosines_and_sines(np.copy), CONFIG, **settings) == message
 
 
 def test_queries_without_those_before_get_advice() -> None:
@@ -161,7 +169,7 @@ def test_what_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
 
 @pytest.mark.parametrize(
     ("dump", "batch"),
-    [(np.stack([BOTH] * 3), 3), (cache(np.stack([BOTH] * 2)), 2)],
+    [(np.stack([BOTH] * 3), 3), (as_cos_sin_cache(np.stack([BOTH] * 2)), 2)],
     ids=["three without a name", "two with a name"],
 )
 def test_a_table_for_each_sequence_of_a_batch(dump: Any, batch: int) -> None:
@@ -170,7 +178,7 @@ def test_a_table_for_each_sequence_of_a_batch(dump: Any, batch: int) -> None:
 
 
 def test_two_tables_without_a_name_are_cosines_and_sines() -> None:
-    message = refusal(np.stack([BOTH] * 2), CONFIG, attention_mask=np.ones((2, 12), int))
+    message = error_of_verify(np.stack([BOTH] * 2), CONFIG, attention_mask=np.ones((2, 12), int))
     assert message == (
         "attention_mask is of shape (2, 12); no table of these arrays is (2, 12, …); "
         "leave it out, or dump tables per batch"
@@ -178,7 +186,8 @@ def test_two_tables_without_a_name_are_cosines_and_sines() -> None:
 
 
 def test_rows_of_padding_are_not_compared() -> None:
-    dump = both(lambda table: np.stack([table, np.vstack([table[:1], table[:-1]])]))
+    """The second sequence has one row of padding: 12 + 11 = 23 tokens."""
+    dump = cosines_and_sines(lambda table: np.stack([table, np.vstack([table[:1], table[:-1]])]))
     mask = [[1] * 12, [0] + [1] * 11]
     result = pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6)
     reading = "one column per frequency, 23 tokens of (2, 12), one after the other"

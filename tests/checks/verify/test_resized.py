@@ -12,7 +12,7 @@ from tests.tensors.test_resize import CASES, case_name, decoded, options_of
 
 GROWN_OR_SHRUNK = [case for case in CASES if case["old"] != case["new"]]
 RNG = np.random.default_rng(7)
-OLD = (RNG.standard_normal((1 + 5 * 6, 12)) * 0.02).astype(np.float32)
+OLD_TABLE = (RNG.standard_normal((1 + 5 * 6, 12)) * 0.02).astype(np.float32)
 GRID = (5, 6)
 
 
@@ -29,6 +29,9 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 @pytest.mark.parametrize("case", GROWN_OR_SHRUNK, ids=case_name)
 @pytest.mark.sample(50)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
+    """torch's F.interpolate made the tables with many options (see the data's README); `keep` rows
+    before the grid stay.
+    """
     kept = np.random.default_rng(keep).standard_normal((keep, 2)).astype(np.float32)
     old = np.concatenate((kept, decoded(case["given"], case["old"]))).astype(np.float32)
     torch_made = decoded(case["made"], case["new"])
@@ -43,12 +46,12 @@ def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) ->
             assert np.abs(table - torch_made).max() < 1e-6
 
 
-def resized(to: tuple[int, int] = (9, 8), **options: Any) -> np.ndarray:
-    return pecli.resize(OLD, to, grid=GRID, keep=1, **options)
+def resized_old_table(to: tuple[int, int] = (9, 8), **options: Any) -> np.ndarray:
+    return pecli.resize(OLD_TABLE, to, grid=GRID, keep=1, **options)
 
 
-def verified(new: np.ndarray, **options: Any) -> Any:
-    return pecli.verify(new, resized_from=OLD, grid=GRID, keep=1, **options)
+def verify_against_old_table(new: np.ndarray, **options: Any) -> Any:
+    return pecli.verify(new, resized_from=OLD_TABLE, grid=GRID, keep=1, **options)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -64,7 +67,8 @@ def verified(new: np.ndarray, **options: Any) -> Any:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_the_project_is_named(options: dict[str, Any], project: str, dtype: str) -> None:
-    result = verified(resized(**options).astype(dtype))
+    """Each set of options is that of the project's code."""
+    result = verify_against_old_table(resized_old_table(**options).astype(dtype))
     assert result.passed
     assert result.interpolations == (Interpolation(**options),)
     assert project in str(result)
@@ -72,72 +76,77 @@ def test_the_project_is_named(options: dict[str, Any], project: str, dtype: str)
 
 def test_the_new_grid_is_found() -> None:
     """62 rows beside the class token may be 2x31 as well."""
-    result = verified(resized((9, 8)))
+    result = verify_against_old_table(resized_old_table((9, 8)))
     assert result.passed
     assert "5x6 → 9x8" in result.readings["array"]
 
 
 @pytest.mark.parametrize("method", ["slice", "crop"])
 def test_parts_of_a_grid_are_named(method: str) -> None:
-    result = verified(resized((3, 4), method=method))
+    result = verify_against_old_table(resized_old_table((3, 4), method=method))
     assert result.interpolations == (Interpolation(method),)
 
 
 def test_a_shorter_context_is_a_slice() -> None:
-    result = pecli.verify(OLD[:20], resized_from=OLD)
+    result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
 
 def column_by_column() -> np.ndarray:
-    table = resized()
+    table = resized_old_table()
     cells = table[1:].reshape(9, 8, 12).swapaxes(0, 1).reshape(72, 12)
     return np.concatenate((table[:1], cells))
 
 
 def with_other_first_row() -> np.ndarray:
-    table = resized()
+    table = resized_old_table()
     table[0] = 0.5
     return table
 
 
 MISTAKES = {
     "the new rows come column by column": column_by_column(),
-    "the old rows are taken for 6x5": pecli.resize(OLD, (9, 8), grid=(6, 5), keep=1),
-    "the new rows are made for 8x9": resized((8, 9)),
-    "6x5 becomes 8x9": pecli.resize(OLD, (8, 9), grid=(6, 5), keep=1),
-    "are resized as well": pecli.resize(OLD, 73),
-    "are missing": resized()[1:],
+    "the old rows are taken for 6x5": pecli.resize(OLD_TABLE, (9, 8), grid=(6, 5), keep=1),
+    "the new rows are made for 8x9": resized_old_table((8, 9)),
+    "6x5 becomes 8x9": pecli.resize(OLD_TABLE, (8, 9), grid=(6, 5), keep=1),
+    "are resized as well": pecli.resize(OLD_TABLE, 73),
+    "are missing": resized_old_table()[1:],
     "are not the old ones": with_other_first_row(),
-    "as if they were no grid": pecli.resize(OLD, 73, keep=1, method="cubic"),
+    "as if they were no grid": pecli.resize(OLD_TABLE, 73, keep=1, method="cubic"),
 }
 
 
 @pytest.mark.parametrize("words", MISTAKES)
 def test_a_mistake_is_named(words: str) -> None:
-    result = verified(MISTAKES[words], to=(9, 8))
+    """The old table is a grid of 5 x 6 after one row for the class token; the new one should be 9 x
+    8.
+    """
+    result = verify_against_old_table(MISTAKES[words], to=(9, 8))
     assert not result.passed
     assert words in result.diagnosis[0]
 
 
 def test_a_table_that_was_not_resized() -> None:
-    result = pecli.verify(OLD[1:], resized_from=OLD[1:], grid=(5, 6), to=(6, 5))
+    result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
     assert "it is not resized" in result.diagnosis[0]
 
 
 def test_another_interpolation_than_the_required_one() -> None:
-    result = verified(resized(antialias=True), method="cubic")
+    result = verify_against_old_table(resized_old_table(antialias=True), method="cubic")
     assert not result.passed
     expected = "it is resized by cubic with antialias, as in timm, open_clip and DINOv2 with registers, not by cubic"
     assert result.diagnosis[0] == expected
 
 
 def test_the_required_interpolation_passes() -> None:
-    assert verified(resized(antialias=True), method="cubic", antialias=True).passed
+    assert verify_against_old_table(
+        resized_old_table(antialias=True), method="cubic", antialias=True
+    ).passed
 
 
 def test_a_grid_that_was_not_stated_is_proposed() -> None:
-    old = OLD[:26]
+    old = OLD_TABLE[:26]
     new = pecli.resize(old, (9, 9), grid=(5, 5), keep=1)
     result = pecli.verify(new, resized_from=old)
     assert not result.passed
@@ -146,26 +155,26 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 def test_unrelated_numbers_are_not_explained() -> None:
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
-    result = verified(noise)
+    result = verify_against_old_table(noise)
     assert not result.passed
     assert result.interpolations == ()
     assert "no known interpolation makes this table" in result.diagnosis[0]
 
 
 def test_a_table_that_holds_nan_fails() -> None:
-    table = resized()
+    table = resized_old_table()
     table[5, 3] = np.nan
-    assert not verified(table).passed
+    assert not verify_against_old_table(table).passed
 
 
 def test_a_table_that_shows_no_interpolation_is_weak() -> None:
-    result = verified(OLD)
+    result = verify_against_old_table(OLD_TABLE)
     assert result.passed
     assert "does not show which was used" in result.weak[0]
 
 
 def test_json_has_the_options_that_reproduce_it() -> None:
-    fields = verified(resized(antialias=True)).as_json()
+    fields = verify_against_old_table(resized_old_table(antialias=True)).as_json()
     assert fields["interpolations"][0]["options"] == "--method cubic --antialias"
 
 
@@ -181,17 +190,19 @@ def test_json_has_the_options_that_reproduce_it() -> None:
     ],
     ids=["grid", "keep", "to", "no method", "offset", "unknown"],
 )
-def test_wrong_options(options: dict[str, Any], words: str) -> None:
+def test_options_that_do_not_fit_the_tables_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
     given = {"grid": GRID, "keep": 1, **options}
     with pytest.raises(ParameterError, match=words):
-        pecli.verify(resized(), resized_from=OLD, **given)
+        pecli.verify(resized_old_table(), resized_from=OLD_TABLE, **given)
 
 
 def test_several_tables_must_be_named() -> None:
     with pytest.raises(FileError, match="name one"):
-        pecli.verify({"a": OLD, "b": OLD}, resized_from=OLD)
+        pecli.verify({"a": OLD_TABLE, "b": OLD_TABLE}, resized_from=OLD_TABLE)
 
 
 def test_a_model_does_not_go_with_it() -> None:
     with pytest.raises(ParameterError, match="leave it out"):
-        pecli.verify(OLD, "gpt2", resized_from=OLD)
+        pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)

@@ -22,7 +22,7 @@ from pecli.engine.edits import (
     Rows,
     RowsWrong,
 )
-from tests.checks.waves import LLAMA3, powers, waves
+from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
@@ -35,34 +35,42 @@ YARN40 = Waves(
 """DeepSeek's 64 channels."""
 
 
-def turns(positions: Any, inv: np.ndarray = SCALED) -> tuple[np.ndarray, ...]:
-    return tuple(waves(positions, inv, np.float64).values())
+def cos_and_sin_at(positions: Any, inv: np.ndarray = SCALED) -> tuple[np.ndarray, ...]:
+    return tuple(cos_and_sin_tables(positions, inv, np.float64).values())
 
 
-def queries(*shape: int) -> np.ndarray:
+def random_queries(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def halves(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+def rotated_as_halves(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
     a, b = np.split(x.astype(np.float64), 2, axis=-1)
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(np.float32)
 
 
-def deepseek(x: np.ndarray, channels: slice) -> np.ndarray:
+def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
     """Interleaved pairs of some channels, written as halves."""
-    out, (cos, sin) = x.copy(), turns(x.shape[-2], YARN40)
+    out, (cos, sin) = x.copy(), cos_and_sin_at(x.shape[-2], YARN40)
     a, b = x[..., channels][..., 0::2].astype(np.float64), x[..., channels][..., 1::2]
     out[..., channels] = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
     return out
 
 
 def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
-    q = queries(1, 4, 32, 192)
-    assert pecli.verify(deepseek(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6).passed
+    """DeepSeek-V3: 64 rotary channels after 128 others; the first 64 are rotated by mistake."""
+    q = random_queries(1, 4, 32, 192)
     assert pecli.verify(
-        deepseek(q.astype("f2"), slice(128, 192)), "deepseek-v3", before=q.astype("f2"), max_ulp=1
+        rotated_as_deepseek_does(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6
+    ).passed
+    assert pecli.verify(
+        rotated_as_deepseek_does(q.astype("f2"), slice(128, 192)),
+        "deepseek-v3",
+        before=q.astype("f2"),
+        max_ulp=1,
     )
-    wrong = pecli.verify(deepseek(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6)
+    wrong = pecli.verify(
+        rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6
+    )
     assert [each.edits for each in wrong.explanations] == [(Rotation("first channels"),)]
 
 
@@ -71,14 +79,14 @@ def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
     [(LLAMA, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
-    q = queries(*shape)
+    q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
     assert [each.edits for each in found.explanations] == [(Rotation("none"),)]
 
 
-A, B = np.split(queries(64, 128).astype(np.float64), 2, axis=-1)
+A, B = np.split(random_queries(64, 128).astype(np.float64), 2, axis=-1)
 X = np.concatenate([A, B], axis=-1)
-COS, SIN = turns(64)
+COS, SIN = cos_and_sin_at(64)
 INTERLEAVED = np.stack([-X[:, 1::2], X[:, 0::2]], axis=-1).reshape(64, 128)
 FIRST = A * COS - B * SIN
 MISTAKES = {
@@ -91,12 +99,13 @@ MISTAKES = {
     Layout("halves", "halves, with cos and sin doubled as interleaved"): X
     * np.repeat(COS, 2, axis=1)
     + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
-    Rows("constant", 777): halves(X, *turns(np.full(64, 777))),
+    Rows("constant", 777): rotated_as_halves(X, *cos_and_sin_at(np.full(64, 777))),
 }
 
 
 @pytest.mark.parametrize("edit", MISTAKES, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
+    """Each mistake is written out as a formula, such as a missing minus or an update in place."""
     found = pecli.verify(
         MISTAKES[edit].astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3
     )
@@ -107,7 +116,7 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 
 def test_what_nothing_explains_gets_no_reason() -> None:
     x = X[:24]
-    noisy = halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
+    noisy = rotated_as_halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
     for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
         found = pecli.verify(
             after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3
@@ -116,17 +125,17 @@ def test_what_nothing_explains_gets_no_reason() -> None:
         assert not found.diagnosis
 
 
-ONE, EIGHT = queries(1, 4, 1, 128), queries(1, 8, 64, 128)
-BITS = halves(X, COS, SIN).view(np.uint32)
-ROW, HEAD = halves(X, COS, SIN), halves(EIGHT, COS, SIN)
+ONE, EIGHT = random_queries(1, 4, 1, 128), random_queries(1, 8, 64, 128)
+BITS = rotated_as_halves(X, COS, SIN).view(np.uint32)
+ROW, HEAD = rotated_as_halves(X, COS, SIN), rotated_as_halves(EIGHT, COS, SIN)
 ROW[37], HEAD[0, 5] = X[37], EIGHT[0, 5]
-MANY = queries(1, 32, 64, 128)
-NOISY = halves(MANY, COS, SIN)
-NOISY[0, 5] += 0.01 * queries(64, 128)
-LONG, HALF = queries(1, 2, 600, 128), ml_dtypes.bfloat16
+MANY = random_queries(1, 32, 64, 128)
+NOISY = rotated_as_halves(MANY, COS, SIN)
+NOISY[0, 5] += 0.01 * random_queries(64, 128)
+LONG, HALF = random_queries(1, 2, 600, 128), ml_dtypes.bfloat16
 NARROW = LONG.astype(HALF)
 FIRST, SECOND = np.split(NARROW, 2, axis=-1)
-COSINES, SINES = (each.astype(HALF) for each in turns(600))
+COSINES, SINES = (each.astype(HALF) for each in cos_and_sin_at(600))
 IN_BFLOAT16 = np.concatenate(
     [FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1
 )
@@ -134,13 +143,13 @@ COARSE = SCALED.astype(HALF).astype(np.float64)
 PARTLY = {
     "frequencies in bfloat16": (
         LONG,
-        halves(LONG, *turns(600, COARSE)),
+        rotated_as_halves(LONG, *cos_and_sin_at(600, COARSE)),
         Recipe("bfloat16-inv-freq"),
     ),
     "rotated in bfloat16": (NARROW, IN_BFLOAT16, Rotation("in bfloat16")),
     "a single token at another position": (
         ONE,
-        halves(ONE, *turns([777])),
+        rotated_as_halves(ONE, *cos_and_sin_at([777])),
         Parameter("offset", 0, 777),
     ),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
@@ -165,10 +174,13 @@ def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) ->
     assert reason.edits == (planted,)
 
 
-def test_positions_taken_from_few_heads() -> None:
-    q = queries(2, 2, 24, 128)
+def test_a_rotation_along_the_head_axis_is_named() -> None:
+    q = random_queries(2, 2, 24, 128)
     found = pecli.verify(
-        halves(q, *(each[:, None] for each in turns(2))), LLAMA, before=q, atol=1e-3
+        rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(2))),
+        LLAMA,
+        before=q,
+        atol=1e-3,
     )
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
     assert (
@@ -180,20 +192,28 @@ def test_positions_taken_from_few_heads() -> None:
 @pytest.mark.parametrize(
     ("x", "after", "atol", "weak"),
     [
-        (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row cannot detect a missing rotation"),
+        (
+            X[:1],
+            rotated_as_halves(X[:1], COS[:1], SIN[:1]),
+            0,
+            "1 row cannot detect a missing rotation",
+        ),
         (0 * X, 0 * X, 0, "64 rows cannot detect a missing rotation"),
         (
             X[:3],
-            halves(X[:3], *turns(3, powers(5e5, 128))),
+            rotated_as_halves(X[:3], *cos_and_sin_at(3, inverse_frequencies(5e5, 128))),
             1e-2,
             "whether the llama3 scaling is missing",
         ),
-        (X, halves(X, COS, SIN), 1e-3, ""),
+        (X, rotated_as_halves(X, COS, SIN), 1e-3, ""),
     ],
 )
 def test_a_pass_that_known_mistakes_get_too_is_weak(
     x: np.ndarray, after: np.ndarray, atol: float, weak: str
 ) -> None:
+    """Position 0, zeros, and three rows within 1e-2 would pass without a rotation or without
+    llama3's scaling as well.
+    """
     found = pecli.verify(
         after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=atol or 1e-6
     )
@@ -203,14 +223,16 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(
 
 
 def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
-    q = queries(1, 4, 6, 256)
+    """Heads of Gemma 4's sliding layers have 256 channels, those of full attention 512."""
+    q = random_queries(1, 4, 6, 256)
     after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
     assert pecli.verify(after, "gemma-4-e2b", before=q)
 
 
 def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:
-    q = queries(2, 24, 32, 128)
-    after = halves(q, *(each[:, None] for each in turns(24)))
+    """Llama 3.1 has 32 heads, so an axis of 32 is taken for heads; one of 4 is not."""
+    q = random_queries(2, 24, 32, 128)
+    after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
     assert pecli.verify(after, LLAMA, before=q, atol=1e-5).passed
     few = {"before": q[:, :, :4], "atol": 1e-5}
     assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
@@ -226,21 +248,21 @@ SHAPED += [("gemma-2-2b", (1, 4, 8, 256), 1e4)]
 def test_as_many_positions_as_heads_of_keys_of_a_preset(
     model: str, shape: tuple[int, ...], base: float
 ) -> None:
-    keys = queries(*shape)
-    after = halves(keys, *turns(shape[2], powers(base, shape[3])))
+    keys = random_queries(*shape)
+    after = rotated_as_halves(keys, *cos_and_sin_at(shape[2], inverse_frequencies(base, shape[3])))
     assert pecli.verify(after, model, before=keys, atol=1e-5).passed
 
 
 def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
-    q = queries(1, 4, 32, 128)  # 32 is the model's number of heads
-    along_heads = halves(q, *turns(32))
+    q = random_queries(1, 4, 32, 128)  # 32 is the model's number of heads
+    along_heads = rotated_as_halves(q, *cos_and_sin_at(32))
     found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
     assert not found.passed
     assert found.diagnosis[0].startswith("after: positions are along axis -2, not -3; ")
     assert "verify with --seq-axis 2" in found.diagnosis[1]
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
-    late = (each[1:] for each in turns(33))  # of a shard of 4 heads, one position too far
-    found = pecli.verify(halves(q, *late), LLAMA, before=q, atol=1e-5)
+    late = (each[1:] for each in cos_and_sin_at(33))  # of a shard of 4 heads, one position too far
+    found = pecli.verify(rotated_as_halves(q, *late), LLAMA, before=q, atol=1e-5)
     assert (
         "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
         in found.diagnosis[0]
@@ -249,16 +271,18 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
 
 
 def test_an_axis_is_not_turned_there_and_back() -> None:
-    q = queries(1, 24, 32, 128)
-    after = halves(q, *(each[:, None] for each in turns(24)))  # right, but for how float32 rounds
+    q = random_queries(1, 24, 32, 128)
+    after = rotated_as_halves(
+        q, *(each[:, None] for each in cos_and_sin_at(24))
+    )  # right, but for how float32 rounds
     assert pecli.verify(after, LLAMA, before=q, recipe="float32").diagnosis == ()
 
 
 def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_path) -> None:
-    before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
-    rotation = turns(24)
+    before = {"q": random_queries(1, 4, 24, 128), "k": random_queries(1, 2, 24, 128)}
+    rotation = cos_and_sin_at(24)
     np.savez(tmp_path / "before.npz", **before)
-    np.savez(tmp_path / "after.npz", q=halves(before["q"], *rotation), k=before["k"])
+    np.savez(tmp_path / "after.npz", q=rotated_as_halves(before["q"], *rotation), k=before["k"])
     (tmp_path / "pecli.toml").write_text(
         '[[check]]\nfile = "after.npz"\nbefore = "before.npz"\nmodel = "llama-3.1-8b"\natol = 1e-5\nseq_axis = 2\n'
     )
@@ -275,9 +299,12 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
 
 
 def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
+    """The queries are DeepSeek's, rotated from position 5 on as interleaved pairs that stay
+    interleaved.
+    """
     monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
-    q = queries(48, 192)
-    out, (cos, sin) = q.astype(np.float64), turns(np.arange(5, 53), YARN40)
+    q = random_queries(48, 192)
+    out, (cos, sin) = q.astype(np.float64), cos_and_sin_at(np.arange(5, 53), YARN40)
     a, b = out[:, 128::2].copy(), out[:, 129::2].copy()
     out[:, 128:] = np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(48, 64)
     np.save(tmp_path / "q.npy", q)
@@ -309,7 +336,7 @@ def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) 
 
 
 def test_what_is_there_before_alone_is_listed() -> None:
-    q = queries(2, 24, 128)
+    q = random_queries(2, 24, 128)
     assert pecli.verify(
-        {"q": halves(q, *turns(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5
+        {"q": rotated_as_halves(q, *cos_and_sin_at(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5
     ).unchecked == ("k",)

@@ -15,13 +15,13 @@ from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
 MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
-PLAIN = np.arange(LENGTH)
-COUNTED = np.maximum(MASK.cumsum(axis=1) - 1, 0)
+ROW_NUMBERS = np.arange(LENGTH)
+POSITIONS_BY_MASK = np.maximum(MASK.cumsum(axis=1) - 1, 0)
 PACKED = np.r_[np.arange(16), np.arange(8)]
-IMAGE = np.stack([np.full(LENGTH, 5), 5 + PLAIN // 6, 5 + PLAIN % 6])
+IMAGE = np.stack([np.full(LENGTH, 5), 5 + ROW_NUMBERS // 6, 5 + ROW_NUMBERS % 6])
 
 
-def config(**more: Any) -> dict[str, Any]:
+def llama_config(**more: Any) -> dict[str, Any]:
     sizes = {
         "hidden_size": HEADS * DIM,
         "num_attention_heads": HEADS,
@@ -37,11 +37,11 @@ def config(**more: Any) -> dict[str, Any]:
     }
 
 
-QWEN2 = config(
+QWEN2 = llama_config(
     model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]}
 )
 INTERLEAVED = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}
-QWEN3 = config(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
+QWEN3 = llama_config(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
 GPTJ = {
     "model_type": "gptj",
     "n_embd": HEADS * DIM,
@@ -54,7 +54,7 @@ BLOCKED3 = np.repeat(np.arange(3), [12, 10, 10])
 MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k in range(32)])
 
 
-def rotated(
+def rotated_by_formula(
     x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None
 ) -> np.ndarray:
     """x (batch, heads, L, D); places (L,), (batch, L), (batch, heads, L), or (axes, L) with the axis that owns each
@@ -66,23 +66,23 @@ def rotated(
     return turned(x, angles, layout)
 
 
-STALE = np.tile(PLAIN, (2, HEADS, 1))
-STALE[1, 1] = np.maximum(PLAIN - 1, 0)
+STALE = np.tile(ROW_NUMBERS, (2, HEADS, 1))
+STALE[1, 1] = np.maximum(ROW_NUMBERS - 1, 0)
 PADDED, MOVED, SEEN = {"attention_mask": MASK}, {"shift": 5}, {"positions": IMAGE}
 SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
-    "right": (PADDED, COUNTED, "", ""),
-    "padding filled with 1": (PADDED, np.where(MASK, COUNTED, 1), "", ""),
+    "right": (PADDED, POSITIONS_BY_MASK, "", ""),
+    "padding filled with 1": (PADDED, np.where(MASK, POSITIONS_BY_MASK, 1), "", ""),
     "left padding ignored": (
-        PADDED, PLAIN, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
+        PADDED, ROW_NUMBERS, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
     "packing not reset": (
-        {"positions": PACKED}, PLAIN,
+        {"positions": PACKED}, ROW_NUMBERS,
         "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins", ""),
     "offset per sequence": (
-        {}, [PLAIN, PLAIN + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
-    "cache moved": (MOVED, 0 * PLAIN + 5, "", ""),
-    "cache not moved": (MOVED, 0 * PLAIN, "expected 5 × 24: it was not moved", ""),
-    "cache moved twice": (MOVED, 0 * PLAIN + 10, "it was moved twice", ""),
-    "cache moved back": (MOVED, 0 * PLAIN - 5, "it was moved the other way", ""),
+        {}, [ROW_NUMBERS, ROW_NUMBERS + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
+    "cache moved": (MOVED, 0 * ROW_NUMBERS + 5, "", ""),
+    "cache not moved": (MOVED, 0 * ROW_NUMBERS, "expected 5 × 24: it was not moved", ""),
+    "cache moved twice": (MOVED, 0 * ROW_NUMBERS + 10, "it was moved twice", ""),
+    "cache moved back": (MOVED, 0 * ROW_NUMBERS - 5, "it was moved the other way", ""),
     "one head stale": ({}, STALE, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
     "M-RoPE right": (SEEN, IMAGE, "", "qwen2"),
     "M-RoPE fed 1-D": (SEEN, IMAGE[[0, 0, 0]], "1-D positions are given to M-RoPE", "qwen2"),
@@ -109,6 +109,9 @@ CASES = [
 def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:
+    """Each situation has the options of the check, the positions that were really used, and the
+    words that name the mistake.
+    """
     options, places, said, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
     before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
@@ -116,12 +119,12 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
         family
     )
     places = places[:, :heads] if places is STALE else places
-    after = rotated(before.astype(np.float64), places, layout, owner).astype(kind)
+    after = rotated_by_formula(before.astype(np.float64), places, layout, owner).astype(kind)
     axes = {} if heads_first else {"seq_axis": 1}
     if not heads_first:
         before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
     model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (
-        config() if layout == "halves" else GPTJ
+        llama_config() if layout == "halves" else GPTJ
     )
     result = pecli.verify(
         after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options
@@ -134,9 +137,11 @@ def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     np.save(tmp_path / "q.npy", before)
     np.save(tmp_path / "mask.npy", MASK)
-    (tmp_path / "config.json").write_text(json.dumps(config()))
+    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
-    np.save(tmp_path / "after.npy", rotated(before, COUNTED).astype(np.float32))
+    np.save(
+        tmp_path / "after.npy", rotated_by_formula(before, POSITIONS_BY_MASK).astype(np.float32)
+    )
     assert (
         run_pecli(
             "verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy"
@@ -146,12 +151,14 @@ def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
     ignored = run_pecli("verify", tmp_path / "after.npy", *words)
     assert ignored.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in ignored.out
-    listed = ";".join(",".join(map(str, row)) for row in COUNTED)
+    listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert (
         run_pecli("verify", tmp_path / "after.npy", *words, "--positions", listed).exit_code
         == SUCCESS
     )
-    np.save(tmp_path / "moved.npy", rotated(before, np.full(LENGTH, -3)).astype(np.float32))
+    np.save(
+        tmp_path / "moved.npy", rotated_by_formula(before, np.full(LENGTH, -3)).astype(np.float32)
+    )
     assert run_pecli("verify", tmp_path / "moved.npy", *words, "--shift", "-3").exit_code == SUCCESS
     assert (
         run_pecli("verify", tmp_path / "moved.npy", *words, "--positions", "1,2;3").exit_code
@@ -160,12 +167,16 @@ def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
 
 
 def test_a_pass_that_cannot_see_padding_is_weak() -> None:
+    """Nine equal rows at the beginning look like left padding, but no mask was given."""
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     before[1, :, :9] = before[1, :, :1]
-    after = rotated(before, PLAIN).astype(np.float32)
-    (line,) = pecli.verify(after, config(), before=before, atol=1e-4).weak
+    after = rotated_by_formula(before, ROW_NUMBERS).astype(np.float32)
+    (line,) = pecli.verify(after, llama_config(), before=before, atol=1e-4).weak
     assert "sequence 1 begins with 9 equal rows, which look like padding" in line
-    assert pecli.verify(after, config(), before=before, atol=1e-4, positions=PLAIN).weak == ()
+    assert (
+        pecli.verify(after, llama_config(), before=before, atol=1e-4, positions=ROW_NUMBERS).weak
+        == ()
+    )
 
 
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
@@ -176,22 +187,23 @@ NEOX = {
     "rotary_pct": 0.25,
 }
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
-    "unsloth#3699": (config(), PADDED, lambda x: rotated(x, PLAIN), "left padding is ignored"),
+    "unsloth#3699": (llama_config(), PADDED, lambda x: rotated_by_formula(x, ROW_NUMBERS), "left padding is ignored"),
     "transformers#22161": (
-        NEOX, PADDED, lambda x: rotated(x, PLAIN),
+        NEOX, PADDED, lambda x: rotated_by_formula(x, ROW_NUMBERS),
         "left padding is ignored"),
-    "LlamaFactory#7318": (config(), {"positions": PACKED}, lambda x: rotated(x, PLAIN), "positions are not reset"),
-    "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, 0 * PLAIN - 3), "moved by -3, not -8"),
+    "LlamaFactory#7318": (llama_config(), {"positions": PACKED}, lambda x: rotated_by_formula(x, ROW_NUMBERS), "positions are not reset"),
+    "llama.cpp#3825": (llama_config(), {"shift": -8}, lambda x: rotated_by_formula(x, 0 * ROW_NUMBERS - 3), "moved by -3, not -8"),
     "Liger-Kernel#276": (
-        QWEN2, SEEN, lambda x: rotated(x, np.stack([PLAIN] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
-    "MNN#4133": (QWEN3, SEEN, lambda x: rotated(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
-    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[PLAIN], "left padding is ignored"),
+        QWEN2, SEEN, lambda x: rotated_by_formula(x, np.stack([ROW_NUMBERS] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
+    "MNN#4133": (QWEN3, SEEN, lambda x: rotated_by_formula(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
+    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[ROW_NUMBERS], "left padding is ignored"),
 }  # fmt: skip
 """The model or table, what tokens are given by, what was done instead, and what it is called."""
 
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_reports_of_wrong_positions(report: str) -> None:
+    """Each report is an issue of a public project, rebuilt by the formula."""
     model, options, turn, said = REPORTS[report]
     shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(
         report
@@ -207,6 +219,7 @@ def test_reports_of_wrong_positions(report: str) -> None:
 
 
 def test_a_cache_moved_in_too_many_channels() -> None:
+    """GPT-NeoX rotates a quarter of a head, 64 of 256 channels; all were rotated."""
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
     moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
     result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
@@ -214,6 +227,7 @@ def test_a_cache_moved_in_too_many_channels() -> None:
 
 
 def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
+    """The cached keys have the factor 1.5 already."""
     ones = [1.0] * (DIM // 2)
     scaling = {
         "rope_type": "longrope",
@@ -221,18 +235,19 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
         "long_factor": ones,
         "attention_factor": 1.5,
     }
-    model = config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
+    model = llama_config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
     cache = 1.5 * np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, DIM))
-    moved = {by: rotated(cache, np.full(LENGTH, by)) for by in (5, 7)}
+    moved = {by: rotated_by_formula(cache, np.full(LENGTH, by)) for by in (5, 7)}
     assert pecli.verify(moved[5], model, before=cache, shift=5, atol=1e-6)
     result = pecli.verify(moved[7], model, before=cache, shift=5, atol=1e-6)
     assert "it was moved by 7, not 5" in result.diagnosis[0]
 
 
-@pytest.mark.parametrize("model", [config(), GPTJ], ids=["halves", "interleaved"])
+@pytest.mark.parametrize("model", [llama_config(), GPTJ], ids=["halves", "interleaved"])
 def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[str, Any]) -> None:
+    """The second sequence begins at position 7."""
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
-    angles = np.stack([PLAIN, PLAIN + 7])[..., None] * inverse
+    angles = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])[..., None] * inverse
     dump = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     first = pecli.verify(dump, model, atol=1e-6).diagnosis[0]
     assert first.startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
@@ -245,13 +260,13 @@ def tables_at(places: np.ndarray) -> dict[str, np.ndarray]:
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-PADDED_BY_ONES = np.where(MASK, COUNTED, 1)
+PADDED_BY_ONES = np.where(MASK, POSITIONS_BY_MASK, 1)
 
 
 def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
     """No mask is given: the padding of the first sequence is positions, too."""
-    places = np.stack([PADDED_BY_ONES[1], PLAIN + 7])
-    uncounted = pecli.verify(tables_at(places), config(), atol=1e-6).diagnosis
+    places = np.stack([PADDED_BY_ONES[1], ROW_NUMBERS + 7])
+    uncounted = pecli.verify(tables_at(places), llama_config(), atol=1e-6).diagnosis
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
     assert uncounted[1].startswith(
         "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;"
@@ -260,30 +275,36 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
 
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
     narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
-    assert pecli.verify(narrow, config(), atol=1e-6).reasons == ()
+    assert pecli.verify(narrow, llama_config(), atol=1e-6).reasons == ()
 
 
 def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
     ones = tables_at(PADDED_BY_ONES)
-    assert pecli.verify(ones, config(), attention_mask=MASK, atol=1e-6)
-    assert pecli.verify(tables_at(COUNTED), config(), positions=COUNTED, atol=1e-6)
-    assert not pecli.verify(ones, config(), positions=COUNTED, atol=1e-6, reasons=False)
+    assert pecli.verify(ones, llama_config(), attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(
+        tables_at(POSITIONS_BY_MASK), llama_config(), positions=POSITIONS_BY_MASK, atol=1e-6
+    )
+    assert not pecli.verify(
+        ones, llama_config(), positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False
+    )
 
 
-def test_tables_per_batch_that_ignore_left_padding() -> None:
-    ignored = tables_at(np.stack([PLAIN] * 2))
-    result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
+def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
+    ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
+    result = pecli.verify(ignored, llama_config(), attention_mask=MASK, atol=1e-6)
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
-    gemma = config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
+    gemma = llama_config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
     for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
         tensors = {name: ignored[name] for name in names}
-        assert not pecli.verify(tensors, gemma, positions=COUNTED, atol=1e-6, reasons=False)
+        assert not pecli.verify(
+            tensors, gemma, positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False
+        )
 
 
 def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> None:
-    np.savez(tmp_path / "dump.npz", **tables_at(np.stack([PLAIN] * 2)))
+    np.savez(tmp_path / "dump.npz", **tables_at(np.stack([ROW_NUMBERS] * 2)))
     np.save(tmp_path / "mask.npy", MASK)
-    (tmp_path / "config.json").write_text(json.dumps(config()))
+    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
     outcome = run_pecli(*words, "--attention-mask", tmp_path / "mask.npy")
     assert outcome.exit_code == CHECK_FAILED
@@ -295,18 +316,22 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     for tokens in ({}, {"shift": 5}, {"attention_mask": MASK}):
         assert "no finite numbers" in str(
-            pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens)
+            pecli.verify(q * np.nan, llama_config(), before=q * np.nan, atol=1e-3, **tokens)
         )
-        assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
+        assert pecli.verify(0 * q, llama_config(), before=0 * q, atol=1e-3, **tokens).weak
     padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
     result = pecli.verify(
-        rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4
+        rotated_by_formula(padded, POSITIONS_BY_MASK),
+        llama_config(),
+        before=padded,
+        attention_mask=MASK,
+        atol=1e-4,
     )
     assert result.passed
     (reading,) = result.readings.values()
     assert reading == f"{(MASK == 0).sum()} rows of padding not compared"
     lone = np.stack([0 * MASK[0], MASK[0]])
-    result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
+    result = pecli.verify(q + 1, llama_config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
     x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
     assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3, reasons=False)
@@ -315,30 +340,40 @@ def test_what_a_mask_hides_is_not_passed() -> None:
 def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(
-        rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4
+        rotated_by_formula(q, POSITIONS_BY_MASK + MASK),
+        llama_config(),
+        before=q,
+        attention_mask=MASK,
+        atol=1e-4,
     )
     assert len(result.diagnosis) == 2
     assert all("all 1 too far" in line for line in result.diagnosis)
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
         options = {"before": q, "layout": layout, "atol": 1e-6}
-        assert pecli.verify(rotated(q, PLAIN, layout), config(), **options)
-        assert not pecli.verify(rotated(q, PLAIN, other), config(), **options)
+        assert pecli.verify(rotated_by_formula(q, ROW_NUMBERS, layout), llama_config(), **options)
+        assert not pecli.verify(
+            rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options
+        )
     q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
     mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
     places = np.maximum(mask.cumsum(-1) - 1, 0)
-    assert pecli.verify(rotated(q, places), config(), before=q, attention_mask=mask, atol=1e-6)
+    assert pecli.verify(
+        rotated_by_formula(q, places), llama_config(), before=q, attention_mask=mask, atol=1e-6
+    )
 
 
-def test_one_layer_is_stale() -> None:
+def test_the_only_layer_with_stale_positions_is_named() -> None:
+    """In layer 1, positions lag behind by one token."""
     q = {
         f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM))
         for k in range(3)
     }
     after = {
-        name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()
+        name: rotated_by_formula(x, np.maximum(ROW_NUMBERS - (name == "layers.1.q"), 0))
+        for name, x in q.items()
     }
-    result = pecli.verify(after, config(), before=q, atol=1e-4)
+    result = pecli.verify(after, llama_config(), before=q, atol=1e-4)
     assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["layers.1.q"]
     assert result.diagnosis[0].startswith(
         "layers.1.q: positions are 0, then 0 … 22; expected 0 … 23"
@@ -347,17 +382,17 @@ def test_one_layer_is_stale() -> None:
 
 def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
-    after = (before + WPE[COUNTED]).astype(np.float32)
+    after = (before + WPE[POSITIONS_BY_MASK]).astype(np.float32)
     assert pecli.verify(after, WPE, before=before, attention_mask=MASK, atol=1e-6)
     filled = np.where(MASK[..., None], after, before + WPE[1])
     assert pecli.verify(filled, WPE, before=before, attention_mask=MASK, atol=1e-6)
-    waves = np.outer(PLAIN, 10000.0 ** (-np.arange(16) / 16))
+    waves = np.outer(ROW_NUMBERS, 10000.0 ** (-np.arange(16) / 16))
     added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(
         np.float32
     )
     assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, atol=1e-6)
     late = pecli.verify(
-        added, pecli.Sinusoidal(64, 32), before=before, positions=PLAIN + 1, atol=1e-6
+        added, pecli.Sinusoidal(64, 32), before=before, positions=ROW_NUMBERS + 1, atol=1e-6
     )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
     for name, array in {"x": before, "after": after, "wpe": WPE, "mask": MASK}.items():
@@ -380,18 +415,22 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
 
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).reasons[-1]
-    cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(
-        np.float32
+    assert "give --before FILE" in pecli.verify(q, llama_config(), atol=1e-3).reasons[-1]
+    cos = np.tile(np.cos(np.outer(ROW_NUMBERS, 9000.0 ** (-np.arange(32) / 32))), 2)[
+        None, None
+    ].astype(np.float32)
+    assert "--before" not in " ".join(
+        pecli.verify({"cos": cos}, llama_config(), atol=1e-3).diagnosis
     )
-    assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
 
 
-def test_a_cache_that_was_moved_against_another(run_pecli, tmp_path) -> None:
-    cache = rotated(np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), PLAIN)
+def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
+    cache = rotated_by_formula(
+        np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), ROW_NUMBERS
+    )
     np.save(tmp_path / "a.npy", cache.astype(np.float32))
-    np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
-    (tmp_path / "config.json").write_text(json.dumps(config()))
+    np.save(tmp_path / "b.npy", rotated_by_formula(cache, np.full(LENGTH, 4)).astype(np.float32))
+    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
     moved = run_pecli(
         "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
@@ -403,10 +442,11 @@ def test_a_cache_that_was_moved_against_another(run_pecli, tmp_path) -> None:
 
 
 def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
+    """The expected positions are the cumulative sum of the mask, less one."""
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    right = rotated(x.astype(float), COUNTED)
+    right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
     for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
-        assert np.abs(pecli.apply(x, config(), attention_mask=mask) - right).max() < 1e-6
+        assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", MASK)
     words = (

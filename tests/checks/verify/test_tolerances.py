@@ -8,7 +8,7 @@ import pytest
 
 import pecli
 from pecli.checks.weak_checks import looks_like_table
-from tests.checks.rope_dumps import CONFIG, COS, ROPE, SIN, both
+from tests.checks.rope_dumps import CONFIG, COS, ROPE, SIN, cosines_and_sines
 from tests.checks.waves import Array
 
 SLOPES = 2.0 ** -np.arange(1, 9)
@@ -35,6 +35,7 @@ def test_a_vector_whose_name_says_nothing_may_be_anything(name: str, passed: boo
 
 @pytest.mark.parametrize(("dtype", "passed"), [("float32", False), ("bfloat16", True)])
 def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, passed: bool) -> None:
+    """Slopes of 6 heads by the naive rule are no powers of two, so bfloat16 rounds them."""
     scheme = pecli.Alibi(heads=6, rule="naive", slopes=True, dtype=dtype)
     dump = {"slopes": NAIVE.astype(ml_dtypes.bfloat16)}
     assert pecli.verify(dump, scheme, atol=1e-2).passed == passed
@@ -48,13 +49,14 @@ def test_frequencies_off_by_a_millionth_pass_within_any_tolerance(units: int, pa
 
 
 def test_one_row_proves_little() -> None:
-    weak = pecli.verify(both(lambda table: table[:1]), CONFIG).weak
+    """At position 0 every base has cos 1 and sin 0."""
+    weak = pecli.verify(cosines_and_sines(lambda table: table[:1]), CONFIG).weak
     assert weak[0] == "1 row cannot tell base 500000 from 10000: compare 2 or more"
     assert weak[-1] == "position 0 alone cannot detect a missing rotation: compare others"
 
 
 def test_two_rows_prove_enough() -> None:
-    assert pecli.verify(both(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
+    assert pecli.verify(cosines_and_sines(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
 
 
 def test_cosines_and_sines_of_different_lengths_are_weak() -> None:

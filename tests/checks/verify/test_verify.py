@@ -14,10 +14,10 @@ import pytest
 import pecli
 from pecli.checks.verification import Verification
 from pecli.engine.schemes.bundle import Bundle
-from tests.checks.waves import powers, waves, woven
+from tests.checks.waves import cos_and_sin_tables, interleaved_columns, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-COS, SIN = waves(6, powers(10000.0, 8)).values()
+COS, SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
 INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
 ROPE = pecli.Rope(6, 8)
 BOTH = {"cos": COS, "sin": SIN}
@@ -54,6 +54,7 @@ def test_tensors_go_by_the_names_of_other_programs(names) -> None:
 
 
 def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
+    """One element of layer 1's sines is wrong."""
     tensors = {
         f"layers.{k}.rotary_emb.{name}_cached": array.copy()
         for k in range(3)
@@ -68,7 +69,7 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
-    tensors = waves(6, powers(10000.0, 8), dtype)
+    tensors = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
     assert pecli.verify(tensors, ROPE, tolerance, any_dtype=True).passed
     result = pecli.verify(tensors, ROPE, tolerance, any_dtype=False)
@@ -78,7 +79,7 @@ def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
 
 def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, tmp_path) -> None:
     np.save(
-        tmp_path / "t.npy", woven(SIN, COS)[None].astype(np.float16)
+        tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16)
     )  # an axis of length 1 does not matter
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
     assert run_pecli(*words).exit_code == SUCCESS
@@ -215,6 +216,7 @@ def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
 
 
 def test_a_model_by_name_or_path(tmp_path) -> None:
+    """Llama 3 8B has base 500000 and 64 frequencies; Mistral's base is 10000."""
     inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
     assert pecli.verify(inv_freq, "llama-3-8b").passed
     assert not pecli.verify(inv_freq, "mistral-7b-v0.1", reasons=False).passed
@@ -231,6 +233,9 @@ LLAMA = "llama-2-7b"
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.sample("float16")
 def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
+    """−∞, the lowest number of the dtype, and one near it hide a key; a hidden key that should be
+    visible fails.
+    """
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
     scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
     for mask in (
@@ -250,7 +255,7 @@ def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
 
 
 def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
-    table = waves(64, powers(10000.0, 128), ml_dtypes.bfloat16)["cos"]
+    table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 128), ml_dtypes.bfloat16)["cos"]
     table.view(np.int16)[::3, ::5] += 1
     result = pecli.verify({"cos": table}, LLAMA, atol=1e-3)
     assert not result.passed
