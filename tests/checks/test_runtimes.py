@@ -13,7 +13,7 @@ from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.rope import as_read
 from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
 from tests.engine.runtimes.test_runtimes import COMPUTED
-from tests.explain.test_recipe_search import config
+from tests.explain.test_recipe_search import config_of_case
 
 POSITIONS = COMPUTED["positions"]
 SMALL = {**CONFIG, "max_position_embeddings": 32}
@@ -25,7 +25,7 @@ def results_of_runtimes(
     case: str, length: int | None = None, names: Sequence[str] = tuple(EMULATED)
 ) -> dict[str, RuntimeResult]:
     """Return the results of runtimes for a configuration whose tables were recorded."""
-    (found,) = pecli.runtimes(config(case), length, names=names).layers.values()
+    (found,) = pecli.runtimes(config_of_case(case), length, names=names).layers.values()
     return {result.runtime: result for result in found}
 
 
@@ -265,7 +265,7 @@ def test_the_first_8192_positions_and_the_last_are_compared() -> None:
 
 def test_departures_far_out_are_found_to_the_position() -> None:
     """With a factor near 1, rounding YaRN's limits shows only after thousands of positions."""
-    model = config("gpt-oss-20b")
+    model = config_of_case("gpt-oss-20b")
     model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
     found = result_of(model, 131072, "llama.cpp")
     assert found.first_beyond is not None

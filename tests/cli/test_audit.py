@@ -10,7 +10,7 @@ import pecli
 from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.rope import Rope
 from tests.exit_codes import CHECK_FAILED, SUCCESS
-from tests.explain.test_recipe_search import config, dump
+from tests.explain.test_recipe_search import config_of_case, dump_of_runtime
 
 AUDIT_OF_ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
@@ -83,7 +83,7 @@ def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
 
 
 def write_config_of(case: str) -> str:
-    Path("config.json").write_text(json.dumps(config(case)))
+    Path("config.json").write_text(json.dumps(config_of_case(case)))
     return "config.json"
 
 
@@ -97,7 +97,10 @@ def test_a_table_that_carries_its_runtime(run_pecli) -> None:
         == SUCCESS
     )
     np.testing.assert_allclose(
-        pecli.load(path)["cos"], dump("gpt-oss-20b", "llama.cpp")["cos"], rtol=0, atol=1.3e-7
+        pecli.load(path)["cos"],
+        dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"],
+        rtol=0,
+        atol=1.3e-7,
     )
     assert run_pecli("verify", path).exit_code == SUCCESS
     assert run_pecli("verify", path, *model, "--runtime", "llama.cpp").exit_code == SUCCESS
@@ -124,7 +127,7 @@ def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:
     np.save("x.npy", x)
     words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
     assert run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy").exit_code == SUCCESS
-    expected = dump("gpt-oss-20b", "mlx-lm")
+    expected = dump_of_runtime("gpt-oss-20b", "mlx-lm")
     rotated = np.load("y.npy")
     np.testing.assert_allclose(rotated[:, :32], expected["cos"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)

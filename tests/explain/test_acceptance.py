@@ -29,5 +29,8 @@ def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
 
 
 @pytest.mark.parametrize("pi", COARSE_PIS[:4])
-def test_a_second_mistake_that_changes_no_element_is_not(other_base: Case, pi: float) -> None:
+def test_a_second_mistake_that_changes_no_element_is_not_accepted(
+    other_base: Case, pi: float
+) -> None:
+    """π = 3.14159 moves angles by less than four decimals show."""
     assert accept(other_base.given(CoarsePi(pi))) is None

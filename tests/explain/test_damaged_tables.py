@@ -9,16 +9,16 @@ from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
 LONG = pecli.Sinusoidal(1 << 16, 8)
-PLAIN = pecli.Sinusoidal(512, 64)
+SINUSOIDAL = pecli.Sinusoidal(512, 64)
 
 
-def reason(table: Array | dict[str, Array], scheme: Scheme, atol: float = 1e-5) -> str:
+def first_reason(table: Array | dict[str, Array], scheme: Scheme, atol: float = 1e-5) -> str:
     """The first reason, up to its residual."""
     answer = pecli.verify(table, scheme, atol=atol)
     return answer.diagnosis[0].partition(";")[0] if answer.diagnosis else ""
 
 
-def spoilt(table: Array, rows: range | list[int]) -> Array:
+def with_wrong_rows(table: Array, rows: range | list[int]) -> Array:
     """A table whose rows hold 0.3 in some places."""
     is_spoilt = np.isin(np.arange(len(table)), rows)[:, None]
     return np.where(is_spoilt, np.float32(0.3), table)
@@ -31,8 +31,9 @@ def spoilt(table: Array, rows: range | list[int]) -> Array:
         pytest.param([50000], "pe: only row 50000 differs", marks=pytest.mark.thorough),
     ],
 )
-def test_rows_of_a_long_table(rows: range | list[int], words: str) -> None:
-    assert reason(spoilt(LONG.tables()["pe"], rows), LONG) == words
+def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words: str) -> None:
+    """They lie far beyond the first rows, of which a sample is searched."""
+    assert first_reason(with_wrong_rows(LONG.tables()["pe"], rows), LONG) == words
 
 
 @pytest.mark.parametrize(
@@ -48,13 +49,13 @@ def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_expla
     tables["cos"][rows] = np.cos(turns)
     tables["sin"][rows] = np.sin(turns)
     dump = {name: tables[name] for name in ("cos", "sin")}
-    assert reason(dump, scheme).startswith("cos, sin: only rows ") == is_explained
+    assert first_reason(dump, scheme).startswith("cos, sin: only rows ") == is_explained
 
 
-def test_positions_of_a_long_table_that_wrap() -> None:
+def test_positions_that_wrap_in_a_long_table_are_named() -> None:
     scheme = pecli.Sinusoidal(1 << 14, 36)
     wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
-    assert reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
+    assert first_reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
 
 @pytest.mark.parametrize(
@@ -68,27 +69,27 @@ def test_positions_of_a_long_table_that_wrap() -> None:
 def test_a_value_that_is_far_off_hides_no_other(
     places: list[tuple[int, int]] | list[int], values: list[float], words: str
 ) -> None:
-    table = PLAIN.tables()["pe"]
+    table = SINUSOIDAL.tables()["pe"]
     for place, value in zip(places, values, strict=True):
         table[place] = value
-    assert reason(table, PLAIN) == words
+    assert first_reason(table, SINUSOIDAL) == words
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
     [((5, 20, 3), "bias: only element [5, 20, 3] differs"), (5, "bias: only head 5 differs")],
 )
-def test_a_part_of_a_masked_bias(place: int | tuple[int, ...], words: str) -> None:
+def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], words: str) -> None:
     scheme = pecli.Alibi(8, 64, form="causal")
     bias = scheme.tables()["bias"]
     bias[place] *= 2
-    assert reason(bias, scheme) == words
+    assert first_reason(bias, scheme) == words
 
 
 ROPE = pecli.Rope(40, 16)
 
 
-def mixed(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict[str, Array]:
+def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict[str, Array]:
     """Rows of one scheme before `cut`, and of another from there on."""
     first = scheme.tables()
     then = other.tables()
@@ -96,17 +97,18 @@ def mixed(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("cut", [16, 24])
-def test_another_base_from_some_row_on(cut: int) -> None:
-    found = mixed(ROPE, pecli.Rope(40, 16, 500000.0), cut)
+def test_another_base_from_some_row_on_is_named(cut: int) -> None:
+    found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
-    assert reason(found, ROPE) == words
+    assert first_reason(found, ROPE) == words
 
 
-def test_a_dynamic_table_that_began_without_scaling() -> None:
+def test_a_dynamic_table_whose_first_rows_are_unscaled_is_named() -> None:
+    """A cache that grew keeps the rows of the short prompt."""
     growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
-    found = mixed(pecli.Rope(64, 32), growing, 32)
+    found = rows_of_two_schemes(pecli.Rope(64, 32), growing, 32)
     words = "cos, sin: the dynamic scaling is missing, and only in rows 0 to 31"
-    assert reason(found, growing) == words
+    assert first_reason(found, growing) == words
 
 
 def at_positions(positions: Array) -> dict[str, Array]:
@@ -127,6 +129,7 @@ def at_positions(positions: Array) -> dict[str, Array]:
     ids=["packed", "int8", "clamped", "wrapped", "offset"],
 )
 def test_the_pattern_of_wrong_positions_is_named(positions: Array, words: str) -> None:
+    """Tables are computed by NumPy at these positions, where 0, 1, 2, … are expected."""
     answer = pecli.verify(at_positions(positions), pecli.Rope(len(positions), 16), atol=1e-6)
     assert words in answer.diagnosis[0]
 
@@ -135,9 +138,9 @@ FEW = [0, 1, 5, 9, 100, 1000, 4096]
 
 
 @pytest.mark.parametrize("by", [1, -1])
-def test_given_positions_that_are_one_off(by: int) -> None:
+def test_given_positions_that_are_all_off_by_one_are_named(by: int) -> None:
     scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
-    assert reason(at_shifted(by), scheme) == f"cos, sin: all positions are off by {by}"
+    assert first_reason(at_shifted(by), scheme) == f"cos, sin: all positions are off by {by}"
 
 
 def at_shifted(by: int) -> dict[str, Array]:
@@ -146,11 +149,11 @@ def at_shifted(by: int) -> dict[str, Array]:
     return {"cos": np.cos(angles), "sin": np.sin(angles)}
 
 
-def test_swapped_functions_at_given_positions() -> None:
+def test_swapped_functions_at_given_positions_are_named() -> None:
     scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
     tables = at_shifted(0)
     found = {"cos": tables["sin"], "sin": tables["cos"]}
-    assert reason(found, scheme) == "cos, sin: sin and cos are swapped"
+    assert first_reason(found, scheme) == "cos, sin: sin and cos are swapped"
 
 
 def of_two_sequences(bases: tuple[float, float]) -> dict[str, Array]:
@@ -160,6 +163,7 @@ def of_two_sequences(bases: tuple[float, float]) -> dict[str, Array]:
 
 
 def test_sequences_with_one_mistake_have_its_reason() -> None:
+    """Both sequences have base 500000 instead of Llama 2's 10000."""
     answer = pecli.verify(of_two_sequences((5e5, 5e5)), "llama-2-7b")
     assert answer.diagnosis[0].startswith("cos, sin: base is 500000 (the spec says 10000)")
 
@@ -187,20 +191,21 @@ def test_slopes_that_are_all_the_same_follow_no_rule() -> None:
     ],
 )
 def test_the_most_negative_number_is_a_mask(mask: float, words: str) -> None:
+    """The visible bias is doubled; the lowest float32 stands for −∞ as usual, −1e9 does not."""
     scheme = pecli.Alibi(12, 64, form="causal")
     bias = scheme.tables()["bias"]
     found = np.where(np.isinf(bias), mask, 2 * bias).astype("f4")
-    assert reason(found, scheme, 1e-4) == words
+    assert first_reason(found, scheme, 1e-4) == words
 
 
-def test_a_sinusoidal_table_given_as_rotary() -> None:
+def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
     answer = pecli.verify(pecli.Sinusoidal(64, 32).tables(), "llama-3-8b", atol=1e-3)
     words = "this is a sinusoidal table, not the cosines and sines of a rotary one"
     assert words in answer.reasons[0]
 
 
-def test_a_scaling_that_is_applied_to_its_own_result() -> None:
-    """llama3's formula by NumPy, twice."""
+def test_a_scaling_that_is_applied_twice_is_named() -> None:
+    """llama3's formula by NumPy, applied to its own result."""
 
     def scaled(plain: Array) -> Array:
         kept = np.clip((8192 * plain / (2 * np.pi) - 1) / 3, 0, 1)
@@ -225,5 +230,5 @@ def test_another_row_of_padding_is_named(expected: int | None, found: int | None
 def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_angles: bool) -> None:
     """The frequency of the first pair is 1, so that its angles are the positions."""
     angles = np.arange(first, first + 8)[:, None] * 10000.0 ** (-np.arange(8) / 8)
-    words = reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
+    words = first_reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
     assert ("values are the angles" in words) == are_angles

@@ -8,12 +8,12 @@ import pytest
 from pecli.explain.description import describe
 
 
-def described(values: Any) -> list[str]:
+def description_of(values: Any) -> list[str]:
     return describe("x", np.asarray(values))
 
 
 def test_a_single_number_is_described() -> None:
-    assert described(np.int8(7)) == ["x: a single number, int8, all 7"]
+    assert description_of(np.int8(7)) == ["x: a single number, int8, all 7"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,8 @@ def test_a_single_number_is_described() -> None:
     ],
 )
 def test_tables_are_described(values: Any, sentences: list[str]) -> None:
-    assert described(values) == sentences
+    """Shape, dtype, range and standard deviation; a rank is mentioned if it is not full."""
+    assert description_of(values) == sentences
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,10 @@ def test_tables_are_described(values: Any, sentences: list[str]) -> None:
     ],
     ids=["full rank", "complex", "too large", "a stack of rows"],
 )
-def test_no_rank_is_mentioned(values: Any) -> None:
-    assert len(described(values)) == 1
+def test_no_rank_is_mentioned_if_it_is_full_or_cannot_be_told(values: Any) -> None:
+    assert len(description_of(values)) == 1
 
 
 def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
-    assert described([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]
+    """1e-5 of the largest singular value counts as zero."""
+    assert description_of([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]

@@ -65,6 +65,9 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
 
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
+    """One cell in 254 of the matrix of schemes, mistakes and storages; None stands for a mistake
+    that the storage hides.
+    """
     verdicts = {cell: is_explained(*cell) for cell in CELLS[::254]}
     assert sum(verdict is not None for verdict in verdicts.values()) >= 3
     assert [cell for cell, verdict in verdicts.items() if verdict is False] == []
@@ -80,6 +83,7 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
     ("seed", "count"), [(7, 2), pytest.param(1, 500, marks=pytest.mark.thorough)]
 )
 def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
+    """Noise, weights, images and other waves: a claim about one in 200 is allowed."""
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]
     assert len(claimed) <= 0.005 * count, claimed
 
@@ -116,7 +120,7 @@ SPEC = {**LLAMA3, "base": 5e5}
 @pytest.mark.parametrize(
     "names", [pytest.param(["cos", "sin"], marks=pytest.mark.thorough), ["inv_freq"]]
 )
-def test_two_numbers_that_nobody_has(names: list[str]) -> None:
+def test_two_wrong_numbers_that_nobody_uses_are_named(names: list[str]) -> None:
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
     found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
     assert found[0].mistakes == (

@@ -12,14 +12,15 @@ from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 PAIRS = 64
 
 
-def identified(tables: Any) -> Any:
+def identified_scheme(tables: Any) -> Any:
     return pecli.identify(tables).matches[0].scheme
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 1e7])
 def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
-    scheme = identified({"inv_freq": inverse_frequencies(base, 2 * PAIRS).astype(dtype)})
+    """base^(-2i/128) rounded to 16 bits fits many bases; the plain one must be chosen."""
+    scheme = identified_scheme({"inv_freq": inverse_frequencies(base, 2 * PAIRS).astype(dtype)})
     assert scheme.base == base
     assert scheme.scaling == "none"
     assert scheme.recipe == f"{np.dtype(dtype).name}-inv-freq"
@@ -28,7 +29,7 @@ def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
 @pytest.mark.parametrize("factor", [2.0, 4.0, 8.0])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> None:
-    scheme = identified((inverse_frequencies(10000.0, 2 * PAIRS) / factor).astype(dtype))
+    scheme = identified_scheme((inverse_frequencies(10000.0, 2 * PAIRS) / factor).astype(dtype))
     assert scheme.base == 10000.0
     assert scheme.scaling == "linear"
     assert scheme.factor == factor
@@ -38,7 +39,7 @@ def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> N
 def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
     """vLLM keeps cosines and sines side by side; an added table with scaled positions has the same numbers."""
     cos, sin = cos_and_sin_tables(400, inverse_frequencies(10000.0, 64) / factor).values()
-    scheme = identified({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
+    scheme = identified_scheme({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
     assert scheme.name == "rope"
     assert scheme.scaling == "linear"
     assert scheme.factor == factor
@@ -50,15 +51,16 @@ def test_round_numbers_are_preferred(base: float, shift: float) -> None:
     half = 32
     angles = np.outer(np.arange(200), base ** (-np.arange(half) / (half - shift)))
     table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
-    scheme = identified(table)
+    scheme = identified_scheme(table)
     assert scheme.base == base
     assert scheme.freq_shift == shift
 
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
 def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
+    """10000 · factor^(64/62) is NTK's base for 64 channels."""
     stretched = 10000.0 * factor ** (64 / 62)
-    scheme = identified(cos_and_sin_tables(300, inverse_frequencies(stretched, 64)))
+    scheme = identified_scheme(cos_and_sin_tables(300, inverse_frequencies(stretched, 64)))
     assert scheme.scaling == "ntk"
     assert scheme.base == 10000.0
     assert scheme.factor == factor
@@ -70,7 +72,7 @@ def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
 @pytest.mark.sample("bfloat16-inv-freq", "float16-inv-freq")
 def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
     tables = pecli.Rope(600, 64, layout="halves", recipe=recipe).tables()
-    scheme = identified({name: tables[name] for name in ("cos", "sin")})
+    scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
     assert scheme.base == 10000.0
     assert scheme.recipe == recipe
 
@@ -79,13 +81,13 @@ def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
 def test_a_grid_is_named_by_its_project(style: str) -> None:
     """Other styles with another base make the same tables."""
     tables = pecli.Rope(dim=64, grid=(6, 8), style=style).tables()
-    scheme = identified({name: tables[name] for name in ("cos", "sin")})
+    scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
     assert scheme.style == style
 
 
-def test_llama3_scaling_in_one_function() -> None:
+def test_llama3_scaling_is_recognised_in_sines_alone() -> None:
     scheme = pecli.Rope(400, 64, 500000.0, scaling="llama3", **LLAMA3)
-    found = identified({"sin": scheme.tables()["sin"]})
+    found = identified_scheme({"sin": scheme.tables()["sin"]})
     assert found.scaling == "llama3"
     assert found.factor == LLAMA3["factor"]
 
@@ -94,6 +96,7 @@ def test_llama3_scaling_in_one_function() -> None:
 @pytest.mark.parametrize("as_table", [True, False], ids=["table", "frequencies"])
 @pytest.mark.sample("frequencies-1.1", "frequencies-1.6")
 def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
+    """Divisors grow with another power than any scaling's."""
     index = np.arange(32)
     frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)
     tables: Any = (

@@ -60,7 +60,7 @@ def test_only_accept_constructs_an_explanation() -> None:
     assert constructors == ["explain/hypothesis.py"]
 
 
-def test_accept_is_the_function_that_does() -> None:
+def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
     tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node.name for node in functions if [*calls(node, "Explanation")]]
@@ -89,10 +89,10 @@ def test_no_copy_sets_what_was_measured() -> None:
 @pytest.mark.parametrize(
     "code", ["replace(each, noise=0)", "dataclasses.replace(reason, scheme=None)"]
 )
-def test_a_copy_is_seen(code: str) -> None:
+def test_the_rule_sees_a_copy_of_an_explanation(code: str) -> None:
     assert copies(ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["text.replace('a', 'b')", "replace(rope, base=1e4)"])
-def test_other_copies_are_not(code: str) -> None:
+def test_the_rule_ignores_other_calls_of_replace(code: str) -> None:
     assert not copies(ast.parse(code))

@@ -16,7 +16,7 @@ PADDED_BY_1 = np.r_[np.ones(9), np.arange(15.0)]
 NAN = np.nan
 
 
-def turned(places: np.ndarray, dtype: type) -> np.ndarray:
+def turns_of_random_heads(places: np.ndarray, dtype: type) -> np.ndarray:
     """Return the turns that lead from random heads to the rotated ones, both in a dtype."""
     rng = np.random.default_rng(0)
     shape = (4, len(places), len(INVERSE))
@@ -46,13 +46,18 @@ PLACES = {
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", PLACES)
 def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
+    """Random heads are rotated at these positions, stored in the dtype, and the positions must be
+    found again.
+    """
     places = PLACES[name]
     expected = np.arange(len(places), dtype=float)
-    np.testing.assert_array_equal(solve_positions(turned(places, dtype), INVERSE, expected), places)
+    np.testing.assert_array_equal(
+        solve_positions(turns_of_random_heads(places, dtype), INVERSE, expected), places
+    )
 
 
 def test_rows_that_are_no_rotation_are_at_no_position() -> None:
-    rows = turned(np.arange(20.0), np.float32)
+    rows = turns_of_random_heads(np.arange(20.0), np.float32)
     rows[7] = np.random.default_rng(1).normal(size=32) + 1j
     places = solve_positions(rows, INVERSE, np.arange(20.0))
     assert np.flatnonzero(np.isnan(places)).tolist() == [7]
@@ -157,10 +162,12 @@ def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarra
 def test_rows_of_padding_are_not_looked_at(
     expected: np.ndarray, used: np.ndarray, padding: int, mistake: PositionMistake | None
 ) -> None:
+    """The first `padding` rows may be anywhere."""
     assert find_position_mistake(expected, used, padding) == mistake
 
 
 def test_a_table_has_a_row_for_position_0() -> None:
+    """Queries at position 0 are not rotated, but a table has a row for it."""
     assert find_position_mistake(SEVEN, 0 * SEVEN, rotated=False) == PositionMistake(
         Misplacement.SHIFTED, by=-7
     )

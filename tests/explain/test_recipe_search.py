@@ -14,7 +14,7 @@ from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASE
 ROWS = 32
 
 
-def config(case: str) -> dict[str, Any]:
+def config_of_case(case: str) -> dict[str, Any]:
     given = CASES[case]
     found = {
         "model_type": "phi" if "partial" in given else "llama",
@@ -28,7 +28,7 @@ def config(case: str) -> dict[str, Any]:
     return found | ({"rope_scaling": given["scaling"]} if given["scaling"] else {})
 
 
-def dump(case: str, runtime: str) -> dict[str, np.ndarray]:
+def dump_of_runtime(case: str, runtime: str) -> dict[str, np.ndarray]:
     cos, sin = computed(case, runtime)
     return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
 
@@ -44,21 +44,24 @@ EVERY = [
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
 @pytest.mark.sample(12)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
-    model, length = pecli.load_config(config(case)), CASES[case]["context"]
-    found = pecli.verify(dump(case, runtime), model, length=length)
+    """The tables were computed by the runtimes' own code; DEPARTURES lists those that differ from
+    transformers, with the cause.
+    """
+    model, length = pecli.load_config(config_of_case(case)), CASES[case]["context"]
+    found = pecli.verify(dump_of_runtime(case, runtime), model, length=length)
     (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
     assert runtime in (edit.found, *edit.also)
     cause = DEPARTURES.get((case, runtime))
     assert bool(edit.causes) == (cause is not None)
     assert cause is None or cause in found.diagnosis[0]
     assert pecli.verify(
-        dump(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7
+        dump_of_runtime(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7
     ).passed
 
 
 def test_identify_names_the_runtime() -> None:
     """What it finds by itself are the parameters as llama.cpp reads them."""
-    gpt_oss = pecli.load_config(config("gpt-oss-20b")).one()
+    gpt_oss = pecli.load_config(config_of_case("gpt-oss-20b")).one()
     tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
     (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
     assert match.runtimes == ("llama.cpp",)
@@ -69,9 +72,10 @@ def test_identify_names_the_runtime() -> None:
 
 
 def test_diff_names_the_runtime(tmp_path: Path) -> None:
-    exact = pecli.load_config(config("gpt-oss-20b")).one().rope(ROWS)
+    """mlx-lm's own table of gpt-oss against the exact one."""
+    exact = pecli.load_config(config_of_case("gpt-oss-20b")).one().rope(ROWS)
     pecli.save(tmp_path / "a.safetensors", exact)
-    found = pecli.diff(tmp_path / "a.safetensors", dump("gpt-oss-20b", "mlx-lm"))
+    found = pecli.diff(tmp_path / "a.safetensors", dump_of_runtime("gpt-oss-20b", "mlx-lm"))
     assert any(
         "as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line
         for line in found.diagnosis
@@ -87,6 +91,7 @@ WAYS = {
 @pytest.mark.parametrize("model", GPU_BASES)
 @pytest.mark.parametrize("way", WAYS)
 def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
+    """The tables were computed on a GPU with PyTorch, in two common ways."""
     tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
     found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
     assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
@@ -113,6 +118,7 @@ def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
 
 
 def test_a_mistake_is_no_runtime() -> None:
+    """Another base is named as that, although vLLM's arithmetic made the table."""
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
     found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
     assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
@@ -146,7 +152,7 @@ def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> No
 def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> None:
     """One element in twenty is off by one unit of the last place, as those of another library may be."""
     draw = np.random.default_rng(rows)
-    model = pecli.load_config(config(case))
+    model = pecli.load_config(config_of_case(case))
     exact, tables = (
         model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime)
     )

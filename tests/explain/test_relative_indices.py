@@ -15,43 +15,44 @@ SCHEMES = {
 }
 
 
-def verified(index: np.ndarray, spec: pecli.Scheme) -> Any:
+def verify_index(index: np.ndarray, spec: pecli.Scheme) -> Any:
     return pecli.verify({"index": index.astype(np.int32)}, spec)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin", "t5")
-def test_a_transposed_index(name: str) -> None:
+def test_a_transposed_index_is_named(name: str) -> None:
     index = SCHEMES[name].tables()["index"]
-    result = verified(index.T, SCHEMES[name])
+    result = verify_index(index.T, SCHEMES[name])
     assert "the table is transposed; exact" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize("name", ["t5", "swin"])
 @pytest.mark.sample("swin")
-def test_a_negated_index(name: str) -> None:
+def test_a_negated_index_is_named(name: str) -> None:
     index = SCHEMES[name].tables()["index"]
-    assert "the sign is flipped; exact" in verified(-index, SCHEMES[name]).diagnosis[0]
+    assert "the sign is flipped; exact" in verify_index(-index, SCHEMES[name]).diagnosis[0]
 
 
 def test_deberta_negated_is_deberta_transposed() -> None:
     """Its index is antisymmetric."""
     index = SCHEMES["deberta"].tables()["index"]
-    assert "the table is transposed; exact" in verified(-index, SCHEMES["deberta"]).diagnosis[0]
+    assert "the table is transposed; exact" in verify_index(-index, SCHEMES["deberta"]).diagnosis[0]
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin")
 def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
-    result = verified(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
+    """Softmax ignores a constant added to a row of scores, but not one added to indices of a table."""
+    result = verify_index(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
     assert not any("softmax" in line for line in result.diagnosis)
 
 
 @pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
 @pytest.mark.sample(2)
-def test_another_max_distance_of_t5(max_distance: int) -> None:
+def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
-    result = verified(found.tables()["index"], SCHEMES["t5"])
+    result = verify_index(found.tables()["index"], SCHEMES["t5"])
     assert f"max_distance is {max_distance} (the spec says 128); exact" in result.diagnosis[0]
 
 

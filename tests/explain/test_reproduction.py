@@ -93,6 +93,9 @@ def numbers(file: Path, name: str) -> np.ndarray:
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count
 ) -> None:
+    """Tables of changed schemes; each printed command must run and make the same numbers within
+    1e-5.
+    """
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
     for scheme, tables in cases():

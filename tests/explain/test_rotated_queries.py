@@ -43,19 +43,21 @@ QWEN2 = {
     "rope_scaling": {"rope_type": "default", "mrope_section": [8, 12, 12]},
 }
 RNG = np.random.default_rng(7)
-X = RNG.normal(size=(1, HEADS, LENGTH, DIM)).astype(np.float32)
-PLAIN = np.arange(LENGTH)
+QUERIES = RNG.normal(size=(1, HEADS, LENGTH, DIM)).astype(np.float32)
+ROW_NUMBERS = np.arange(LENGTH)
 
 
 def frequencies(dim: int = DIM, base: float = 1e4) -> Array:
     return np.asarray(base ** (-np.arange(dim // 2) / (dim // 2)))
 
 
-def angles(places: Any = PLAIN, base: float = 1e4) -> Array:
+def angles_at(places: Any = ROW_NUMBERS, base: float = 1e4) -> Array:
     return np.multiply.outer(np.asarray(places, float), frequencies(base=base))
 
 
-def turned(x: Array, phases: Array, takes: str = "halves", gives: str = "halves") -> Array:
+def rotated_in_layouts(
+    x: Array, phases: Array, takes: str = "halves", gives: str = "halves"
+) -> Array:
     """Rotate pairs of one layout, and write them in another one."""
     x = x.astype(np.float64)
     a, b = np.split(x, 2, axis=-1) if takes == "halves" else (x[..., ::2], x[..., 1::2])
@@ -72,7 +74,9 @@ def in_steps(x: Array, cos: Array, sin: Array) -> Array:
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
 
-def edits_of(after: Array, before: Array = X, model: Any = CONFIG, **options: Any) -> list[Any]:
+def edits_found_in(
+    after: Array, before: Array = QUERIES, model: Any = CONFIG, **options: Any
+) -> list[Any]:
     """Return the edits of each explanation; float64 values are stored in float32."""
     if after.dtype == np.float64:
         after = after.astype(np.float32)
@@ -81,26 +85,32 @@ def edits_of(after: Array, before: Array = X, model: Any = CONFIG, **options: An
     return [explanation.edits for explanation in result.explanations]
 
 
-A, B = np.split(X.astype(np.float64), 2, axis=-1)
-COS, SIN = np.cos(angles()), np.sin(angles())
+A, B = np.split(QUERIES.astype(np.float64), 2, axis=-1)
+COS, SIN = np.cos(angles_at()), np.sin(angles_at())
 FIRST = A * COS - B * SIN
 FORMULAS: dict[Edit, Array] = {
-    Rotation("none"): X.astype(np.float64),
-    Negated("sin"): turned(X, -angles()),
+    Rotation("none"): QUERIES.astype(np.float64),
+    Negated("sin"): rotated_in_layouts(QUERIES, -angles_at()),
     Swapped(): np.concatenate([A * SIN - B * COS, B * SIN + A * COS], axis=-1),
     Rotation("no minus"): np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1),
     Rotation("two minuses"): np.concatenate([FIRST, B * COS - A * SIN], axis=-1),
     Rotation("in place"): np.concatenate([FIRST, B * COS + FIRST * SIN], axis=-1),
     Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
     Rotation("second half"): np.concatenate([A, B * COS + A * SIN], axis=-1),
-    Layout("halves", "interleaved"): turned(X, angles(), "interleaved", "interleaved"),
-    Layout("halves", "interleaved before, halves after"): turned(X, angles(), "interleaved"),
-    Layout("halves", "halves before, interleaved after"): turned(X, angles(), gives="interleaved"),
-    Parameter("base", 1e4, 3000.0): turned(X, angles(base=3000.0)),
-    Parameter("offset", 0, 5): turned(X, angles(PLAIN + 5)),
-    Rows("constant", 3): turned(X, angles(np.full(LENGTH, 3))),
-    Scaled(0.125): 0.125 * turned(X, angles()),
-    Scaled(-1.0): -turned(X, angles()),
+    Layout("halves", "interleaved"): rotated_in_layouts(
+        QUERIES, angles_at(), "interleaved", "interleaved"
+    ),
+    Layout("halves", "interleaved before, halves after"): rotated_in_layouts(
+        QUERIES, angles_at(), "interleaved"
+    ),
+    Layout("halves", "halves before, interleaved after"): rotated_in_layouts(
+        QUERIES, angles_at(), gives="interleaved"
+    ),
+    Parameter("base", 1e4, 3000.0): rotated_in_layouts(QUERIES, angles_at(base=3000.0)),
+    Parameter("offset", 0, 5): rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 5)),
+    Rows("constant", 3): rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, 3))),
+    Scaled(0.125): 0.125 * rotated_in_layouts(QUERIES, angles_at()),
+    Scaled(-1.0): -rotated_in_layouts(QUERIES, angles_at()),
 }
 
 
@@ -108,12 +118,13 @@ FORMULAS: dict[Edit, Array] = {
 @pytest.mark.parametrize("edit", FORMULAS, ids=str)
 @pytest.mark.sample(20)
 def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
+    """Each mistake is written out as a formula on random queries; bfloat16 hides errors up to 0.08."""
     if dtype == BF16 and isinstance(edit, Scaled):
         pytest.skip("a factor is not measured to 7 digits in 8 bits")
     # The rotation of rounded values differs from that of X by no more than 3 roundings of a pair.
     after = FORMULAS[edit].astype(dtype)
     atol = 0.08 if dtype == BF16 else 1e-4
-    assert edits_of(after, X.astype(dtype), atol=atol) == [(edit,)]
+    assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]
 
 
 DEEPSEEK = RNG.normal(size=(1, 4, 32, 192)).astype(np.float32)
@@ -122,13 +133,13 @@ BOTH_INTERLEAVED = Layout("interleaved before, halves after", "interleaved")
 BOTH_HALVES = Layout("interleaved before, halves after", "halves")
 
 
-def deepseek(
+def rotated_as_deepseek_does(
     channels: slice, takes: str = "interleaved", gives: str = "halves", first: int = 0
 ) -> Array:
     """Rotate some channels as DeepSeek-V3 rotates the last 64."""
     after = DEEPSEEK.astype(np.float64)
     phases = np.multiply.outer(np.arange(first, first + 32.0), deepseek_frequencies())
-    after[..., channels] = turned(DEEPSEEK[..., channels], phases, takes, gives)
+    after[..., channels] = rotated_in_layouts(DEEPSEEK[..., channels], phases, takes, gives)
     return after
 
 
@@ -143,59 +154,66 @@ def deepseek_frequencies() -> Array:
 @pytest.mark.parametrize(
     ("after", "edits"),
     [
-        (deepseek(slice(0, 64)), (Rotation("first channels"),)),
+        (rotated_as_deepseek_does(slice(0, 64)), (Rotation("first channels"),)),
         (
-            deepseek(slice(0, 64), gives="interleaved"),
+            rotated_as_deepseek_does(slice(0, 64), gives="interleaved"),
             (BOTH_INTERLEAVED, Rotation("first channels")),
         ),
-        (deepseek(slice(0, 64), takes="halves"), (BOTH_HALVES, Rotation("first channels"))),
         (
-            deepseek(slice(0, 64), first=3),
+            rotated_as_deepseek_does(slice(0, 64), takes="halves"),
+            (BOTH_HALVES, Rotation("first channels")),
+        ),
+        (
+            rotated_as_deepseek_does(slice(0, 64), first=3),
             (Parameter("offset", 0, 3), Rotation("first channels")),
         ),
-        (deepseek(LAST, gives="interleaved"), (BOTH_INTERLEAVED,)),
+        (rotated_as_deepseek_does(LAST, gives="interleaved"), (BOTH_INTERLEAVED,)),
     ],
     ids=["channels", "and interleaved", "and halves", "and an offset", "interleaved only"],
 )
 @pytest.mark.sample("channels", "interleaved only")
 def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[Edit]) -> None:
-    assert edits_of(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
+    """DeepSeek-V3 rotates the last 64 of 192 channels, taken as interleaved pairs and written as
+    halves.
+    """
+    assert edits_found_in(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
 
 
 @pytest.mark.parametrize("rows", [range(54, 64), range(5), [63], range(16, 64)])
 def test_rows_of_zeros_are_named(rows: Any) -> None:
-    after = turned(X, angles())
+    after = rotated_in_layouts(QUERIES, angles_at())
     after[..., list(rows), :] = 0
-    assert edits_of(after) == [(RowsZero(tuple(rows)),)]
+    assert edits_found_in(after) == [(RowsZero(tuple(rows)),)]
 
 
 @pytest.mark.parametrize(("length", "row"), [(2, 1), (2, 0), (3, 1)])
 def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
-    before = X[..., :length, :]
-    after = turned(before, angles(PLAIN[:length]))
+    before = QUERIES[..., :length, :]
+    after = rotated_in_layouts(before, angles_at(ROW_NUMBERS[:length]))
     after[..., row, :] = 0
-    assert edits_of(after, before) == [(RowsZero((row,)),)]
+    assert edits_found_in(after, before) == [(RowsZero((row,)),)]
 
 
 @pytest.mark.thorough  # The search takes most of its 2 s.
 def test_zeros_and_another_mistake_are_two() -> None:
-    after = turned(X, angles(PLAIN + 2))
+    after = rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 2))
     after[..., 50:, :] = 0
-    assert edits_of(after) == [(Parameter("offset", 0, 2), RowsZero(tuple(range(50, 64))))]
+    assert edits_found_in(after) == [(Parameter("offset", 0, 2), RowsZero(tuple(range(50, 64))))]
 
 
 @pytest.mark.parametrize("sigma", [0.002, 0.01, 0.05])
 @pytest.mark.parametrize("atol", [1e-4, 1e-3])
 @pytest.mark.sample(2)
 def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
-    noisy = X + sigma * RNG.normal(size=X.shape)
-    assert edits_of(noisy, shift=0, atol=atol) == []
+    """The queries are unrotated, with noise; `shift=0` expects them unchanged."""
+    noisy = QUERIES + sigma * RNG.normal(size=QUERIES.shape)
+    assert edits_found_in(noisy, shift=0, atol=atol) == []
 
 
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
-    step = np.abs(X).max(axis=axis, keepdims=True) / 127
-    for edits in edits_of(np.rint(X / step) * step, shift=0):
+    step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
+    for edits in edits_found_in(np.rint(QUERIES / step) * step, shift=0):
         assert all(edit.storage for edit in edits)
 
 
@@ -205,11 +223,12 @@ NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)
 @pytest.mark.parametrize("dtype", [BF16, np.float16], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("length", [64, 256])
 def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
+    """Cosines and sines are rounded to 16 bits, products are in float32."""
     before = NARROW_X[..., :length, :]
-    phases = angles(np.arange(length)).astype(np.float32)
+    phases = angles_at(np.arange(length)).astype(np.float32)
     cos, sin = (wave(phases).astype(dtype).astype(np.float32) for wave in (np.cos, np.sin))
     recipe = f"{np.dtype(dtype).name}-table"
-    assert edits_of(in_steps(before, cos, sin), before, atol=2e-4) == [(Recipe(recipe),)]
+    assert edits_found_in(in_steps(before, cos, sin), before, atol=2e-4) == [(Recipe(recipe),)]
 
 
 @pytest.mark.parametrize(
@@ -217,21 +236,22 @@ def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
 )
 @pytest.mark.parametrize("atol", [1e-3, 1e-2])
 @pytest.mark.sample(2)
-def test_everything_in_16_bits(dtype: type, recipe: str, atol: float) -> None:
+def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, atol: float) -> None:
     before = NARROW_X.astype(dtype)
     narrow = frequencies().astype(np.float32).astype(dtype)
     phases = (np.arange(256).astype(dtype)[:, None] * narrow).astype(np.float32)
     after = in_steps(before, np.cos(phases).astype(dtype), np.sin(phases).astype(dtype))
-    (edits,) = edits_of(after, before, atol=atol)
+    (edits,) = edits_found_in(after, before, atol=atol)
     assert set(edits) == {Recipe(recipe), Rotation(f"in {np.dtype(dtype).name}")}
 
 
-def test_a_module_in_bfloat16() -> None:
+def test_frequencies_and_tables_in_bfloat16_are_the_recipe_of_a_module() -> None:
+    """`module.to(bfloat16)` rounds inv_freq; angles stay in float32."""
     narrow = frequencies().astype(BF16).astype(np.float32)
     phases = np.outer(np.arange(256), narrow).astype(np.float32)
     cos, sin = (wave(phases).astype(BF16).astype(np.float32) for wave in (np.cos, np.sin))
     after = in_steps(NARROW_X, cos, sin)
-    assert edits_of(after, NARROW_X, atol=1e-3) == [(Recipe("bfloat16-module"),)]
+    assert edits_found_in(after, NARROW_X, atol=1e-3) == [(Recipe("bfloat16-module"),)]
 
 
 IMAGE = np.stack([np.full(24, 5), 5 + np.arange(24) // 6, 5 + np.arange(24) % 6])
@@ -240,13 +260,14 @@ IMAGE = np.stack([np.full(24, 5), 5 + np.arange(24) // 6, 5 + np.arange(24) % 6]
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("sections", [(16, 8, 8), (12, 12, 8), (8, 8, 16), (4, 14, 14)])
 @pytest.mark.sample(3)
-def test_other_sections_of_mrope(sections: tuple[int, ...], dtype: type) -> None:
-    before = X[..., :24, :].astype(dtype)
+def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: type) -> None:
+    """The model has sections 8, 12, 12; positions are those of an image of 4 x 6."""
+    before = QUERIES[..., :24, :].astype(dtype)
     phases = IMAGE[np.repeat(range(3), sections)].T * frequencies()
-    after = turned(before, phases).astype(dtype)
+    after = rotated_in_layouts(before, phases).astype(dtype)
     found = ",".join(map(str, sections))
     atol = 0.05 if dtype == BF16 else 1e-4
-    assert edits_of(after, before, QWEN2, positions=IMAGE, atol=atol) == [
+    assert edits_found_in(after, before, QWEN2, positions=IMAGE, atol=atol) == [
         (Parameter("mrope_section", "8,12,12", found),)
     ]
 
@@ -255,22 +276,25 @@ def test_other_sections_of_mrope(sections: tuple[int, ...], dtype: type) -> None
     ("used", "reason"),
     [(0, "it was not moved"), (10, "it was moved twice"), (3, "it was moved by 3, not 5")],
 )
-def test_a_cache_of_mrope_that_was_not_moved(used: int, reason: str) -> None:
-    after = turned(X, angles(np.full(LENGTH, used)))
-    ((edit,),) = edits_of(after, model=QWEN2, shift=5)
+def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> None:
+    after = rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, used)))
+    ((edit,),) = edits_found_in(after, model=QWEN2, shift=5)
     assert edit == Positions("5 × 64", f"{used} × 64", reason)
 
 
 @pytest.mark.parametrize(("row", "place"), [(40, 0), (40, 5), (63, 0)])
-@pytest.mark.parametrize("options", [{}, {"positions": PLAIN}], ids=["", "stated"])
-def test_decoding_that_stays_at_one_position(row: int, place: int, options: dict[str, Any]) -> None:
-    used = np.where(row <= PLAIN, place, PLAIN)
-    ((edit,),) = edits_of(turned(X, angles(used)), **options)
+@pytest.mark.parametrize("options", [{}, {"positions": ROW_NUMBERS}], ids=["", "stated"])
+def test_decoding_that_stays_at_one_position_is_named(
+    row: int, place: int, options: dict[str, Any]
+) -> None:
+    """From a row on, every new token is rotated at the same position."""
+    used = np.where(row <= ROW_NUMBERS, place, ROW_NUMBERS)
+    ((edit,),) = edits_found_in(rotated_in_layouts(QUERIES, angles_at(used)), **options)
     assert edit.reason == f"from row {row} on, every row is at position {place}"
 
 
 def damaged(*places: Any) -> Array:
-    after = turned(X, angles())
+    after = rotated_in_layouts(QUERIES, angles_at())
     after[places] += 3.0
     return after
 
@@ -285,19 +309,20 @@ def damaged(*places: Any) -> Array:
     ids=["an element", "a row", "a head"],
 )
 def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
-    assert edits_of(after) == [(edit,)]
+    assert edits_found_in(after) == [(edit,)]
 
 
-def test_values_that_were_only_rounded() -> None:
-    rounded = turned(X, angles()).astype(BF16).astype(np.float32)
-    assert edits_of(rounded) == [(Dtype("bfloat16"),)]
+def test_values_that_were_only_rounded_are_named_as_such() -> None:
+    rounded = rotated_in_layouts(QUERIES, angles_at()).astype(BF16).astype(np.float32)
+    assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 
 
 @pytest.mark.parametrize("heads", [[1], [0, 6]])
-def test_other_positions_of_some_heads(heads: list[int]) -> None:
-    after = turned(X, angles())
-    after[:, heads] = turned(X[:, heads], angles(PLAIN + 7))
-    result = pecli.verify(after.astype(np.float32), CONFIG, before=X, atol=1e-4)
+def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
+    """These heads are rotated at positions 7 to 70."""
+    after = rotated_in_layouts(QUERIES, angles_at())
+    after[:, heads] = rotated_in_layouts(QUERIES[:, heads], angles_at(ROW_NUMBERS + 7))
+    result = pecli.verify(after.astype(np.float32), CONFIG, before=QUERIES, atol=1e-4)
     (explanation,) = result.explanations
     which = "head" if len(heads) == 1 else "heads"
     assert explanation.tensors == (f"sequence 0, {which} {', '.join(map(str, heads))}",)
@@ -306,9 +331,9 @@ def test_other_positions_of_some_heads(heads: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "after",
-    [np.tanh(X), X[..., ::-1, :], X[:, ::-1], X**2],
+    [np.tanh(QUERIES), QUERIES[..., ::-1, :], QUERIES[:, ::-1], QUERIES**2],
     ids=["tanh", "reversed rows", "reversed heads", "squares"],
 )
 @pytest.mark.sample(2)
 def test_what_is_no_rotation_has_no_reason(after: Array) -> None:
-    assert edits_of(np.ascontiguousarray(after)) == []
+    assert edits_found_in(np.ascontiguousarray(after)) == []

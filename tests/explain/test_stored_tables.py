@@ -22,7 +22,7 @@ SINUSOIDAL = pecli.Sinusoidal(512, 64)
 GRID = pecli.Rope(grid=(8, 8), dim=32, style="pixtral")  # type: ignore[arg-type]
 
 
-def cut(table: Array) -> Array:
+def cut_to_bfloat16(table: Array) -> Array:
     """Keep the upper 16 bits of float32: cut to bfloat16, not rounded."""
     bits = np.ascontiguousarray(table, np.float32).view(np.uint32)
     return (bits & 0xFFFF0000).view(np.float32)
@@ -36,13 +36,13 @@ def to_float16(table: Array) -> Array:
     return table.astype(np.float16).astype(np.float32)
 
 
-def waves(scheme: pecli.Rope) -> dict[str, Array]:
+def cosines_and_sines_of(scheme: pecli.Rope) -> dict[str, Array]:
     """The cosines and sines of a scheme."""
     tables = scheme.tables()
     return {"cos": tables["cos"], "sin": tables["sin"]}
 
 
-def kinds(answer: Verification) -> list[list[str]]:
+def kinds_of_edits(answer: Verification) -> list[list[str]]:
     """The kinds of edits of each explanation."""
     return [[edit.kind for edit in each.edits] for each in answer.explanations]
 
@@ -50,7 +50,7 @@ def kinds(answer: Verification) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("stored", "edits"),
     [
-        (cut(SINUSOIDAL.tables()["pe"]), ["rounding_mode"]),
+        (cut_to_bfloat16(SINUSOIDAL.tables()["pe"]), ["rounding_mode"]),
         (to_bfloat16(SINUSOIDAL.tables()["pe"]), ["dtype"]),
         (to_bfloat16(to_float16(SINUSOIDAL.tables()["pe"])), ["dtype"]),
         (to_bfloat16(0.996 * SINUSOIDAL.tables()["pe"]), ["parameter", "dtype"]),
@@ -58,30 +58,40 @@ def kinds(answer: Verification) -> list[list[str]]:
     ids=["cut", "rounded", "rounded twice", "rounded and scaled"],
 )
 def test_a_sinusoidal_table_in_bfloat16(stored: Array, edits: list[str]) -> None:
-    assert kinds(pecli.verify(stored, SINUSOIDAL, atol=1e-5)) == [edits]
+    assert kinds_of_edits(pecli.verify(stored, SINUSOIDAL, atol=1e-5)) == [edits]
 
 
-def test_digits_that_are_cut_off_beside_a_missing_scaling() -> None:
-    stored = {name: cut(table) for name, table in waves(pecli.Rope(512, 64, 5e5)).items()}
+def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
+    stored = {
+        name: cut_to_bfloat16(table)
+        for name, table in cosines_and_sines_of(pecli.Rope(512, 64, 5e5)).items()
+    }
     answer = pecli.verify(stored, pecli.Rope(512, 64, 5e5, **LLAMA3), atol=1e-5)
-    assert kinds(answer) == [["parameter", "rounding_mode"]]
+    assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
 def test_digits_that_are_cut_off_are_no_attention_factor() -> None:
+    """Cutting makes all values smaller, as a factor below 1 would."""
     yarn = pecli.Rope(
         512, 64, 5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=128
     )
-    stored = {name: cut(table) for name, table in waves(yarn).items()}
-    assert kinds(pecli.verify(stored, yarn, atol=1e-5)) == [["rounding_mode"]]
+    stored = {name: cut_to_bfloat16(table) for name, table in cosines_and_sines_of(yarn).items()}
+    assert kinds_of_edits(pecli.verify(stored, yarn, atol=1e-5)) == [["rounding_mode"]]
 
 
-@pytest.mark.parametrize(("change", "edit"), [(cut, "rounding_mode"), (to_float16, "dtype")])
-def test_a_table_on_a_grid(change: Callable[[Array], Array], edit: str) -> None:
-    stored = {name: change(table) for name, table in waves(GRID).items()}
-    assert kinds(pecli.verify(stored, GRID, atol=1e-5)) == [[edit]]
+@pytest.mark.parametrize(
+    ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
+)
+def test_the_rounding_of_a_table_on_a_grid_is_named(
+    change: Callable[[Array], Array], edit: str
+) -> None:
+    stored = {name: change(table) for name, table in cosines_and_sines_of(GRID).items()}
+    assert kinds_of_edits(pecli.verify(stored, GRID, atol=1e-5)) == [[edit]]
 
 
-@pytest.mark.parametrize(("change", "edit"), [(cut, "rounding_mode"), (to_float16, "dtype")])
+@pytest.mark.parametrize(
+    ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
+)
 def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
     rows = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
     difference = pecli.diff(rows, change(rows), atol=1e-9)
@@ -96,44 +106,45 @@ def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edi
         (np.rint, "rounded to steps of 1/127"),
     ],
 )
-def test_casts_and_shifts_of_integers(change: Callable[[Array], Array], words: str) -> None:
+def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], words: str) -> None:
+    """A cast rounds toward zero, a shift rounds down."""
     scheme = pecli.Sinusoidal(256, 64)
     stored = (change(127 * scheme.tables()["pe"]) / 127).astype(np.float32)
     answer = pecli.verify(stored, scheme, atol=1e-4)
     assert clause(answer.explanations[0].edits[0]) == words
 
 
-def integers(
+def tables_in_integers(
     scheme: pecli.Rope, largest: int, dtype: str, change: Callable[[Array], Array] = np.rint
 ) -> dict[str, Array]:
     """Return cosines and sines times the largest integer of a dtype."""
-    tables = waves(scheme).items()
+    tables = cosines_and_sines_of(scheme).items()
     return {name: change(table * np.float32(largest)).astype(dtype) for name, table in tables}
 
 
 @pytest.mark.parametrize("length", [512, 1024, 2048])
 def test_integers_pass_although_halves_go_either_way(length: int) -> None:
     scheme = pecli.Rope(length, 64)
-    assert pecli.verify(integers(scheme, 127, "int8"), scheme).passed
+    assert pecli.verify(tables_in_integers(scheme, 127, "int8"), scheme).passed
 
 
 @pytest.mark.parametrize(("largest", "dtype"), [(127, "int8"), (32767, "int16")])
-def test_another_base_in_integers(largest: int, dtype: str) -> None:
-    stored = integers(pecli.Rope(512, 64, 5e5), largest, dtype)
+def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
+    stored = tables_in_integers(pecli.Rope(512, 64, 5e5), largest, dtype)
     answer = pecli.verify(stored, pecli.Rope(512, 64), atol=1e-4)
-    assert kinds(answer) == [["parameter", "fixed_point"]]
+    assert kinds_of_edits(answer) == [["parameter", "fixed_point"]]
 
 
-def test_integers_that_were_cut_off() -> None:
+def test_integers_that_were_cut_off_are_named() -> None:
     scheme = pecli.Rope(512, 64)
-    answer = pecli.verify(integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
-    assert kinds(answer) == [["rounding_mode"]]
+    answer = pecli.verify(tables_in_integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
+    assert kinds_of_edits(answer) == [["rounding_mode"]]
 
 
-def test_another_start_in_integers_that_were_cut_off() -> None:
-    stored = integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
+def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None:
+    stored = tables_in_integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
     answer = pecli.verify(stored, pecli.Rope(256, 64), atol=1e-6)
-    assert kinds(answer) == [["parameter", "rounding_mode"]]
+    assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
 @pytest.mark.parametrize(("off", "passed"), [(0, True), (400, False)])
@@ -145,14 +156,14 @@ def test_integers_of_32_bits_are_finer_than_float32(off: int, passed: bool) -> N
     assert pecli.verify(stored, scheme, reasons=False).passed == passed
 
 
-def test_float32_in_a_file_of_float64() -> None:
+def test_float32_values_in_a_file_of_float64_are_named() -> None:
     scheme = pecli.Sinusoidal(64, 32)
     answer = pecli.verify(scheme.tables()["pe"].astype(np.float64), scheme)
     assert answer.diagnosis[0].startswith("pe: rounded to float32")
 
 
-def test_cosines_that_hold_the_bits_of_float32() -> None:
+def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
     scheme = pecli.Rope(40, 16)
-    stored = {name: table.view(np.uint32) for name, table in waves(scheme).items()}
+    stored = {name: table.view(np.uint32) for name, table in cosines_and_sines_of(scheme).items()}
     answer = pecli.verify(stored, scheme)
     assert "values are the bits of float32" in answer.diagnosis[0]

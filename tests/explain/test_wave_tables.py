@@ -59,6 +59,7 @@ def waves_of(scheme: Scheme) -> WaveTable:
     ids=str,
 )
 def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
+    """The scheme may have other parameters, but must make the same bytes."""
     waves = waves_of(scheme)
     recovered = scheme_of_waves(waves, dtype=scheme.dtype)
     assert type(recovered) is type(scheme)
@@ -106,6 +107,9 @@ def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
 
 @pytest.mark.parametrize(("pairs", "rotating"), [(22, 15), (23, 13), (4, 1), (4, 3)])
 def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotating: int) -> None:
+    """The share is a float: its product with the number of pairs may fall just below the whole
+    number.
+    """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
     assert isinstance(rope, Rope)

@@ -48,7 +48,7 @@ YARN = pecli.Rope(
 BASE = Parameter("base", 1.0, 2.0)
 
 
-def explanation(*edits: Edit, scheme: Any = ROPE, **fields: Any) -> Explanation:
+def explanation_with(*edits: Edit, scheme: Any = ROPE, **fields: Any) -> Explanation:
     return Explanation(edits, scheme, ("x",), **fields)
 
 
@@ -86,16 +86,16 @@ def test_values_are_formatted(value: Any, words: str) -> None:
     ],
 )
 def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], words: str) -> None:
-    assert sentence(explanation(*edits)) == words
+    assert sentence(explanation_with(*edits)) == words
 
 
 def test_an_unknown_residual_is_not_mentioned() -> None:
-    found = explanation(Parameter("dim", 8, 6), residual=math.inf)
+    found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
     assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
 
 
 def test_only_a_rotation_has_a_rotary_dimension() -> None:
-    found = explanation(Parameter("dim", 8, 6), scheme=WAVES)
+    found = explanation_with(Parameter("dim", 8, 6), scheme=WAVES)
     assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
 
 
@@ -105,24 +105,24 @@ def test_sines_at_position_0_are_zeros() -> None:
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
-    found = explanation(Swapped(), compared=ComparedRows(3, 9))
+    found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
     assert sentence(found) == words
     assert undetermined(found) == ("3 of 9 rows were compared",)
 
 
 def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
-    found = explanation(Swapped()).cut_short()
+    found = explanation_with(Swapped()).cut_short()
     doubt = "the time limit ended the search: a shorter reason may exist"
     assert sentence(found) == f"x: sin and cos are swapped; exact; {doubt}"
 
 
 def test_of_two_files_the_value_of_a_is_quoted() -> None:
-    assert sentence(explanation(BASE), FILE_A) == "x: in B, base is 2 (in A 1); exact"
+    assert sentence(explanation_with(BASE), FILE_A) == "x: in B, base is 2 (in A 1); exact"
 
 
 def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
-    same = explanation(Parameter("factor", 4.0, 4.0))
+    same = explanation_with(Parameter("factor", 4.0, 4.0))
     assert sentence(same) == "x: factor is 4, as the spec says; exact"
     assert sentence(same, FILE_A) == "x: in B, factor is 4, as in A; exact"
 
@@ -144,6 +144,7 @@ def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
 
 @pytest.mark.parametrize("layout", ["compact", "stacked", "cos alone", "sin alone"])
 def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None:
+    """`lacking` returns the edits that no option of a command makes."""
     assert lacking([Layout("compact", layout)], ROPE) == ()
 
 
@@ -190,15 +191,15 @@ COMMAND = "pecli rope --seq-len 4 --dim 8"
 
 
 def test_a_command_reproduces_parameters() -> None:
-    assert [*reproduction(explanation(BASE))] == [f"reproduce with {COMMAND}"]
+    assert [*reproduction(explanation_with(BASE))] == [f"reproduce with {COMMAND}"]
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        explanation(Swapped()),
-        explanation(Swapped(), Recipe("float32")),
-        explanation(BASE, scheme=None),
+        explanation_with(Swapped()),
+        explanation_with(Swapped(), Recipe("float32")),
+        explanation_with(BASE, scheme=None),
     ],
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
@@ -216,7 +217,7 @@ def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
     words = f"apart from that ({statement}), reproduce with {COMMAND}"
-    assert [*reproduction(explanation(edit, BASE))] == [words]
+    assert [*reproduction(explanation_with(edit, BASE))] == [words]
 
 
 @pytest.mark.parametrize(("last", "length", "count"), [(0, 200, 1), (10, 201, 0)])
@@ -225,7 +226,7 @@ def test_a_command_of_more_than_200_letters_is_not_printed(
 ) -> None:
     scheme = pecli.Rope(dim=8, positions=[0] * 84 + [last])
     assert len(command_of(scheme, output=False)) == length
-    assert len([*reproduction(explanation(BASE, scheme=scheme))]) == count
+    assert len([*reproduction(explanation_with(BASE, scheme=scheme))]) == count
 
 
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:

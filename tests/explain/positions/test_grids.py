@@ -23,6 +23,9 @@ UNKNOWN = ("t5", "deberta", "swin", "timesteps", "mrope")
 @pytest.mark.parametrize("name", [name for name in INDEX if not name.startswith(UNKNOWN)])
 @pytest.mark.sample(4)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
+    """The tables were made by transformers, diffusers and others (see the data's index.json); the
+    printed command must make them again within 1e-4.
+    """
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified
     words = shlex.split(found.matches[0].command)[1:]
@@ -49,7 +52,7 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
     ],
 )
 @pytest.mark.sample("scheme4", "scheme7")
-def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
+def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -> None:
     match = pecli.identify(scheme.tables()).matches[0].scheme
     made, wanted = match.tables(), scheme.tables()
     for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
@@ -59,6 +62,7 @@ def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
 
 
 def test_points_that_are_turns_apart_tell_no_base() -> None:
+    """At so few points, waves of other bases are whole turns apart and look the same."""
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
 
@@ -71,7 +75,7 @@ def test_a_short_coarse_table_is_not_on_a_grid() -> None:
     assert scheme.scale == 0.11
 
 
-def said(found: Scheme, spec: Scheme) -> str:
+def reasons_of_verify(found: Scheme, spec: Scheme) -> str:
     tables = {
         name: table for name, table in found.tables().items() if name not in ("inv_freq", "axis")
     }
@@ -103,17 +107,20 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
     ],
 )  # fmt: skip
 def test_known_mistakes_are_named(found: Scheme, spec: Scheme, words: str) -> None:
-    assert words in said(found, spec)
+    """The first scheme makes the table, the second is the spec."""
+    assert words in reasons_of_verify(found, spec)
 
 
-def test_rows_and_columns_exchanged() -> None:
+def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
     right = Sinusoidal(grid=(3, 5), dim=32, style="detr")
     values = right.coordinates().values
     places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
     exchanged = Sinusoidal(
         positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr"
     )
-    assert "positions are those of the axes w,h (the spec says h,w)" in said(exchanged, right)
+    assert "positions are those of the axes w,h (the spec says h,w)" in reasons_of_verify(
+        exchanged, right
+    )
 
 
 H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
@@ -122,7 +129,7 @@ FLUX, SAM2 = Rope(grid=(8, 12), dim=128, style="flux"), Rope(grid=(8, 12), dim=6
 AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
 
 
-def on_axes(
+def tables_on_axes(
     *axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0
 ) -> dict[str, np.ndarray]:
     waves = [
@@ -132,7 +139,7 @@ def on_axes(
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-def flipped(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
+def with_reversed_columns(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
     """Columns in reverse order within parts of so many."""
     ends = np.cumsum(pairs)[:-1]
     return {
@@ -142,40 +149,43 @@ def flipped(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]
 
 
 LARGE_H, LARGE_W = (axis.reshape(-1) for axis in np.indices((64, 64)))
-LARGE = on_axes((LARGE_W, 32), (LARGE_H, 32))
+LARGE = tables_on_axes((LARGE_W, 32), (LARGE_H, 32))
 LARGE_SAM2 = Rope(grid=(64, 64), dim=64, style="sam2")
-HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
+HALVES = {name: np.tile(with_reversed_columns(LARGE, 16, 16)[name], 2) for name in LARGE}
 
 
 @pytest.mark.parametrize(
     ("tables", "spec", "words"),
     [
-        (flipped(LARGE, 16, 16), LARGE_SAM2, "channels are in reverse order along each axis"),
+        (with_reversed_columns(LARGE, 16, 16), LARGE_SAM2, "channels are in reverse order along each axis"),
         (HALVES, replace(LARGE_SAM2, layout="halves"), "channels are in reverse order along each axis"),
-        (flipped(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
-        (on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
-        (flipped(on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28), FLUX,
+        (with_reversed_columns(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
+        (tables_on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
+        (with_reversed_columns(tables_on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28), FLUX,
             "channels are in reverse order along each axis"),
-        (on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
-        (on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
-        (on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
-        (on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2, "positions along h and w are off by 0.5"),
-        (on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1"),
-        (on_axes((0 * H, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid"),
-        (on_axes((ROWS, 32), (ROWS, 32)), SAM2, "positions are 0, 1, 2, …, not those of the grid"),
-        (on_axes((0 * H, 16), (ROWS, 56), (ROWS, 56)), FLUX, "positions are 0, 1, 2, …, not those of the grid"),
-        (on_axes((W, 32), (H, 32), over=64), SAM2, "frequencies are over 64 channels (the spec says 32)"),
-        (on_axes((0 * H, 32), (H, 48), (W, 48), over=128), AXES,
+        (tables_on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
+        (tables_on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
+        (tables_on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
+        (tables_on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2, "positions along h and w are off by 0.5"),
+        (tables_on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1"),
+        (tables_on_axes((0 * H, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid"),
+        (tables_on_axes((ROWS, 32), (ROWS, 32)), SAM2, "positions are 0, 1, 2, …, not those of the grid"),
+        (tables_on_axes((0 * H, 16), (ROWS, 56), (ROWS, 56)), FLUX, "positions are 0, 1, 2, …, not those of the grid"),
+        (tables_on_axes((W, 32), (H, 32), over=64), SAM2, "frequencies are over 64 channels (the spec says 32)"),
+        (tables_on_axes((0 * H, 32), (H, 48), (W, 48), over=128), AXES,
             "frequencies are over 128 channels (the spec says 32,48,48)"),
-        (on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
-        (on_axes((0 * H, 16), (H, 56), (W, 56)), Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
+        (tables_on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
+        (tables_on_axes((0 * H, 16), (H, 56), (W, 56)), Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
             "grid_scale is none (the spec says 2)"),
     ],
 )  # fmt: skip
 @pytest.mark.sample(3)
-def test_positions_along_the_axes_of_a_grid(
+def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     tables: dict[str, np.ndarray], spec: Scheme, words: str
 ) -> None:
+    """Tables are computed here from positions and channels per axis; H and W are rows and columns
+    of a grid of 8 x 12.
+    """
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")
 
@@ -197,7 +207,7 @@ def test_positions_along_the_axes_of_a_grid(
 @pytest.mark.sample(3)
 def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str) -> None:
     """Two axes of base 1000, a thousandth of each position along the second, would do as well as one of 10^6."""
-    tables = on_axes((np.array(places), 128), base=base)
+    tables = tables_on_axes((np.array(places), 128), base=base)
     why, command = pecli.verify(tables, Rope(len(places), 128, 1e6), atol=1e-3).diagnosis
     assert why.startswith(f"cos, sin: {words};")
     assert ("--positions 100,57,8" in command) == (places == [100, 57, 8])
@@ -205,7 +215,7 @@ def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str)
 
 @pytest.mark.parametrize(("first", "rows", "base"), [(100, 2, 1e6), (0, 3, 500.0), (7, 4, 500.0)])
 def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float) -> None:
-    tables = on_axes((np.arange(first, first + rows), 128), base=base)
+    tables = tables_on_axes((np.arange(first, first + rows), 128), base=base)
     scheme: Any = pecli.identify(tables).matches[0].scheme
     assert scheme.base == base
     assert scheme.offset == first
@@ -213,13 +223,14 @@ def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float)
 
 
 def test_few_rows_along_two_axes_are_not_claimed() -> None:
-    tables = on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
+    """Three rows fit too many grids."""
+    tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.identify(tables).matches
 
 
 @pytest.mark.thorough
 def test_few_rows_along_two_axes_have_no_reason() -> None:
-    tables = on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
+    tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.verify(tables, Rope(3, 128), atol=1e-3).explanations
 
 
@@ -272,7 +283,7 @@ def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> n
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.sample(4)
-def test_other_channels_of_the_axes_of_a_grid(
+def test_other_numbers_of_channels_per_axis_are_named(
     grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
 ) -> None:
     angles = video_angles(grid, found, 10000.0)
