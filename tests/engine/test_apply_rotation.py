@@ -22,7 +22,7 @@ def place(pair: int, part: int, half: int, layout: str) -> int:
     return pair + part * half if layout == "halves" else 2 * pair + part
 
 
-def written_out(x: np.ndarray, angles: np.ndarray, takes: str, gives: str) -> np.ndarray:
+def rotated_pair_by_pair(x: np.ndarray, angles: np.ndarray, takes: str, gives: str) -> np.ndarray:
     """(u, v) → (u·cos − v·sin, v·cos + u·sin), pair by pair."""
     out = np.empty(x.shape)
     half = x.shape[1] // 2
@@ -43,30 +43,31 @@ def factors_of(angles: np.ndarray):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("takes", "gives"), SIDES)
 def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
+    """(u, v) → (u cos − v sin, v cos + u sin), in loops over rows and pairs."""
     rng = np.random.default_rng(1)
     rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
-    expected = written_out(rows, angles, takes, gives)
+    expected = rotated_pair_by_pair(rows, angles, takes, gives)
     rotated = rotate(rows, factors_of(angles), takes, gives)
     step = float(ml_dtypes.finfo(dtype).eps)
     np.testing.assert_allclose(rotated.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
 
 
-def test_only_some_channels_of_wider_rows():
+def test_only_the_channels_of_the_rotation_change():
     rows = np.arange(24.0).reshape(2, 12)
     angles = np.full((2, 2), 0.5)
     expected = rows.copy()
-    expected[:, 3:7] = written_out(rows[:, 3:7], angles, "halves", "halves")
+    expected[:, 3:7] = rotated_pair_by_pair(rows[:, 3:7], angles, "halves", "halves")
     found = rotate(rows, factors_of(angles), "halves", "halves", first_channel=3)
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -4])
-def test_positions_on_any_axis(axis):
+def test_positions_may_be_on_any_axis(axis):
     x = np.random.default_rng(4).standard_normal((3, 4, 5, 6))
     angles = np.random.default_rng(5).uniform(-9, 9, (x.shape[axis], 3))
     found = np.moveaxis(rotate(x, factors_of(angles), "halves", "halves", seq_axis=axis), axis, -2)
     for place in np.ndindex(found.shape[:2]):
-        expected = written_out(np.moveaxis(x, axis, -2)[place], angles, "halves", "halves")
+        expected = rotated_pair_by_pair(np.moveaxis(x, axis, -2)[place], angles, "halves", "halves")
         np.testing.assert_allclose(found[place], expected, rtol=1e-14, atol=1e-15)
 
 
@@ -87,7 +88,7 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
     assert found.tobytes() == whole.tobytes()
 
 
-def test_infinities_and_large_values_pass_without_a_word():
+def test_infinities_and_overflow_raise_no_warning():
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
     found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
     assert np.isnan(found[0, 0])
@@ -96,6 +97,7 @@ def test_infinities_and_large_values_pass_without_a_word():
 
 @pytest.mark.parametrize("channels", [2, 6, 64, 128])
 def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
+    """view(d/2, 2) and a transpose, as in Hugging Face's conversion scripts."""
     weight = np.arange(channels * 3).reshape(channels, 3)
     known = weight.reshape(channels // 2, 2, 3).swapaxes(0, 1).reshape(channels, 3)
     assert (weight[reorder(channels, "interleaved", "halves")] == known).all()

@@ -13,23 +13,25 @@ from pecli.engine.arrays import CACHE_LINE, aligned_buffer, floating, indices, l
 from pecli.errors import KindError, ParameterError
 
 
-def refusal(name: str, dtype: type) -> str:
+def error_about_dtype(name: str, dtype: type) -> str:
     with pytest.raises(KindError) as caught:
         floating(name, np.zeros(2, dtype))
     return str(caught.value)
 
 
 def test_integers_are_refused_with_the_conversion_to_call() -> None:
-    assert refusal("x", int).endswith("bfloat16; convert it first, as with x.astype('float32')")
+    assert error_about_dtype("x", int).endswith(
+        "bfloat16; convert it first, as with x.astype('float32')"
+    )
 
 
 def test_complex_numbers_are_refused_without_advice() -> None:
     """A cast would drop their imaginary parts."""
-    assert refusal("x", complex).endswith("bfloat16")
+    assert error_about_dtype("x", complex).endswith("bfloat16")
 
 
 def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
-    assert refusal("the input", int).endswith("bfloat16")
+    assert error_about_dtype("the input", int).endswith("bfloat16")
 
 
 class BrokenTensor:
@@ -95,6 +97,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
+    """NumPy has no bfloat16 that torch takes."""
     source, viewed, device = like(RecordingTensor(), BFLOAT16)
     assert source == "int16"
     assert viewed == "torch.bfloat16"

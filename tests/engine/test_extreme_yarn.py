@@ -15,7 +15,7 @@ YARN: dict[str, Any] = {
 }
 
 
-def frequencies(**changes: Any) -> np.ndarray:
+def yarn_frequencies(**changes: Any) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table: np.ndarray = pecli.Rope(2, 64, **{**YARN, **changes}).tables()["inv_freq"]
@@ -25,17 +25,18 @@ def frequencies(**changes: Any) -> np.ndarray:
 @pytest.mark.parametrize("beta", [1e-45, 1e-50, 1e-300])
 def test_the_ramp_of_llama_cpp_ends_at_the_last_channel(beta: float) -> None:
     """ggml takes the smaller of dim - 1 and ceil(inf); 1e-30 gives a limit beyond all channels as well."""
-    expected = frequencies(beta_slow=1e-30, runtime="llama.cpp")
-    assert np.array_equal(frequencies(beta_slow=beta, runtime="llama.cpp"), expected)
+    expected = yarn_frequencies(beta_slow=1e-30, runtime="llama.cpp")
+    assert np.array_equal(yarn_frequencies(beta_slow=beta, runtime="llama.cpp"), expected)
 
 
 @pytest.mark.parametrize("beta", [1e39, 1e60, 1e300])
 def test_the_ramp_of_llama_cpp_begins_at_the_first_channel(beta: float) -> None:
     """ggml takes the larger of 0 and floor(-inf); 1e30 gives a negative limit as well."""
-    expected = frequencies(beta_fast=1e30, runtime="llama.cpp")
-    assert np.array_equal(frequencies(beta_fast=beta, runtime="llama.cpp"), expected)
+    expected = yarn_frequencies(beta_fast=1e30, runtime="llama.cpp")
+    assert np.array_equal(yarn_frequencies(beta_fast=beta, runtime="llama.cpp"), expected)
 
 
 @pytest.mark.parametrize("factor", [1e39, 1e45])
 def test_a_factor_beyond_float32_stops_slow_frequencies_in_candle(factor: float) -> None:
-    assert frequencies(factor=factor, runtime="candle")[-1] == 0
+    """The factor becomes infinite in float32, and the frequency divided by it 0."""
+    assert yarn_frequencies(factor=factor, runtime="candle")[-1] == 0

@@ -32,7 +32,7 @@ LARGE = [
 ]
 
 
-def joined(blocks: Iterator[Array]) -> bytes:
+def bytes_of_blocks(blocks: Iterator[Array]) -> bytes:
     return b"".join(block.tobytes() for block in blocks)
 
 
@@ -40,7 +40,7 @@ def joined(blocks: Iterator[Array]) -> bytes:
     "way", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}]
 )
 @pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
-def test_rows_in_any_order(layout: str, way: dict[str, str]) -> None:
+def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> None:
     offset = 0 if "runtime" in way else 5
     rope = Rope(
         300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way
@@ -52,7 +52,9 @@ def test_rows_in_any_order(layout: str, way: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("startable", [0, 1, 3])
-def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, startable: int) -> None:
+def test_work_goes_on_with_the_threads_that_could_be_started(
+    monkeypatch: pytest.MonkeyPatch, startable: int
+) -> None:
     """A limit of processes counts threads: the work goes on with those that there are."""
     monkeypatch.setenv("PECLI_THREADS", "8")
     start = threading.Thread.start
@@ -70,7 +72,9 @@ def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, startab
     assert len(started) == startable
 
 
-def test_work_that_fails_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_raised_even_if_no_thread_could_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PECLI_THREADS", "8")
 
     def refuse(thread: threading.Thread) -> None:
@@ -93,7 +97,7 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
         whole = table.array().tobytes()
         monkeypatch.setenv("PECLI_THREADS", threads)
         assert table.array().tobytes() == whole
-        assert joined(table.blocks(rows)) == whole
+        assert bytes_of_blocks(table.blocks(rows)) == whole
         width = len(whole) // table.rows
         cuts = sorted(data.draw(st.sets(st.integers(0, table.rows), max_size=5)) | {0, table.rows})
         for start, stop in reversed(list(itertools.pairwise(cuts))):
@@ -101,7 +105,7 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("scheme", LARGE, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
-def test_threads_and_blocks_of_larger_tables(
+def test_threads_and_blocks_change_no_byte_of_larger_tables(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)  # so that there are several blocks
@@ -111,7 +115,7 @@ def test_threads_and_blocks_of_larger_tables(
     monkeypatch.setenv("PECLI_THREADS", "8")
     assert table.array().tobytes() == by_one_thread
     for rows in (None, 1 + table.rows // 37, table.rows, 10 * table.rows):
-        assert joined(table.blocks(rows)) == by_one_thread
+        assert bytes_of_blocks(table.blocks(rows)) == by_one_thread
     assert scheme.tables()[table.name].tobytes() == by_one_thread
 
 
@@ -132,7 +136,9 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
 @pytest.mark.parametrize(
     ("shape", "rows", "width"), [((7,), 7, 1), ((3, 5), 3, 5), ((2, 3, 5), 6, 5), ((4, 1, 9), 4, 9)]
 )
-def test_an_array_as_a_table(dtype: str, shape: tuple[int, ...], rows: int, width: int) -> None:
+def test_an_array_is_a_table_of_rows_along_its_last_axis(
+    dtype: str, shape: tuple[int, ...], rows: int, width: int
+) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
     assert table.dtype == dtype
@@ -142,7 +148,7 @@ def test_an_array_as_a_table(dtype: str, shape: tuple[int, ...], rows: int, widt
     assert table.size == array.size
     assert table.nbytes == array.nbytes
     np.testing.assert_array_equal(table.array(), array)
-    assert joined(table.blocks(2)) == array.tobytes()
+    assert bytes_of_blocks(table.blocks(2)) == array.tobytes()
 
 
 class CountedTable:
@@ -192,7 +198,7 @@ def test_without_a_usable_setting_the_cores_count(
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(2, 2), (None, 1), (100, 4)])
-def test_cores_of_systems_without_affinity(
+def test_without_affinity_the_cores_count_up_to_four(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, threads: int
 ) -> None:
     monkeypatch.delenv("PECLI_THREADS", raising=False)

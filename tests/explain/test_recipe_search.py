@@ -9,7 +9,13 @@ import pytest
 import pecli
 from pecli.engine.arrays import round_to, widened
 from pecli.engine.runtimes import EMULATED
-from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
+from tests.engine.runtimes.test_runtimes import (
+    CASES,
+    DEPARTURES,
+    GPU,
+    GPU_BASES,
+    tables_computed_by,
+)
 
 ROWS = 32
 
@@ -29,7 +35,7 @@ def config_of_case(case: str) -> dict[str, Any]:
 
 
 def dump_of_runtime(case: str, runtime: str) -> dict[str, np.ndarray]:
-    cos, sin = computed(case, runtime)
+    cos, sin = tables_computed_by(case, runtime)
     return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
 
 

@@ -51,9 +51,12 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_a_table_has_the_same_bytes(
+def test_compiled_loops_make_a_table_of_the_same_bytes(
     name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """PECLI_KERNELS=0 forbids the loops of numba, and 1 requires them; half precision stays with
+    NumPy.
+    """
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
     expected = scheme.tables()
@@ -67,7 +70,7 @@ def test_a_table_has_the_same_bytes(
 
 @pytest.mark.parametrize("name", ROTATIONS)
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_rotation_has_the_same_bytes(
+def test_compiled_loops_rotate_to_the_same_bytes(
     name: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
@@ -96,6 +99,7 @@ def test_a_rotation_has_the_same_bytes(
 
 
 def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing numba takes longer than a small table."""
     monkeypatch.delenv("PECLI_KERNELS", raising=False)
     monkeypatch.setattr(kernels, "_elements", 0)
     assert kernels.compiled_loops(kernels.LOAD_AFTER) is None

@@ -18,14 +18,16 @@ from tests.engine.strategies import dtypes
 ALL = ("float32", "float16", "bfloat16", "float64")
 
 
-def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> ExactFiller:
+def exact_filler(
+    width: int, count: int, base: float = 10000.0, amplitude: float = 1.0
+) -> ExactFiller:
     return ExactFiller(
         lambda: ExactWaves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude),
         count,
     )
 
 
-def fill(
+def filled_table(
     made: ExactFiller, part: str, first: int, rows: int, columns: int, dtype: str
 ) -> np.ndarray:
     out = np.empty((rows, columns), oracle.DTYPES[dtype])
@@ -37,14 +39,15 @@ def fill(
 @pytest.mark.parametrize("first", [0, 777, 2**40 - 300])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
 @pytest.mark.sample(12)
-def test_every_element_of_a_table(first, dtype, amplitude):
-    made = make(12, 300, amplitude=amplitude)
+def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
+    """The oracle computes with Arb's balls of arbitrary precision and rounds once."""
+    made = exact_filler(12, 300, amplitude=amplitude)
     row, wave = (grid.ravel() for grid in np.indices((300, 12)))
     sines, cosines = oracle.waves(
         10000.0, 12, (row + first).tolist(), wave.tolist(), amplitude=amplitude
     )
     for part, digits in (("sin", sines), ("cos", cosines)):
-        found = fill(made, part, first, 300, 12, dtype)
+        found = filled_table(made, part, first, 300, 12, dtype)
         np.testing.assert_array_equal(oracle.bits(found).ravel(), digits.round(dtype))
 
 
@@ -52,13 +55,13 @@ def test_every_element_of_a_table(first, dtype, amplitude):
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
 def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; an odd width ends early."""
-    made = make(width, 40)
-    sine, cosine = (fill(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
+    made = exact_filler(width, 40)
+    sine, cosine = (filled_table(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
     for part, first, second in (("sin,cos", sine, cosine), ("cos,sin", cosine, sine)):
-        pairs = fill(made, part, 12345, 40, 2 * width, dtype)
+        pairs = filled_table(made, part, 12345, 40, 2 * width, dtype)
         assert pairs[:, 0::2].tobytes() == first.tobytes()
         assert pairs[:, 1::2].tobytes() == second.tobytes()
-        short = fill(made, part, 12345, 40, 2 * width - 1, dtype)
+        short = filled_table(made, part, 12345, 40, 2 * width - 1, dtype)
         assert short.tobytes() == pairs[:, :-1].tobytes()
 
 
@@ -71,8 +74,8 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
 )
 def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, dtype):
     """Nor on how long the table was said to be."""
-    whole = fill(make(width, 50), "cos", first, 50, width, dtype)
-    alone = fill(make(width, count), "cos", first + row, 1, width, dtype)
+    whole = filled_table(exact_filler(width, 50), "cos", first, 50, width, dtype)
+    alone = filled_table(exact_filler(width, count), "cos", first + row, 1, width, dtype)
     assert alone.tobytes() == whole[row : row + 1].tobytes()
 
 
@@ -85,20 +88,23 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     monkeypatch.setattr(phases, "TILE", size)
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
-    made, alone = make(width, 4000), make(width, 1)
+    made, alone = exact_filler(width, 4000), exact_filler(width, 1)
     assert (
         dtype == "float64"
         or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
     )
-    whole = fill(made, part, first, rows, columns, dtype)
+    whole = filled_table(made, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
-        assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
+        assert (
+            whole[row].tobytes()
+            == filled_table(alone, part, first + row, 1, columns, dtype).tobytes()
+        )
 
 
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 def test_products_stay_within_the_bound(part):
     """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
-    made, width = make(40, 4096), 40
+    made, width = exact_filler(40, 4096), 40
     columns = width * len(part.split(","))
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
     tile, leap = tiles.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
@@ -108,7 +114,7 @@ def test_products_stay_within_the_bound(part):
         tile._multiply_anchors(k * together, together)
         found = tile._values / factors.unit
         first = leap * factors.leap + k * factors.height
-        exact = fill(
+        exact = filled_table(
             made, part, first, factors.height, columns, "float64"
         )  # held against the oracle above
         assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
@@ -135,8 +141,8 @@ def truth(case: dict) -> int:
 @pytest.mark.parametrize("before", [0, 1, 70])
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 @pytest.mark.sample(20)
-def test_hardest_elements(case, before):
-    """Alone, and as part of a table that begins before it."""
+def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
+    """Alone, and as part of a table that begins before it; the oracle is Arb."""
     before = min(before, case["position"])
     numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}
     scheme = Sinusoidal(before + 1, case["dim"], offset=case["position"] - before, **numbers)

@@ -31,7 +31,8 @@ def precise():
 
 
 @pytest.mark.parametrize("places", BITS)
-def test_pi_log_and_exp(places):
+def test_pi_log_and_exp_are_within_units_of_arbitrary_precision(places):
+    """Arb (python-flint) computes the true values at 1200 bits."""
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
     for value in (
         1e-300,
@@ -61,6 +62,7 @@ def test_pi_log_and_exp(places):
 @pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
 @pytest.mark.sample(9)
 def test_powers_are_those_of_arbitrary_precision(base, places):
+    """Arb (python-flint) computes the true values at 1200 bits."""
     for exponent in (
         Fraction(0),
         Fraction(-1, 64),
@@ -74,6 +76,7 @@ def test_powers_are_those_of_arbitrary_precision(base, places):
 
 @pytest.mark.parametrize("places", BITS)
 def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
+    """Arb (python-flint) computes the true values at 1200 bits; arguments are turns."""
     rng = random.Random(places)
     one = 1 << places
     for turns in [1, one - 1, one // 8, one // 3, *(rng.randrange(one) for _ in range(200))]:
@@ -89,6 +92,7 @@ def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
 )
 @pytest.mark.sample(8)
 def test_every_frequency_is_rounded_once(base, denominator, count):
+    """Arb computes base^(-i/denominator), rounded once to float64."""
     found = np.array(numerics.geometric(base, denominator, count).floats())
     true = rounded(
         lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64"
@@ -98,6 +102,7 @@ def test_every_frequency_is_rounded_once(base, denominator, count):
 
 @pytest.mark.parametrize(("base", "scale"), [(2.0**-64, 1.0), (2.0, 2.0**64), (2.0**-33, 2.0**31)])
 def test_frequencies_have_a_limit(base, scale):
+    """2^64 radians per position is the largest that the fixed-point format holds."""
     with pytest.raises(ParameterError, match=r"below 2\^64 radians"):
         numerics.check_base(base, 1.0, scale)
     numerics.check_base(base * 2, 1.0, scale / 2)
@@ -123,7 +128,8 @@ def test_a_shift_rounds_to_nearest(value, bits, expected):
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(Fraction(1, 3), 5), (Fraction(-1, 3), -5)])
-def test_a_third_in_sixteenths(fraction, expected):
+def test_a_fraction_is_rounded_to_fixed_point(fraction, expected):
+    """A third is 5.33 sixteenths."""
     assert numerics.fixed(fraction, 4) == expected
 
 
@@ -169,6 +175,9 @@ def exact(value: DoubleDouble) -> list[Fraction]:
 
 @given(moderate, moderate)
 def test_sums_and_products_have_no_error(a, b):
+    """A sum or product of two floats is exactly the sum of two floats; exact fractions are the
+    oracle.
+    """
     x, y = np.array([a]), np.array([b])
     assert exact(numerics.exact_sum(x, y)) == [Fraction(a) + Fraction(b)]
     assert exact(DoubleDouble.plain(x) * DoubleDouble.plain(y)) == [Fraction(a) * Fraction(b)]
@@ -243,8 +252,10 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_round_to(dtype):
-    """Without tiny numbers and not-a-numbers among them, there is a shorter way to bfloat16."""
+def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
+    """Arb rounds the exact fractions; without tiny numbers and NaN there is a shorter way to
+    bfloat16.
+    """
     values = awkward(dtype)
     for some_values in (values, values[(np.abs(values) >= 2.0**-126) | (values == 0)]):
         found = round_to(some_values, dtype)
@@ -272,6 +283,7 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_the_low_part_breaks_ties(dtype):
+    """A double-double is hi + lo; a tie of hi is decided by the sign of lo."""
     hi = awkward(dtype)[::3]
     hi = hi[(np.abs(hi) > 2.0**-900) & (np.abs(hi) < 2.0**900)]
     for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):

@@ -46,6 +46,7 @@ def test_cos_sin_in_float64(base):
 
 @pytest.mark.parametrize("base", BASES)
 def test_cos_sin_in_106_bits(base):
+    """Arb computes the true values at 1500 bits."""
     wanted, column, position = some_waves(base)
     _, relative = _errors(
         base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position)
@@ -86,7 +87,7 @@ TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
 """Powers of PyTorch (make_data.py)."""
 
 
-def hold(angles: np.ndarray) -> None:
+def assert_correctly_rounded(angles: np.ndarray) -> None:
     cosines, sines = waves_of(angles, ("cos", "sin"))
     assert cosines.dtype == sines.dtype == np.float32
     balls = [rational(Fraction(float(angle))) for angle in angles]
@@ -102,15 +103,16 @@ def hold(angles: np.ndarray) -> None:
     "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
 )
 def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
+    """Arb computes and rounds the true values."""
     rng = np.random.default_rng(exponent + 200)
-    hold(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
+    assert_correctly_rounded(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
 
 
-def test_where_waves_cross_zero():
+def test_waves_near_their_zeros_are_correctly_rounded():
     """Floats next to multiples of π/2, where a result has far fewer digits than its argument."""
     turns = np.concatenate([np.arange(1, 150), np.geomspace(200, 2.6e6, 150).astype(int)])
     crossings = (turns * (math.pi / 2)).astype(np.float32)
-    hold(
+    assert_correctly_rounded(
         np.concatenate(
             [
                 crossings,
@@ -133,12 +135,13 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
         values = np.abs(wave(phases.astype(np.float64)))
         singles = values.astype(np.float32)
         closest = np.argsort(-np.abs(values - singles) / np.spacing(singles))[:100]
-        hold(phases[closest])
+        assert_correctly_rounded(phases[closest])
 
 
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
+    """The circle is divided into 512 sectors, each with its own table entry."""
     edges = ((np.arange(1, 513) - 0.5) * (math.tau / 512)).astype(np.float32)
-    hold(np.concatenate([edges, edges + np.float32(math.tau)]))
+    assert_correctly_rounded(np.concatenate([edges, edges + np.float32(math.tau)]))
 
 
 def test_waves_of_more_angles_than_are_computed_at_once():
@@ -151,7 +154,7 @@ def test_waves_of_more_angles_than_are_computed_at_once():
 def test_the_largest_angles_below_2_to_the_18():
     """Larger ones are computed in another way."""
     largest = np.nextafter(np.float32(2**18), np.float32(0))
-    hold(largest - np.arange(300, dtype=np.float32))
+    assert_correctly_rounded(largest - np.arange(300, dtype=np.float32))
 
 
 def test_an_infinite_angle_does_not_change_the_others():
@@ -182,6 +185,7 @@ def test_angles_of_two_dimensions_keep_their_shape():
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 0.5, 1.0, 3e38, 2.0**-126, 9999.9])
 def test_powers_are_correctly_rounded(base):
+    """Arb computes base^exponent and rounds it once to float32."""
     base = round_single(base)
     exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [
         float(np.float32(-2 / 96)),
@@ -222,6 +226,7 @@ def test_a_power_next_to_a_tie_of_float32():
 @pytest.mark.parametrize("name", TORCH.files)
 @pytest.mark.sample(8)
 def test_powers_are_those_of_pytorch(name: str) -> None:
+    """torch_powers.npz holds PyTorch's float32 powers (make_data.py writes it)."""
     base, dim = (float(part) for part in name.split(","))
     exponents = np.arange(0, dim, 2, dtype=f32) / f32(dim)
     np.testing.assert_array_equal(torch_powers(base, exponents), TORCH[name])

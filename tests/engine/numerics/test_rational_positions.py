@@ -30,7 +30,7 @@ def rotation(
     return AxisFiller(make, [0] * (DIM // 2), listed_coordinates([positions]))
 
 
-def expected(
+def exact_bits(
     positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0
 ) -> np.ndarray:
     def row(position: int | Fraction) -> np.ndarray:
@@ -48,7 +48,7 @@ def expected(
     return np.stack([row(position) for position in positions])
 
 
-def table(
+def table_bits(
     positions: Sequence[int | Fraction], dtype: str, part: str, **options: float
 ) -> np.ndarray:
     found = rotation(positions, **options)
@@ -64,9 +64,12 @@ def magnitudes(count: int) -> list[Fraction]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin"])
-def test_floats_of_any_size(dtype: str, part: str) -> None:
+def test_positions_that_are_floats_of_any_size_are_correctly_rounded(dtype: str, part: str) -> None:
+    """Arb computes the true cosines and sines."""
     positions = [Fraction(0), *magnitudes(40)]
-    np.testing.assert_array_equal(table(positions, dtype, part), expected(positions, dtype, part))
+    np.testing.assert_array_equal(
+        table_bits(positions, dtype, part), exact_bits(positions, dtype, part)
+    )
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.thorough)])
@@ -83,19 +86,20 @@ def test_timesteps_and_the_hardest_of_a_million_elements(count: int) -> None:
     positions = [Fraction(float(value)) for value in (*every[hard], *every[:count])]
     for part in ("cos", "sin"):
         np.testing.assert_array_equal(
-            table(positions, "float32", part), expected(positions, "float32", part)
+            table_bits(positions, "float32", part), exact_bits(positions, "float32", part)
         )
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
 def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
+    """0.1 as a text is the fraction 1/10, and not the float64 number nearest to it."""
     positions = [
         Fraction(text)
         for text in ("0.1", "-0.1", "999.999", "1/3", "123456.000000000000000001", "1e-30")
     ]
     for part in ("cos", "sin"):
-        found = table(positions, "float64", part, amplitude=amplitude)
-        true = expected(positions, "float64", part, amplitude=amplitude)
+        found = table_bits(positions, "float64", part, amplitude=amplitude)
+        true = exact_bits(positions, "float64", part, amplitude=amplitude)
         np.testing.assert_array_equal(found, true)
     assert Fraction(0.1) != Fraction("0.1")
 
@@ -113,7 +117,7 @@ def rational_cosine(turns: Fraction) -> float | None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin"])
-def test_turns(dtype: str, part: str) -> None:
+def test_positions_in_turns_are_exact_where_cosines_are_rational(dtype: str, part: str) -> None:
     """Angles of 2π·c; every fifth frequency is a power of 1/10, whose cosines may be exact zeros, halves and ones."""
     positions = [Fraction(k, n) for n in (3, 5, 7, 12) for k in range(-n, n + 1)]
     found = rotation(positions, in_turns=True).table(part, positions, np.arange(DIM // 2), dtype)
@@ -155,7 +159,7 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
     np.testing.assert_array_equal(part, whole[5000:5777])
     for k in (0, 41, 11999):
         for axis, position in ((0, rows[k // 40]), (1, columns[k % 40])):
-            true = expected([position], "float32", "sin")[0]
+            true = exact_bits([position], "float32", "sin")[0]
             np.testing.assert_array_equal(bits(whole[k, 0::2])[axis::2], true[axis::2])
 
 
@@ -184,7 +188,10 @@ At position 0 an amplitude may be a tie itself. And float64 numbers too small fo
 
 
 @pytest.mark.parametrize(("kind", "options"), CLOSE_TO_TIES)
-def test_elements_close_to_ties(kind: type[Rope | Sinusoidal], options: dict[str, Any]) -> None:
+def test_elements_close_to_ties_are_correctly_rounded(
+    kind: type[Rope | Sinusoidal], options: dict[str, Any]
+) -> None:
+    """Arb decides them with hundreds of bits."""
     scheme = kind(dim=4, **options)
     first = options.get("offset", 0)
     positions = options.get("positions") or range(first, first + options["seq_len"])

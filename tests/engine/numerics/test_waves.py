@@ -8,7 +8,7 @@ import pytest
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.phases import ExactWaves
 
-ONE = Frequencies((1 << 64,), 64)
+ONE_RADIAN = Frequencies((1 << 64,), 64)
 
 
 def frequency(waves: ExactWaves) -> float:
@@ -17,22 +17,23 @@ def frequency(waves: ExactWaves) -> float:
 
 
 def test_one_radian_is_a_turn_over_two_pi() -> None:
-    assert frequency(ExactWaves.of(ONE)) == pytest.approx(1 / (2 * math.pi), rel=1e-15)
+    assert frequency(ExactWaves.of(ONE_RADIAN)) == pytest.approx(1 / (2 * math.pi), rel=1e-15)
 
 
 def test_frequencies_in_turns_stay_as_they_are() -> None:
-    assert frequency(ExactWaves.of(ONE, in_turns=True)) == 1.0
+    assert frequency(ExactWaves.of(ONE_RADIAN, in_turns=True)) == 1.0
 
 
 def test_a_scale_on_positions_multiplies_frequencies() -> None:
-    assert frequency(ExactWaves.of(ONE, scale=2.0, in_turns=True)) == 2.0
+    assert frequency(ExactWaves.of(ONE_RADIAN, scale=2.0, in_turns=True)) == 2.0
 
 
 def test_the_default_amplitude_is_exactly_one() -> None:
-    waves = ExactWaves.of(ONE)
+    waves = ExactWaves.of(ONE_RADIAN)
     assert waves.amplitude == 1 << waves.amplitude_bits
     assert waves.amplitude_error == 0
 
 
 def test_an_amplitude_without_a_binary_fraction_is_off_by_one_unit() -> None:
-    assert ExactWaves.of(ONE, amplitude=Fraction(1, 3)).amplitude_error == 1
+    """1/3 has no finite binary expansion."""
+    assert ExactWaves.of(ONE_RADIAN, amplitude=Fraction(1, 3)).amplitude_error == 1

@@ -11,7 +11,7 @@ from pecli.engine.schemes.rope import Rope, as_read
 from pecli.errors import UnsupportedError
 
 DIM, BASE = 64, 1e6
-PLAIN = BASE ** (-np.arange(0, DIM, 2) / DIM)
+UNSCALED = BASE ** (-np.arange(0, DIM, 2) / DIM)
 YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
 SHORT, LONG = np.linspace(1, 2, 32), np.linspace(1, 8, 32)
@@ -22,7 +22,7 @@ LONGROPE: dict[str, Any] = {
 G4 = 1 + 0.1 * np.log(4)
 
 
-def yarn(
+def yarn_frequencies(
     factor: float = 4.0, truncate: bool = True, fast: float = 32, slow: float = 1, head: int = DIM
 ) -> np.ndarray:
     low, high = (
@@ -30,7 +30,7 @@ def yarn(
     )
     low, high = (np.floor(low), np.ceil(high)) if truncate else (low, high)
     ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
-    return PLAIN * (1 - ramp) + PLAIN / factor * ramp
+    return UNSCALED * (1 - ramp) + UNSCALED / factor * ramp
 
 
 class Departure(NamedTuple):
@@ -54,57 +54,57 @@ DEPARTURES = {
     "exllamav3 computes YaRN's factor from the context": Departure(
         "exllamav3",
         {**YARN, "max_position_embeddings": 40960},
-        yarn(1.25),
+        yarn_frequencies(1.25),
         1 + 0.1 * np.log(1.25),
         "1.25; it ignores factor, 4",
     ),
     "exllamav3 uses the long factors from position 0 on": Departure(
         "exllamav3",
         {**LONGROPE, "length": 2048},
-        PLAIN / LONG,
+        UNSCALED / LONG,
         np.sqrt(1 + np.log(32) / np.log(4096)),
         "the long factors from position 0 on",
     ),
     "ONNX Runtime GenAI recognises YaRN by beta_fast": Departure(
-        "onnxruntime-genai", YARN, PLAIN, 1.0, "nothing is scaled"
+        "onnxruntime-genai", YARN, UNSCALED, 1.0, "nothing is scaled"
     ),
     "ONNX Runtime GenAI rounds no limits": Departure(
         "onnxruntime-genai",
         {**YARN, **BETAS, "attention_factor": 2.0},
-        yarn(truncate=False),
+        yarn_frequencies(truncate=False),
         G4,
         "does not round YaRN's limits",
     ),
     "ONNX Runtime GenAI multiplies by an mscale without mscale_all_dim": Departure(
         "onnxruntime-genai",
         {**YARN, **BETAS, "truncate": False, "mscale": 0.7},
-        yarn(truncate=False),
+        yarn_frequencies(truncate=False),
         0.7,
         "attention factor 0.7",
     ),
     "ONNX Runtime GenAI computes limits over the head": Departure(
         "onnxruntime-genai",
         {**YARN, **BETAS, "dim": 2 * DIM, "partial_rotary_factor": 0.5, "truncate": False},
-        yarn(truncate=False, head=2 * DIM),
+        yarn_frequencies(truncate=False, head=2 * DIM),
         G4,
         "over the head size, 128, not the rotary dimension, 64",
     ),
     "candle multiplies by LongRoPE's factors": Departure(
         "candle",
         {**LONGROPE, "length": 8192},
-        PLAIN * SHORT,  # the short ones, because inverse frequencies are those of position 1
+        UNSCALED * SHORT,  # the short ones, because inverse frequencies are those of position 1
         1.0,
         "by the long ones from position 4,096 on",
     ),
     "TensorRT-LLM always rounds": Departure(
         "tensorrt-llm",
         {**YARN, "truncate": False, "attention_factor": 2.0},
-        yarn(),
+        yarn_frequencies(),
         G4,
         "rounds YaRN's limits",
     ),
     "litgpt's ramp is inverted": Departure(
-        "litgpt", YARN, yarn(fast=1, slow=32), 1.0, "ramp is inverted"
+        "litgpt", YARN, yarn_frequencies(fast=1, slow=32), 1.0, "ramp is inverted"
     ),
 }
 
@@ -114,21 +114,23 @@ def departing_rope(case: Departure) -> Rope:
 
 
 @pytest.mark.parametrize("name", DEPARTURES)
-def test_frequencies_of_a_departure(name: str) -> None:
+def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
+    """The expected ones are written in NumPy from the runtime's source."""
     case = DEPARTURES[name]
     found = departing_rope(case).inverse_frequencies()
     np.testing.assert_allclose(found, case.frequencies, rtol=4e-7)  # They are float32.
 
 
 @pytest.mark.parametrize("name", DEPARTURES)
-def test_attention_factor_of_a_departure(name: str) -> None:
+def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
+    """The expected one is written from the runtime's source."""
     case = DEPARTURES[name]
     found = departing_rope(case).attention_factor_value()
     assert found == pytest.approx(case.attention, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", DEPARTURES)
-def test_cause_of_a_departure(name: str) -> None:
+def test_a_departing_runtime_states_the_cause(name: str) -> None:
     case = DEPARTURES[name]
     assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 
@@ -154,7 +156,7 @@ def test_candle_switches_factors_at_the_original_length() -> None:
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
     assert as_read(rope) == rope  # No single scaling describes all positions.
     tables = rope.at(places)
-    angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
+    angles = places[:, None] * np.where(places[:, None] < 4096, UNSCALED * SHORT, UNSCALED * LONG)
     # float32 angles of up to 30,000 are off by up to 2e-3.
     np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)
 
@@ -207,7 +209,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
         ),
     ],
 )
-def test_readings_that_depend_on_the_model(
+def test_a_runtime_may_read_a_scaling_by_the_model_type(
     runtime: str,
     model_type: str,
     scaling: dict[str, Any],
@@ -215,6 +217,9 @@ def test_readings_that_depend_on_the_model(
     attention: float,
     cause: str,
 ) -> None:
+    """The expected bases and attention factors are formulas of the runtimes' source; None: the
+    frequencies are as in transformers.
+    """
     config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
     encoding = pecli.load_config(config).ropes()[0]
     rope = encoding.rope(1, length=32768, runtime=runtime)
@@ -259,7 +264,7 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
     low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
-    np.testing.assert_allclose(found, PLAIN * (1 - ramp) + PLAIN / 4 * ramp, rtol=4e-7)
+    np.testing.assert_allclose(found, UNSCALED * (1 - ramp) + UNSCALED / 4 * ramp, rtol=4e-7)
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]
 

@@ -12,7 +12,7 @@ G4 = 1 + 0.1 * math.log(4)
 """YaRN's attention factor at factor 4."""
 
 
-def yarn(runtime: str, **parameters: Any) -> Rope:
+def yarn_rope(runtime: str, **parameters: Any) -> Rope:
     return Rope(
         1,
         8,
@@ -54,6 +54,7 @@ def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
 def test_at_the_original_length_the_model_still_has_the_short_factors(
     runtime: str, longest: int, length: int, departs: bool
 ) -> None:
+    """The model was trained on 64 positions; up to 64 transformers has the short factors."""
     assert len(longrope_causes(runtime, longest, length)) == departs
 
 
@@ -68,11 +69,12 @@ def test_at_the_original_length_the_model_still_has_the_short_factors(
 def test_llama_cpp_reads_mscale_only_if_both_are_equal(
     parameters: dict[str, float], mscale: float | None
 ) -> None:
-    assert as_read(yarn("llama.cpp", **parameters)).mscale == mscale
+    """GGUF has a single key, the log multiplier, for both."""
+    assert as_read(yarn_rope("llama.cpp", **parameters)).mscale == mscale
 
 
 def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
-    (cause,) = yarn("llama.cpp", attention_factor=2.0).runtime_reading.causes
+    (cause,) = yarn_rope("llama.cpp", attention_factor=2.0).runtime_reading.causes
     assert cause.startswith("attention factor 1.13863, not 2: computes it only from factor")
 
 
@@ -93,7 +95,8 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
 def test_each_runtime_has_its_own_attention_factor(
     runtime: str, parameters: dict[str, float], expected: float
 ) -> None:
-    assert yarn(runtime, **parameters).attention_factor_value() == pytest.approx(expected)
+    """Formulas of the runtimes' source, such as (1 + 0.1 m ln f) / (1 + 0.1 a ln f)."""
+    assert yarn_rope(runtime, **parameters).attention_factor_value() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -102,17 +105,17 @@ def test_each_runtime_has_its_own_attention_factor(
 def test_onnx_runtime_never_rounds_the_limits(
     truncate: bool | None, causes: tuple[str, ...]
 ) -> None:
-    scheme = yarn("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
+    scheme = yarn_rope("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
     assert scheme.runtime_reading.causes == causes
 
 
 def test_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:
-    (note,) = yarn("mlx-lm").runtime_reading.notes
+    (note,) = yarn_rope("mlx-lm").runtime_reading.notes
     assert note == "its attention factor multiplies q and k, not the table"
 
 
 def test_mlx_lm_has_nothing_to_multiply_by_an_attention_factor_of_one() -> None:
-    assert yarn("mlx-lm", mscale=0.0).runtime_reading.notes == ()
+    assert yarn_rope("mlx-lm", mscale=0.0).runtime_reading.notes == ()
 
 
 def first_mlx_frequency(low_freq_factor: float) -> float:
@@ -157,6 +160,7 @@ def test_mlx_lm_divides_proportional_frequencies_by_a_factor_that_is_given(
 
 @pytest.mark.parametrize("runtime", ["none", "mlx-lm", "llama.cpp", "transformers"])
 def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -> None:
+    """Waves longer than 64 / 4 = 16 positions are divided by 8; 2π, the first, is shorter."""
     rope = Rope(
         1,
         8,

@@ -25,7 +25,7 @@ LONGROPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def scheme(case: str, runtime: str) -> Rope:
+def rope_of_case(case: str, runtime: str) -> Rope:
     given = CASES[case]
     own = dict(given["scaling"] or {"rope_type": "none"})
     own["scaling"] = own.pop("rope_type")
@@ -36,7 +36,7 @@ def scheme(case: str, runtime: str) -> Rope:
     return Rope(1, given["head_dim"], given["base"], **own, **common)
 
 
-def computed(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
+def tables_computed_by(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
     own = f"{runtime}/{case}"
     name = f"transformers/{case}" if runtime == "vllm" and f"{own}.cos" not in COMPUTED else own
     return COMPUTED[f"{name}.cos"], COMPUTED[f"{name}.sin"]
@@ -57,52 +57,83 @@ DEPARTURES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("runtime", EMULATED)
 def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str) -> None:
+    """The tables were computed by the runtimes' own code (data/README.md); one ULP is left to other
+    sine functions.
+    """
     if runtime == "llama.cpp" and case.startswith("dynamic"):
         with pytest.raises(UnsupportedError, match="no dynamic scaling"):
-            scheme(case, runtime)
+            rope_of_case(case, runtime)
         return
-    cos, sin = computed(case, runtime)
-    found = scheme(case, runtime).at(COMPUTED["positions"][: len(cos)])
+    cos, sin = tables_computed_by(case, runtime)
+    found = rope_of_case(case, runtime).at(COMPUTED["positions"][: len(cos)])
     np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
     np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
-    causes, expected = scheme(case, runtime).runtime_reading.causes, DEPARTURES.get((case, runtime))
+    causes, expected = (
+        rope_of_case(case, runtime).runtime_reading.causes,
+        DEPARTURES.get((case, runtime)),
+    )
     assert [cause.startswith(expected or "") for cause in causes] == ([True] if expected else [])
 
 
-def attention(runtime: str, **scaling: Any) -> float:
+def attention_factor_of(runtime: str, **scaling: Any) -> float:
     return Rope(1, 8, runtime=runtime, **scaling).attention_factor_value()
 
 
-def g(factor: float, scale: float = 1.0) -> float:
+def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
     return float(0.1 * scale * np.log(factor) + 1)
 
 
 @pytest.mark.parametrize(
     ("scaling", "expected"),
     [
-        ({}, [g(8)] * 4),
-        ({"attention_factor": 1.5}, [1.5, 1.5, g(8), g(8)]),
-        ({"mscale": 2.0}, [g(8), g(8), g(8), g(8, 2)]),
+        ({}, [yarn_attention_factor(8)] * 4),
+        ({"attention_factor": 1.5}, [1.5, 1.5, yarn_attention_factor(8), yarn_attention_factor(8)]),
+        (
+            {"mscale": 2.0},
+            [
+                yarn_attention_factor(8),
+                yarn_attention_factor(8),
+                yarn_attention_factor(8),
+                yarn_attention_factor(8, 2),
+            ],
+        ),
         ({"mscale": 0.707, "mscale_all_dim": 0.707}, [1, 1, 1, 1]),
         (
             {"mscale": 2.0, "mscale_all_dim": 0.5},
-            [g(8, 2) / g(8, 0.5)] * 2 + [g(8) / g(8, 0.5), g(8, 2) / g(8, 0.5)],
+            [yarn_attention_factor(8, 2) / yarn_attention_factor(8, 0.5)] * 2
+            + [
+                yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
+                yarn_attention_factor(8, 2) / yarn_attention_factor(8, 0.5),
+            ],
         ),
-        ({"mscale_all_dim": 0.5}, [g(8), g(8), g(8) / g(8, 0.5), g(8) / g(8, 0.5)]),
+        (
+            {"mscale_all_dim": 0.5},
+            [
+                yarn_attention_factor(8),
+                yarn_attention_factor(8),
+                yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
+                yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
+            ],
+        ),
     ],
 )
 def test_attention_factors_of_yarn_differ_by_runtime(
     scaling: dict[str, float], expected: list[float]
 ) -> None:
-    assert [attention(runtime, **YARN, **scaling) for runtime in EMULATED] == pytest.approx(
-        expected, rel=1e-12
-    )
+    """In the order transformers, vllm, llama.cpp, mlx-lm; YaRN's formula is 0.1 · mscale ·
+    ln(factor) + 1.
+    """
+    assert [
+        attention_factor_of(runtime, **YARN, **scaling) for runtime in EMULATED
+    ] == pytest.approx(expected, rel=1e-12)
 
 
 def test_longrope_attention_factors() -> None:
     """transformers alone takes one that is given; the others go by M/O = 16 at O = 64."""
     expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
-    found = [attention(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED]
+    found = [
+        attention_factor_of(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED
+    ]
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
     assert (
@@ -111,8 +142,8 @@ def test_longrope_attention_factors() -> None:
 
 
 @pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*EMULATED])])
-def test_which_factors_at_which_context(length: int, runtimes: list[str]) -> None:
-    """The long ones halve the frequencies here."""
+def test_runtimes_choose_longrope_factors_by_the_context(length: int, runtimes: list[str]) -> None:
+    """The long ones halve the frequencies; 64 is the original length."""
     found = {
         name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0]
         for name in EMULATED
@@ -121,6 +152,7 @@ def test_which_factors_at_which_context(length: int, runtimes: list[str]) -> Non
 
 
 def test_vllm_ends_where_its_tables_end() -> None:
+    """YaRN by 8 makes 8 · 4096 = 32,768 rows."""
     Rope(8, 8, offset=32760, **YARN, runtime="vllm")
     with pytest.raises(UnsupportedError, match="vllm has 32,768 positions for these parameters"):
         Rope(9, 8, offset=32760, **YARN, runtime="vllm")

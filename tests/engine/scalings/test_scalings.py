@@ -33,11 +33,11 @@ def options_of(case: str) -> dict[str, Any]:
     }
 
 
-def rope(case: str, **more) -> Rope:
+def rope_of_case(case: str, **more) -> Rope:
     return Rope(16, DIM, BASE, **{**options_of(case), **more})
 
 
-def expected(case: str) -> tuple[list[arb], arb]:
+def exact_frequencies_and_factor(case: str) -> tuple[list[arb], arb]:
     return oracle.frequencies({"dim": DIM, "base": BASE, **options_of(case)})
 
 
@@ -49,23 +49,25 @@ def precision():
 
 @pytest.mark.parametrize("case", CASES)
 def test_frequencies_are_the_nearest_floats(case: str) -> None:
-    inverse, _ = expected(case)
-    assert rope(case).frequencies().floats() == [float(value) for value in inverse]
+    """The formulas of the papers are written again in Arb's balls of 300 bits."""
+    inverse, _ = exact_frequencies_and_factor(case)
+    assert rope_of_case(case).frequencies().floats() == [float(value) for value in inverse]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_attention_factors_are_the_nearest_floats(case: str) -> None:
-    _, factor = expected(case)
-    assert rope(case).attention_factor_value() == float(factor)
+    """The formulas of the papers are written again in Arb's balls of 300 bits."""
+    _, factor = exact_frequencies_and_factor(case)
+    assert rope_of_case(case).attention_factor_value() == float(factor)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
-    inverse, _ = expected(case)
+    inverse, _ = exact_frequencies_and_factor(case)
     wanted = [float(value) for value in inverse]
     plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
     with np.errstate(divide="ignore"):  # a step has no width
-        found = rope(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
+        found = rope_of_case(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=0)
 
 
@@ -73,8 +75,9 @@ def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.sample(18)
 def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
+    """Arb computes rows 99,990 and beyond, and rounds once."""
     offset = 99_990
-    made = rope(case, offset=offset, dtype=dtype)
+    made = rope_of_case(case, offset=offset, dtype=dtype)
     if case.startswith(("dynamic", "longrope")):
         assert made.effective_length == CASES[case]["length"]
     tables = made.tables()
@@ -85,7 +88,8 @@ def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dim", [4, 8])
-def test_a_base_beyond_all_floats(dim: int) -> None:
+def test_ntk_with_a_base_beyond_all_floats_is_exact(dim: int) -> None:
+    """10000 · 1e308^(dim/(dim−2)) is larger than any float64; Arb holds it."""
     base = arb(10000) * arb(1e308) ** (arb(dim) / (dim - 2))
     wanted = [float(base ** (arb(-2 * i) / dim)) for i in range(dim // 2)]
     made = Rope(4, dim, scaling="ntk", factor=1e308)
@@ -94,7 +98,7 @@ def test_a_base_beyond_all_floats(dim: int) -> None:
 
 
 def values(case: str, position: int, function) -> list[arb]:
-    inverse, factor = expected(case)
+    inverse, factor = exact_frequencies_and_factor(case)
     return [function(v * position) * factor for v in inverse]
 
 
@@ -113,16 +117,18 @@ PUBLISHED = [
 def test_frequencies_are_the_published_ones(
     case: str, changes: dict[str, Any], pair: int, expected: float
 ) -> None:
-    frequencies = rope(case, **changes).frequencies().floats()
+    """Published to five digits for head_dim 128, base 10000 and 2048 positions."""
+    frequencies = rope_of_case(case, **changes).frequencies().floats()
     assert frequencies[pair] == pytest.approx(expected, rel=1e-4)
 
 
 def test_published_attention_factor_of_yarn() -> None:
-    assert rope("yarn").attention_factor_value() == 1.2302585092994045
+    """0.1 ln 10 + 1."""
+    assert rope_of_case("yarn").attention_factor_value() == 1.2302585092994045
 
 
 def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:
-    mistakes = rope("yarn").scaling_value.known_mistakes()
+    mistakes = rope_of_case("yarn").scaling_value.known_mistakes()
     assert mistakes[0].truncate is False
 
 
@@ -157,11 +163,13 @@ def two_pairs(factor: float) -> Rope:
 
 
 def test_attention_factor_of_longrope_is_rational_only_without_extension() -> None:
+    """sqrt(1 + ln(factor) / ln(original)) is 1 for a factor of 1."""
     assert two_pairs(1.0).scaling_value.exact_attention == 1
     assert two_pairs(4.0).scaling_value.exact_attention is None
 
 
 def test_attention_factor_of_longrope_in_eight_bits() -> None:
+    """⌊sqrt(1 + ln 4 / ln 16) · 2^8⌋, from the paper's formula."""
     expected = math.floor(math.sqrt(1 + math.log(4) / math.log(16)) * 256)
     assert two_pairs(4.0).scaling_value.attention(8) == expected
 
@@ -204,6 +212,7 @@ def long_ramp(runtime: str) -> Rope:
 
 @pytest.mark.parametrize(("runtime", "tolerance"), [("none", 1e-12), ("llama.cpp", 1e-6)])
 def test_the_ramp_of_yarn_ends_at_the_last_channel(runtime: str, tolerance: float) -> None:
+    """A ramp from channel 0 to 7, the last of 8, over the four pairs."""
     expected = [10 ** (-i / 4) * (1 - 0.75 * i / 7) for i in range(4)]
     assert long_ramp(runtime).inverse_frequencies() == pytest.approx(expected, rel=tolerance)
 
@@ -223,6 +232,7 @@ def test_proportional_may_leave_all_pairs_still(dtype: str, recipe: str) -> None
 
 
 def test_proportional_leaves_the_last_pairs_still() -> None:
+    """A quarter of 32 pairs rotates: 8."""
     made = Rope(
         40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
     )

@@ -13,7 +13,7 @@ ALL = tuple(DTYPES)
 FORMS = ("symmetric", "causal", "key", "key-last")
 
 
-def hold_slopes(heads: int, exponents: list[Fraction], **options) -> None:
+def assert_slopes_are(heads: int, exponents: list[Fraction], **options) -> None:
     """In every dtype, from digits that are computed once."""
     digits = settled(lambda: digits_of([arb(2) ** rational(-exponent) for exponent in exponents]))
     for dtype in ALL:
@@ -31,16 +31,17 @@ def slopes(heads: int, **options) -> np.ndarray:
 )
 @pytest.mark.sample(1)
 def test_slopes_of_every_head_count(counts):
-    """By the paper's rule and by the naive one."""
+    """By the paper's rule (get_slopes of its code) and the naive one, with Arb."""
     for heads in counts:
-        hold_slopes(heads, get_slopes(heads))
-        hold_slopes(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
+        assert_slopes_are(heads, get_slopes(heads))
+        assert_slopes_are(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
 
 
 def test_published_slopes_and_other_limits():
+    """The slopes of 6, 8 and 12 heads are those of the paper's code."""
     for heads in (1, 6, 12):
         for max_bias in (1.0, 16.0, 0.3, 256.0):
-            hold_slopes(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
+            assert_slopes_are(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
     # Slopes of 6, 8 and 12 heads, as the paper's rule gives them.
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
     assert slopes(6, dtype="float64").tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]

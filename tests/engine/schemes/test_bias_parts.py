@@ -17,7 +17,9 @@ T5 = {"style": "t5", "seq_len": 10, "weights": WEIGHTS}
 @pytest.mark.parametrize("heads", [(0, 3), (3, 6), (9, 12), (5, 6), (0, 12)])
 @pytest.mark.parametrize("queries", [None, 1, 4, 10])
 @pytest.mark.parametrize("form", ["symmetric", "causal"])
-def test_alibi(heads: tuple[int, int], queries: int | None, form: str) -> None:
+def test_a_shard_of_alibi_is_a_part_of_the_whole(
+    heads: tuple[int, int], queries: int | None, form: str
+) -> None:
     whole = Alibi(**ALIBI, form=form).tables()
     part = Alibi(**ALIBI, form=form, head_range=heads, queries=queries).tables()
     rows = slice(-(queries or 10), None)
@@ -36,7 +38,9 @@ def test_key_forms_have_a_shard_and_no_queries(form: str) -> None:
 
 @pytest.mark.parametrize("queries", [None, 1, 7])
 @pytest.mark.parametrize("heads", [None, (4, 8)])
-def test_relative(heads: tuple[int, int] | None, queries: int | None) -> None:
+def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
+    heads: tuple[int, int] | None, queries: int | None
+) -> None:
     whole = Relative(**T5).tables()["bias"]
     part = Relative(**T5, head_range=heads, queries=queries).tables()["bias"]
     chosen = slice(*heads) if heads else slice(None)
@@ -46,12 +50,12 @@ def test_relative(heads: tuple[int, int] | None, queries: int | None) -> None:
 @pytest.mark.parametrize(
     "style", [{"style": "t5", "seq_len": 12}, {"style": "swin", "grid": (3, 4)}]
 )
-def test_the_last_rows_of_an_index(style: dict[str, Any]) -> None:
+def test_the_last_queries_have_the_last_rows_of_an_index(style: dict[str, Any]) -> None:
     whole = Relative(**style).tables()["index"]
     assert np.array_equal(Relative(**style, queries=5).tables()["index"], whole[-5:])
 
 
-def test_scores_of_a_shard() -> None:
+def test_a_shard_is_added_to_scores() -> None:
     scores = np.random.default_rng(5).standard_normal((2, 3, 4, 10))
     shard = Alibi(**ALIBI, head_range="3:6", queries=4, dtype="float64")
     added = pecli.apply(scores, shard) - scores
@@ -81,6 +85,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_of_a_shard_are_named(name: str) -> None:
+    """The spec is heads 3 to 5 of 12."""
     made, words = MISTAKES[name]
     bias = {"bias": made.tables()["bias"]}
     result = pecli.verify(bias, Alibi(**ALIBI, head_range=(3, 6)), atol=1e-6)
@@ -108,7 +113,7 @@ def test_another_shard_of_a_learned_bias_is_named() -> None:
     ],
     ids=["beyond", "empty", "a dash", "queries", "slopes", "index", "weights", "rows"],
 )
-def test_refused(make: Any, words: str) -> None:
+def test_ranges_that_do_not_fit_are_refused(make: Any, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         make()
 

@@ -53,6 +53,9 @@ def scheme_of(name: str, **changes: Any) -> Scheme:
 
 
 def test_every_style_has_numbers_from_elsewhere() -> None:
+    """styles.npz and grids/ hold tables of other libraries' own code; each command must make the
+    same within 1e-4.
+    """
     commands = " ".join(
         [*OLDER.values(), *COMMANDS.values(), *(f"--style {case}" for case in (*ADDED, *ROTARY))]
     )
@@ -75,9 +78,10 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
 
 @pytest.mark.parametrize("name", [*OLDER, *COMMANDS])
 @pytest.mark.sample(5)
-def test_tables_of_other_projects(
+def test_commands_make_and_verify_tables_of_other_projects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The tables are of other libraries' own code (see the data's index.json)."""
     monkeypatch.chdir(DATA / "grids")
     words, theirs, atol = (
         shlex.split({**OLDER, **COMMANDS}[name]),
@@ -175,7 +179,10 @@ def rows_of(case: str, parameters: dict, formula: Callable[..., list[float]]) ->
     )
 
 
-def test_tables_are_the_formulas() -> None:
+def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
+    """The formulas are written out here from each project's code, for sizes of which there are no
+    tables.
+    """
     for case, (parameters, formula) in ADDED.items():
         found = Sinusoidal(**parameters, style=case, dtype="float64").tables()["pe"]
         np.testing.assert_allclose(
@@ -249,6 +256,7 @@ def test_scalings_go_on_at_given_positions() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(2)
 def test_a_wrong_theta_is_named(name: str) -> None:
+    """The tables are of other libraries; the spec has 2.5 times their base."""
     right = scheme_of(name)
     result = pecli.verify(
         tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4)

@@ -15,15 +15,15 @@ from pecli.errors import ParameterError
 from tests.oracle import bits, normal_quantile, philox, rational, ulps
 
 
-def weight(*args, **options) -> np.ndarray:
+def weights_of(*args, **options) -> np.ndarray:
     return LearnedInit(*args, **options).tables()["weight"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_may_begin_as_zeros_or_as_sinusoids(dtype):
-    assert not bits(weight(7, 5, init="zeros", dtype=dtype)).any()
+    assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
-    assert weight(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
+    assert weights_of(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
 
 
 def share(seed: int, element: int) -> Fraction:
@@ -49,26 +49,35 @@ def test_first_values(seed, init):
             else:
                 value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
             true.append(float(value * arb(0.02)))
-    found = weight(10, 6, init=init, seed=seed, dtype="float64").ravel()
+    found = weights_of(10, 6, init=init, seed=seed, dtype="float64").ravel()
     np.testing.assert_allclose(found, true, rtol=2e-15, atol=1e-17)
-    assert ulps(weight(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
+    assert (
+        ulps(weights_of(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
+    )
 
 
 def test_rows_far_down_seeds_and_longer_tables():
+    """Philox counts elements, so that row 2^40 − 1 can be made alone; the expected value is its
+    quantile by Arb.
+    """
     (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
     row = 2**40 - 1
     true = float(normal_quantile(share(3, row * 65536 + 5)) * 0.02)
     assert table.read(row, row + 1)[0, 5] == pytest.approx(true, rel=1e-14)
     seeds = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
-    assert len({weight(8, 8, seed=seed).tobytes() for seed in seeds}) == len(seeds)
-    assert weight(50, 8, seed=1)[:20].tobytes() == weight(20, 8, seed=1).tobytes()
-    a, b = weight(500, 64, seed=7, dtype="float64"), weight(500, 64, seed=8, dtype="float64")
+    assert len({weights_of(8, 8, seed=seed).tobytes() for seed in seeds}) == len(seeds)
+    assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
+    a, b = (
+        weights_of(500, 64, seed=7, dtype="float64"),
+        weights_of(500, 64, seed=8, dtype="float64"),
+    )
     assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / math.sqrt(a.size)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32, 2**63, 2**64 - 1])
 @pytest.mark.sample(3)
 def test_the_stream_is_philox(seed):
+    """Philox 4x64 in plain integers, written again in the oracle."""
     for start in (0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9):
         found = learned.uniform(seed, start, 9)
         assert found.tolist() == [float(share(seed, k)) for k in range(start, start + 9)]
@@ -85,6 +94,7 @@ def quantile_grid() -> np.ndarray:
 
 
 def test_normal_is_the_inverse_distribution_function():
+    """Arb computes the true quantiles."""
     u = quantile_grid()
     with ctx.workprec(200):
         true = [normal_quantile(Fraction(float(x))) for x in u]
@@ -99,6 +109,7 @@ def test_normal_is_the_inverse_distribution_function():
 
 
 def test_logarithms_are_within_two_units():
+    """Arb computes the true logarithms."""
     x = np.concatenate(
         [np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])]
     )

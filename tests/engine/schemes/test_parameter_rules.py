@@ -50,7 +50,7 @@ from pecli.errors import nearest
         ),
     ],
 )
-def test_the_rule_of_a_parameter(parameter: Parameter, rule: str) -> None:
+def test_the_rule_of_a_parameter_is_stated_in_words(parameter: Parameter, rule: str) -> None:
     assert parameter.rule == rule
 
 
@@ -70,7 +70,9 @@ def test_the_placeholder_of_a_list() -> None:
         (GivenPositions(""), "0,1;2,3", ((0, 1), (2, 3))),
     ],
 )
-def test_the_value_of_a_text(parameter: Parameter, text: str, value: object) -> None:
+def test_a_text_is_parsed_to_the_value_that_it_stands_for(
+    parameter: Parameter, text: str, value: object
+) -> None:
     assert parameter.parse("x", text) == value
 
 
@@ -94,6 +96,7 @@ def test_a_grid_may_be_a_text() -> None:
 def test_a_position_is_kept_as_a_number_or_as_its_text(
     exact: Fraction, text: str, kept: object
 ) -> None:
+    """1/10 is no float64 number, so that the text is kept."""
     assert PositionList.kept(exact, text) == kept
 
 

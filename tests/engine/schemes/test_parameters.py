@@ -64,7 +64,7 @@ KINDS_REFUSED = {
 }
 
 
-def test_values_and_texts_that_pass():
+def test_values_and_texts_that_are_accepted_become_plain_python_values():
     for parameter, cases in TAKEN.items():
         for given, value in cases:
             found = (
@@ -86,7 +86,7 @@ def test_wrong_texts_are_refused_in_one_short_line_with_the_rule():
             assert "\n" not in str(caught.value)
 
 
-def test_values_of_another_kind():
+def test_values_of_another_kind_are_refused_with_the_rule():
     for parameter, values in KINDS_REFUSED.items():
         for value in values:
             with pytest.raises(ParameterError if parameter is WORD else KindError) as caught:
@@ -155,4 +155,5 @@ class OfTorch:
     ],
 )
 def test_other_words_for_a_value_mean_the_same(parameter: str, said: Any, meant: str) -> None:
+    """Names of NumPy, torch and other projects for dtypes, layouts and scalings."""
     assert getattr(Rope(4, 8, **{parameter: said}), parameter) == meant

@@ -9,7 +9,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 
-EVERY = [
+SCHEMES_OF_ALL_KINDS = [
     Sinusoidal(16, 8, style="whisper"),
     Rope(16, 8, layout="halves", mrope_section=(1, 2, 1)),
     Alibi(6, 12),
@@ -19,7 +19,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("scheme", EVERY, ids=str)
+@pytest.mark.parametrize("scheme", SCHEMES_OF_ALL_KINDS, ids=str)
 def test_every_axis_of_a_tensor_has_a_name(scheme: Scheme) -> None:
     for table in scheme.tensors():
         assert len(scheme.axes_of(table.name).names) == len(table.shape)
@@ -45,6 +45,7 @@ SCALED = {
 
 @pytest.mark.parametrize("scaling", SCALED)
 def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -> None:
+    """The formulas of the two scalings are written out in NumPy."""
     parameters, expected = SCALED[scaling]
     found = Rope(4, 32, recipe="float32", scaling=scaling, **parameters).inverse_frequencies()
     assert found == pytest.approx(expected, rel=1e-6)
@@ -53,6 +54,7 @@ def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -
 
 @pytest.mark.parametrize("scaling", SCALED)
 def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scaling: str) -> None:
+    """The formulas of the two scalings are written out in NumPy."""
     parameters, expected = SCALED[scaling]
     rope = Rope(4, 32, recipe="float32-recurrence", scaling=scaling, **parameters)
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-5)

@@ -55,6 +55,7 @@ def deberta(r: int, buckets: int, limit: int) -> int:
     ("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)]
 )
 def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None:
+    """T5's formula is written again in Arb's balls, which decide floors of logarithms."""
     found = Relative("t5", 300, buckets, limit, causal).tables()["index"]
     assert found.dtype == np.int32
     assert found[0].tolist() == [t5(j, buckets, limit, causal) for j in range(300)]
@@ -64,6 +65,7 @@ def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None
 
 @pytest.mark.parametrize(("buckets", "limit"), [(32, 64), (256, 512), (16, 65), (6, 1000)])
 def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
+    """DeBERTa's formula is written again in Arb's balls, which decide ceilings of logarithms."""
     found = Relative("deberta", 700, buckets, limit).tables()["index"]
     assert found[:, 0].tolist() == [deberta(i, buckets, limit) for i in range(700)]
     assert found[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]

@@ -104,6 +104,7 @@ LAYERS = Bundle(
 
 
 def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
+    """A bundle holds the schemes of two layer types, with prefixes of their tensors."""
     tables = LAYERS.tables()
     assert sorted(tables) == sorted(
         f"{a}.{b}" for a in ("full", "sliding") for b in ("cos", "sin", "inv_freq")

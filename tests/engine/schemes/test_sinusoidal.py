@@ -17,16 +17,18 @@ LAYOUTS = [
 ]
 
 
-def table(*args, **options) -> np.ndarray:
+def sinusoidal_table(*args, **options) -> np.ndarray:
     return Sinusoidal(*args, **options).tables()["pe"]
 
 
-def hold_against_oracle(rows: int, dim: int, *, samples: int, seed: int, **options) -> None:
+def assert_equal_to_arbitrary_precision(
+    rows: int, dim: int, *, samples: int, seed: int, **options
+) -> None:
     """Compare elements of a table, bit by bit, with values of arbitrary precision.
 
     They are random, with the first and the last column among them; all if there are few.
     """
-    found = table(rows, dim, **options)
+    found = sinusoidal_table(rows, dim, **options)
     rng = np.random.default_rng(seed)
     if rows * dim <= samples:
         row, column = (grid.ravel() for grid in np.indices((rows, dim)))
@@ -42,15 +44,21 @@ def hold_against_oracle(rows: int, dim: int, *, samples: int, seed: int, **optio
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.sample(2)
 def test_tables_of_many_bases_and_dimensions_are_correctly_rounded(offset, dtype):
+    """Elements are compared bit by bit with Arb's values."""
     for base in (2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5):
-        hold_against_oracle(300, 64, samples=300, seed=1, base=base, offset=offset, dtype=dtype)
+        assert_equal_to_arbitrary_precision(
+            300, 64, samples=300, seed=1, base=base, offset=offset, dtype=dtype
+        )
     for dim in (1, 2, 3, 64, 127, 1024):
-        hold_against_oracle(280, dim, samples=300, seed=2, offset=offset, dtype=dtype)
+        assert_equal_to_arbitrary_precision(
+            280, dim, samples=300, seed=2, offset=offset, dtype=dtype
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_table_of_65536_channels_is_correctly_rounded(dtype):
-    hold_against_oracle(20, 65536, samples=300, seed=3, offset=999_990, dtype=dtype)
+    """Elements are compared bit by bit with Arb's values."""
+    assert_equal_to_arbitrary_precision(20, 65536, samples=300, seed=3, offset=999_990, dtype=dtype)
 
 
 NUMBERS = [
@@ -64,10 +72,11 @@ NUMBERS = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.sample(1)
-def test_layouts_scale_amplitude_and_shift(dtype):
+def test_layouts_scale_amplitude_and_shift_are_correctly_rounded(dtype):
+    """Elements are compared bit by bit with Arb's values."""
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
-            hold_against_oracle(
+            assert_equal_to_arbitrary_precision(
                 100,
                 dim,
                 samples=200,
@@ -78,13 +87,13 @@ def test_layouts_scale_amplitude_and_shift(dtype):
                 offset=123_456,
             )
     for options in NUMBERS:
-        hold_against_oracle(200, 64, samples=300, seed=5, dtype=dtype, **options)
+        assert_equal_to_arbitrary_precision(200, 64, samples=300, seed=5, dtype=dtype, **options)
 
 
-def test_published_numbers():
+def test_row_1_has_the_published_numbers():
     """Row 1 at D = 512, by the paper and by tensor2tensor (printed from float32); and sin 1, cos 1 from any book."""
-    paper = table(2, 512, dtype="float64")
-    shifted = table(2, 512, style="tensor2tensor", dtype="float64")
+    paper = sinusoidal_table(2, 512, dtype="float64")
+    shifted = sinusoidal_table(2, 512, style="tensor2tensor", dtype="float64")
     assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
     assert shifted[1, 1] == pytest.approx(0.82177866, abs=2**-25)
     assert paper[1, :2].tolist() == pytest.approx(
@@ -123,8 +132,11 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_styles(style):
-    """With two channels, too, where nothing is divided by zero; zeros are zeros."""
+def test_a_style_computes_what_its_project_computes(style):
+    """FORMULAS writes each project's formula out in NumPy.
+
+    With two channels nothing is divided by zero; zeros are zeros.
+    """
     for dim in (2, 4, 6, 64, 7, 33):
         if dim % 2 and style in ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"):
             with pytest.raises(
@@ -133,14 +145,15 @@ def test_styles(style):
                 Sinusoidal(4, dim, style=style)
             continue
         expected = np.array([FORMULAS[style](position, dim) for position in range(40)])
-        found = table(40, dim, style=style)
+        found = sinusoidal_table(40, dim, style=style)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
         assert not bits(found)[expected == 0].any()
 
 
 @pytest.mark.parametrize("offset", [0, 3, 5, 6])
 def test_the_padding_row_is_where_its_position_is(offset):
-    found = table(4, 6, offset=offset, padding_idx=5)
+    """Position 5 is the row of zeros."""
+    found = sinusoidal_table(4, 6, offset=offset, padding_idx=5)
     zero = [not row.any() for row in found]
     assert zero == [offset + row == 5 for row in range(4)]
 
@@ -169,8 +182,8 @@ def test_sines_that_are_almost_ties(exponent, dtype):
     """For tiny angles sin x = x − x³/6, so a scale that is a tie makes a sine just below it."""
     significand = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
     scale = (1 + 2.0**-significand) * 2.0**exponent
-    hold_against_oracle(4, 2, samples=8, seed=0, scale=scale, dtype=dtype)
-    hold_against_oracle(
+    assert_equal_to_arbitrary_precision(4, 2, samples=8, seed=0, scale=scale, dtype=dtype)
+    assert_equal_to_arbitrary_precision(
         4, 2, samples=8, seed=0, scale=scale + 2.0 ** (1 + exponent - significand), dtype=dtype
     )
 
@@ -187,14 +200,16 @@ def test_sines_that_are_almost_ties(exponent, dtype):
     ids=str,
 )
 def test_ties_that_need_many_digits(dim, options):
-    hold_against_oracle(3, dim, samples=3 * dim, seed=0, **options)
+    """Arb decides them with hundreds of bits."""
+    assert_equal_to_arbitrary_precision(3, dim, samples=3 * dim, seed=0, **options)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("amplitude", [1e-31, 1e-40, 1e-44, 1e-100, 1e39, 1e100, 1e300])
 def test_extreme_amplitudes_are_right_or_refused(amplitude):
+    """Products that float32 cannot hold are refused, without a warning of NumPy."""
     try:
-        found = table(5, 4, amplitude=amplitude)
+        found = sinusoidal_table(5, 4, amplitude=amplitude)
     except ParameterError:
         return
     row, column = (grid.ravel() for grid in np.indices((5, 4)))

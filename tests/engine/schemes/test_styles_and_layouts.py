@@ -18,14 +18,17 @@ YARN: dict[str, Any] = {
 }
 
 
-def sizes(style: str, dim: int, channels: tuple[int, ...] | None = None) -> list[tuple[Any, ...]]:
+def blocks_of_style(
+    style: str, dim: int, channels: tuple[int, ...] | None = None
+) -> list[tuple[Any, ...]]:
     """Return the axis, the channels and the denominator of each block of a style."""
     blocks: tuple[AxisBlock, ...] = ROTARY[style].blocks(dim, channels)
     return [(block.axis, block.channels, block.denominator) for block in blocks]
 
 
 def test_moonvit_alternates_columns_and_rows() -> None:
-    assert sizes("moonvit", 8) == [(1, 2, 2), (0, 2, 2), (1, 2, 2), (0, 2, 2)]
+    """Blocks are (axis, channels, denominator); axis 0 counts rows and axis 1 columns."""
+    assert blocks_of_style("moonvit", 8) == [(1, 2, 2), (0, 2, 2), (1, 2, 2), (0, 2, 2)]
     assert [block.start for block in ROTARY["moonvit"].blocks(8)] == [0, 0, 1, 1]
 
 
@@ -39,7 +42,7 @@ def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
 
 
 def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
-    assert sizes("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
+    assert blocks_of_style("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,8 @@ def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
 def test_given_channels_replace_the_shares_and_the_order_of_a_style(
     style: str, dim: int, channels: tuple[int, ...], expected: list[tuple[Any, ...]]
 ) -> None:
-    assert sizes(style, dim, channels) == expected
+    """Blocks are (axis, channels, denominator)."""
+    assert blocks_of_style(style, dim, channels) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,27 +66,32 @@ def test_given_channels_replace_the_shares_and_the_order_of_a_style(
 def test_a_grid_is_resampled_from_its_base(
     grid_base: tuple[int, ...], positions: tuple[list[int], ...]
 ) -> None:
+    """Two points of a base grid of 4 are at 0 and 2; the last 0 is the row beside the grid."""
     scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", grid_base=grid_base)
     assert scheme.coordinates().values == positions
 
 
 def test_positions_in_turns_are_exact_at_quarters() -> None:
+    """cos(π/2) = 0, cos(π) = −1, cos(3π/2) = 0, cos(2π) = 1."""
     rope = Rope(positions=((0.25, 0.5), (0.75, 1.0)), dim=4, style="dinov3")
     assert rope.tables()["cos"].tolist() == [[0.0, 0.0], [-1.0, 1.0]]
 
 
 def test_half_a_turn_of_an_amplitude_that_is_a_tie_rounds_to_even() -> None:
+    """1 + 2^-24 is halfway between two float32 numbers, and 1 is the even one."""
     amplitude = 1 + 2.0**-24
     table = Sinusoidal(positions=((0.5,), (0.5,)), dim=4, style="detr", amplitude=amplitude)
     assert table.tables()["pe"].tolist() == [[0.0, -1.0, 0.0, -1.0]]
 
 
 def test_an_attention_factor_that_is_a_tie_rounds_to_even() -> None:
+    """1 + 2^-24 is halfway between two float32 numbers, and 1 is the even one."""
     rope = Rope(1, 4, **YARN, attention_factor=1 + 2.0**-24)
     assert rope.tables()["cos"].tolist() == [[1.0, 1.0]]
 
 
 def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
+    """Positions 1, 0 and −1."""
     table = Sinusoidal(2, 2, relative=True, dtype="float64").tables()["pe"]
     expected = [
         [math.sin(1), math.cos(1)],

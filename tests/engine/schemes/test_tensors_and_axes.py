@@ -32,7 +32,9 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
     ],
     ids=str,
 )
-def test_axes_of_a_tensor(scheme: Scheme, tensor: str, axes: Axes) -> None:
+def test_the_axes_of_a_tensor_have_names_a_first_position_and_a_unit(
+    scheme: Scheme, tensor: str, axes: Axes
+) -> None:
     assert scheme.axes_of(tensor) == axes
 
 
@@ -82,6 +84,7 @@ def test_slopes_follow_from_the_bias() -> None:
 
 
 def test_frequencies_are_scaled_as_positions_are() -> None:
+    """1000 times 1 and 0.01, the frequencies of 4 channels."""
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
 
