@@ -65,7 +65,7 @@ def without_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.sample(12)
 def test_the_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
     """Compare with extended.npz, which transformers 5.22.2 computed.
@@ -96,7 +96,7 @@ LITGPT = {
 }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
     """NTK's base is the base times the factor to the power of d / (d − 2)."""
     found = pecli.extend(LITGPT, 16384, "ntk")
@@ -109,13 +109,13 @@ def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
     assert found.gguf == {"rope.freq_base": base, "context_length": 16384}
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
     path = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(path), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("name", "to", "expected"),
     [
@@ -139,7 +139,7 @@ def test_the_default_method_is_that_of_the_makers(
     assert pecli.extend(name, to).rope_scaling == expected
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
     """YaRN's ramp is from 32 turns within the original context down to 1."""
     found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
@@ -148,7 +148,7 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
     assert found.largest == pytest.approx(32.0)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("name", "method", "expected"),
     [
@@ -221,7 +221,7 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", NESTED)
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.sample(12)
 def test_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
     """They are in the part of the language model, and keep the sections of M-RoPE."""
@@ -272,7 +272,7 @@ def cos_and_sin_by_flags(
     return magnitude * np.cos(angle), magnitude * np.sin(angle)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
 def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> None:
@@ -309,14 +309,14 @@ def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> No
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
     text = run_pecli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in text
     assert "--yarn-orig-ctx 32768" in text
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_the_repr_names_method_and_factor() -> None:
     text = "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
     assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
@@ -458,12 +458,12 @@ def test_an_extension_as_json() -> None:
     assert fields["rope_theta"] == 10000.0
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_need_not_be_whole() -> None:
     assert pecli.extend(LLAMA_OF_64_POSITIONS, 65, "linear").factor == 65 / 64
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
@@ -488,13 +488,13 @@ def test_a_model_that_is_long_enough_is_served_as_it_is(
     }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_method_stretches_a_model_that_is_long_enough() -> None:
     """40960 / 32768: Qwen3's card counts from 32768."""
     assert pecli.extend("qwen3-8b", 40960, "yarn").factor == 1.25
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("name", "to", "factor", "original"),
     [
@@ -518,7 +518,7 @@ def test_the_printed_numbers_are_those_of_the_card(
     assert is_quoted == (original == 32768)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_and_an_original_length_override_the_card() -> None:
     found = pecli.extend("qwen3-8b", "128k", factor=3.2, original_len=40960)
     assert found.rope_scaling == {
@@ -528,13 +528,13 @@ def test_a_factor_and_an_original_length_override_the_card() -> None:
     }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
     """4 · 32768, the original length of Qwen3's card."""
     assert pecli.extend("qwen3-8b", factor=4).to == 131072
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_is_too_small_is_noted() -> None:
     notes = pecli.extend("qwen3-8b", 131072, factor=2).notes
     assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
@@ -545,7 +545,7 @@ def test_an_extension_needs_a_length_or_a_factor() -> None:
         pecli.extend("qwen3-8b")
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
 def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
     assert pecli.extend("llama-2-7b", to).to == length
@@ -563,7 +563,7 @@ MLC = {
 }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
     found = pecli.extend(MLC, 256, method)
@@ -576,7 +576,7 @@ def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
     assert found.commands["mlc"].startswith("mlc_llm serve")
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize("runtime", ["vllm", "sglang", "llama.cpp"])
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen3-8b", "llama-2-7b", "gemma-3-4b", "phi-2"])
@@ -629,7 +629,7 @@ def test_a_printed_original_length_is_not_missing() -> None:
 QWEN_CARD = "yarn, as Qwen2.5's model card has it for models of 32,768 positions"
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("model_type", "method", "reason"),
     [
@@ -647,7 +647,7 @@ def test_the_reason_for_a_method_quotes_the_makers(
     assert pecli.extend(model, 256, method).reason == reason
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
     """The model was trained on 16 positions and stretched by 4; 256 positions are 16 times 16."""
     scaling = {**SMALL_YARN["rope_scaling"], "beta_fast": 8}
@@ -662,13 +662,13 @@ def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
     }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_models_own_scaling_is_replaced() -> None:
     note = "this replaces the model's own yarn scaling, which starts at 16 positions"
     assert pecli.extend(SMALL_YARN, 256).notes[0] == note
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_a_yarn_without_a_factor_reaches_its_context() -> None:
     """Transformers derives the factor from the two lengths."""
     scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
@@ -678,7 +678,7 @@ def test_a_yarn_without_a_factor_reaches_its_context() -> None:
     assert found.factor == 16.0
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_the_original_context_of_llama3_is_stretched() -> None:
     """Meta's rule has an original length of 32 and a factor of 8: 256 positions; 512 / 32 = 16."""
     found = pecli.extend(SMALL_LLAMA3, 512, "linear")
@@ -688,7 +688,7 @@ def test_the_original_context_of_llama3_is_stretched() -> None:
     assert found.lengths == {}
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
     """Linear scaling by 2 made 64 of 32 positions."""
     found = pecli.extend(SMALL_LINEAR, 256, "dynamic")
@@ -697,7 +697,7 @@ def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
     assert found.longest == 64
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_ntk_takes_back_a_models_own_scaling() -> None:
     """256 / 32 = 8, in the base of a head of 16 channels: 10000 · 8^(16/14)."""
     assert pecli.extend(SMALL_LINEAR, 256, "ntk").config == {
@@ -707,7 +707,7 @@ def test_ntk_takes_back_a_models_own_scaling() -> None:
     }
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.usefixtures("without_runtimes")
 def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
     found = pecli.extend({**TWO_LAYER_TYPES, "max_position_embeddings": 64}, 256)
     assert found.config == {
