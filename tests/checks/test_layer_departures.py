@@ -4,38 +4,46 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.checks.queries import BEFORE, after
+from tests.checks.queries import BEFORE, rotated_queries
 from tests.checks.waves import Array
 
-RUN = {
+DUMP_OF_TWO_LAYERS = {
     "layers.0.q.before": BEFORE,
-    "layers.0.q.after": after(),
+    "layers.0.q.after": rotated_queries(),
     "layers.1.q.before": BEFORE,
-    "layers.1.q.after": after(),
+    "layers.1.q.after": rotated_queries(),
 }
 LAYER_1_DEPARTS = "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees"
 
 
 def diagnosis_of(changes: dict[str, Array], *, reasons: bool = True) -> tuple[str, ...]:
     """Return what is said about a run, some tensors of which are changed."""
-    return pecli.diff(RUN, {**RUN, **changes}, atol=1e-6, reasons=reasons).diagnosis
+    return pecli.diff(
+        DUMP_OF_TWO_LAYERS, {**DUMP_OF_TWO_LAYERS, **changes}, atol=1e-6, reasons=reasons
+    ).diagnosis
 
 
 def test_the_rotation_of_the_first_layer_is_explained() -> None:
-    assert diagnosis_of({"layers.1.q.after": -after()}) == (
+    """In B, the rotated queries of layer 1 have the other sign."""
+    assert diagnosis_of({"layers.1.q.after": -rotated_queries()}) == (
         LAYER_1_DEPARTS,
         "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
     )
 
 
 def test_the_first_of_two_layers_is_named() -> None:
-    changes = {"layers.1.q.after": after(offset=3), "layers.0.q.after": after(offset=4)}
+    """Both layers are rotated at other positions (offsets 4 and 3)."""
+    changes = {
+        "layers.1.q.after": rotated_queries(offset=3),
+        "layers.0.q.after": rotated_queries(offset=4),
+    }
     first = "layer 0 is the first that departs, by layers.0.q.after; layers.0.q.before agrees"
     assert diagnosis_of(changes)[0] == first
 
 
 def test_other_positions_of_a_layer_are_named() -> None:
-    explained = diagnosis_of({"layers.1.q.after": after(offset=3)})[1]
+    """In B, layer 1 is rotated from position 3 on."""
+    explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
     assert explained.startswith(f"{tables}: cos, sin: in B, positions start at 3 (in A 0);")
 
@@ -46,10 +54,10 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
     a = {}
     b = {}
     for part in order:
-        for name, array in RUN.items():
+        for name, array in DUMP_OF_TWO_LAYERS.items():
             a[name.replace(".q.", f".{part}.")] = array
             b[name.replace(".q.", f".{part}.")] = array
-        b[f"layers.1.{part}.after"] = after(offset=starts[part])
+        b[f"layers.1.{part}.after"] = rotated_queries(offset=starts[part])
     _, *explained = pecli.diff(a, b, atol=1e-6).diagnosis
     assert [sentence.partition(";")[0] for sentence in explained] == [
         f"the rotation of layers.1.{part}.after, as tables: "
@@ -58,8 +66,8 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
     ]
 
 
-def test_no_reason_is_given_where_none_is_wanted() -> None:
-    changes = {"layers.1.q.after": after(offset=3)}
+def test_without_reasons_only_the_layer_is_named() -> None:
+    changes = {"layers.1.q.after": rotated_queries(offset=3)}
     assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
 
 
@@ -72,14 +80,14 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
 
 
 def test_the_only_layer_is_not_called_the_first() -> None:
-    a = {"layers.1.q.before": BEFORE, "layers.1.q.after": after()}
-    b = {"layers.1.q.before": BEFORE, "layers.1.q.after": after(offset=3)}
+    a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
+    b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
     assert pecli.diff(a, b, atol=1e-6).diagnosis == ()
 
 
 @pytest.mark.parametrize(
     "rotated",
-    [BEFORE[:2], BEFORE * np.nan, BEFORE * np.inf, after(layout="interleaved")],
+    [BEFORE[:2], BEFORE * np.nan, BEFORE * np.inf, rotated_queries(layout="interleaved")],
     ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
 def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array) -> None:
@@ -94,7 +102,7 @@ def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array
     ids=["an odd number of channels", "a vector", "complex numbers"],
 )
 def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array) -> None:
-    run = dict.fromkeys(RUN, before)
+    run = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
     other = {**run, "layers.1.q.after": before + 1}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
     assert diagnosis[0] == LAYER_1_DEPARTS
@@ -102,14 +110,14 @@ def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array)
 
 
 def test_rows_beside_none_are_not_explained_as_tables() -> None:
-    run = dict.fromkeys(RUN, BEFORE[..., :0, :])
+    run = dict.fromkeys(DUMP_OF_TWO_LAYERS, BEFORE[..., :0, :])
     other = {**run, "layers.1.q.after": BEFORE}
     assert pecli.diff(run, other).diagnosis[-1] == LAYER_1_DEPARTS
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_layers_of_one_side_of_the_rotation_are_compared_as_any_tensors(side: str) -> None:
-    run = {name: array for name, array in RUN.items() if name.endswith(side)}
-    other = {**run, f"layers.1.q.{side}": after(offset=3)}
+    run = {name: array for name, array in DUMP_OF_TWO_LAYERS.items() if name.endswith(side)}
+    other = {**run, f"layers.1.q.{side}": rotated_queries(offset=3)}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
     assert not any("departs" in sentence for sentence in diagnosis)

@@ -16,32 +16,35 @@ BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
 COSINES = candidate_of({"cos": COS}, waves=True, transposable=True)
 
 
-def empty(rows: int) -> MadeTables:
+def no_tables(rows: int) -> MadeTables:
     return MadeTables(None, {})
 
 
-def notes(shape: tuple[int, ...], candidate: CandidateTable, is_text: bool = False) -> list[str]:
+def notes_on_readings(
+    shape: tuple[int, ...], candidate: CandidateTable, is_text: bool = False
+) -> list[str]:
     plain = arrangements(shape, candidate, Form("alone"), is_text=is_text)
     guessed = arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
     return [arrangement.folding.note for arrangement in (*plain, *guessed)]
 
 
 def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
-    candidate = CandidateTable(("cos",), (3, 4), empty, waves=True, layout="interleaved")
+    """Columns may be doubled as halves or interleaved."""
+    candidate = CandidateTable(("cos",), (3, 4), no_tables, waves=True, layout="interleaved")
     assert [form.doubled for form in candidate.forms()] == ["", "interleaved", "halves"]
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
-    candidate = CandidateTable(("cos",), (3, 4), empty, waves=True)
+    candidate = CandidateTable(("cos",), (3, 4), no_tables, waves=True)
     assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 
 
 def test_a_table_without_frequencies_has_one_form() -> None:
-    assert CandidateTable(("bias",), (3, 4), empty).forms() == [Form("alone")]
+    assert CandidateTable(("bias",), (3, 4), no_tables).forms() == [Form("alone")]
 
 
 def test_both_functions_have_the_forms_of_two() -> None:
-    candidate = CandidateTable(("cos", "sin"), (3, 4), empty, waves=True)
+    candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, waves=True)
     names = {form.arrangement for form in candidate.forms()}
     assert names == {"halves", "interleaved", "matrices", "pairs", "rows", "stacked"}
 
@@ -67,7 +70,10 @@ def test_both_functions_have_the_forms_of_two() -> None:
 def test_foldings_of_a_table_of_waves(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    assert notes(shape, COSINES, is_text) == expected
+    """The expected table has 12 positions and 8 channels; each shape is one that programs dump it
+    in.
+    """
+    assert notes_on_readings(shape, COSINES, is_text) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,10 +89,11 @@ def test_foldings_of_a_table_of_waves(
 def test_biases_are_read_with_their_batch_or_flattened(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    assert notes(shape, candidate_of({"bias": BIAS}), is_text) == expected
+    """The expected bias has 4 heads of 6 x 6."""
+    assert notes_on_readings(shape, candidate_of({"bias": BIAS}), is_text) == expected
 
 
-def copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
+def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
     found = arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]
 
@@ -102,19 +109,23 @@ def copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int,
 def test_later_axes_are_rows_rather_than_earlier_ones(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    candidate = CandidateTable(("cos",), (None, 8), empty, waves=True)
-    assert copies(shape, candidate) == expected
+    """The number of rows is not known: the axis before the channels is the likelier one, and
+    earlier axes are copies.
+    """
+    candidate = CandidateTable(("cos",), (None, 8), no_tables, waves=True)
+    assert axes_of_copies(shape, candidate) == expected
 
 
 def test_a_number_of_rows_tells_copies_from_rows() -> None:
-    assert copies((3, 12, 8), COSINES) == [(0,)]
-    assert copies((12, 3, 8), COSINES) == [(1,)]
+    """The expected table has 12 rows, so that an axis of 3 holds copies."""
+    assert axes_of_copies((3, 12, 8), COSINES) == [(0,)]
+    assert axes_of_copies((12, 3, 8), COSINES) == [(1,)]
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
     keys = candidate_of({"bias": np.zeros((4, 1, 6))})
-    assert copies((4, 6), keys) == [()]
-    assert copies((3, 6), keys) == []
+    assert axes_of_copies((4, 6), keys) == [()]
+    assert axes_of_copies((3, 6), keys) == []
 
 
 KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
@@ -136,6 +147,7 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
     [(COS, 0.0), (COS + 0.5, 0.5), (np.full_like(COS, np.nan), 2.0), (COS + 9, 2.0)],
 )
 def test_an_element_counts_for_at_most_2(table: np.ndarray, distance: float) -> None:
+    """Cosines differ by at most 2, so that NaN and huge values count as that."""
     reading = best_reading(table, [COSINES])
     assert reading is not None
     assert reading.distance == pytest.approx(distance, abs=1e-6)
@@ -167,6 +179,7 @@ def test_notes_on_readings(table: np.ndarray, note: str) -> None:
 
 
 def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
+    """Channel 3 of head 2, of heads of 8 channels, is column 19."""
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
     reading = best_reading(table, [COSINES])
@@ -192,6 +205,7 @@ def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
 
 
 def test_a_constant_vector_is_not_taken_for_position_0() -> None:
+    """Cosines of position 0 are all 1, and so is many another vector."""
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[:rows]})
     )
@@ -203,6 +217,9 @@ def test_a_constant_vector_is_not_taken_for_position_0() -> None:
     [(9, 0, ()), (2, 6, ()), (2, 14, (2,)), (2, 30, (2, 4)), (1, 31, ())],
 )
 def test_widths_of_a_flat_table(ones: int, zeros: int, widths: tuple[int, ...]) -> None:
+    """Cosines of position 0 are ones: a run of w ones at the beginning suggests rows of w, if the
+    rest has several rows.
+    """
     assert row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 
 

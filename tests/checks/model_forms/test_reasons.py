@@ -52,18 +52,18 @@ def two_forms(
     return form("A", kind, "halves", tensors), form("B", ModelFormat.GGUF, "interleaved", checked)
 
 
-def match(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
+def match_tensors_of(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
     return match_tensors(*two_forms(tensors, checked, **about))
 
 
-def reason(
+def reason_of_difference(
     array: np.ndarray[Any, Any], checked: np.ndarray[Any, Any], name: str = "a", **about: Any
 ) -> Finding | None:
     """Return the reason why a tensor differs; None if it does not."""
-    return reasons({name: array}, {name: checked}, **about).get(name)
+    return reasons_of_differences({name: array}, {name: checked}, **about).get(name)
 
 
-def reasons(tensors: Arrays, checked: Arrays, **about: Any) -> dict[str, Finding]:
+def reasons_of_differences(tensors: Arrays, checked: Arrays, **about: Any) -> dict[str, Finding]:
     models = two_forms(tensors, checked, **about)
     exact = pecli.Tolerance()
     changed = [pair for pair in match_tensors(*models).pairs if pair.compare(exact).mismatched]
@@ -75,30 +75,30 @@ def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
     return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
 
 
-def test_a_tensor_that_b_lacks() -> None:
-    problems = match({"a": SQUARE, "b": SQUARE}, {"a": SQUARE}).problems
+def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
+    problems = match_tensors_of({"a": SQUARE, "b": SQUARE}, {"a": SQUARE}).problems
     assert problems == [TensorProblem("b", MissingTensor("B"))]
 
 
-def test_a_tensor_that_a_lacks() -> None:
-    problems = match({"a": SQUARE}, {"a": SQUARE, "b": SQUARE}).problems
+def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
+    problems = match_tensors_of({"a": SQUARE}, {"a": SQUARE, "b": SQUARE}).problems
     assert problems == [TensorProblem("b", MissingTensor("A"))]
 
 
-def test_tied_weights_are_stored_once() -> None:
+def test_an_output_that_is_tied_to_the_embedding_is_not_missing() -> None:
     tied = {"token_embd.weight": SQUARE}
-    assert not match(tied, {**tied, "output.weight": SQUARE}).problems
+    assert not match_tensors_of(tied, {**tied, "output.weight": SQUARE}).problems
 
 
 def test_empty_tensors_are_not_compared() -> None:
-    matched = match({"a": np.zeros((0, 4))}, {"a": np.zeros((0, 4))})
+    matched = match_tensors_of({"a": np.zeros((0, 4))}, {"a": np.zeros((0, 4))})
     assert not matched.pairs
     assert not matched.problems
 
 
 @pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
 def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
-    problems = match({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
+    problems = match_tensors_of({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
     assert problems == [TensorProblem("a", DifferentShape(shape, (12, 3)))]
 
 
@@ -110,7 +110,7 @@ def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
         "attn_k_b.weight": by_head[:, :4].swapaxes(1, 2),
         "attn_v_b.weight": by_head[:, 4:],
     }
-    matched = match(split, fused, architecture="deepseek2", kind=ModelFormat.GGUF)
+    matched = match_tensors_of(split, fused, architecture="deepseek2", kind=ModelFormat.GGUF)
     assert not matched.problems
     assert [pair.compare(pecli.Tolerance()).mismatched for pair in matched.pairs] == [0, 0]
 
@@ -124,8 +124,11 @@ def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
     ],
 )
 def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, added: int) -> None:
+    """llama.cpp's converter adds 1 from Hugging Face's weights; between two .gguf files nothing is
+    added.
+    """
     about = {"architecture": architecture, "kind": kind}
-    assert reason(NORM, NORM + added, "attn_norm.weight", **about) is None
+    assert reason_of_difference(NORM, NORM + added, "attn_norm.weight", **about) is None
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, add
         ("llama", 1, NormOffset(1, is_one_added=False)),
     ],
 )
-def test_norms_that_are_off_by_1(architecture: str, added: int, expected: Finding) -> None:
-    found = reason(NORM, NORM + added, "attn_norm.weight", architecture=architecture)
+def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expected: Finding) -> None:
+    found = reason_of_difference(NORM, NORM + added, "attn_norm.weight", architecture=architecture)
     assert found == expected
 
 
@@ -145,43 +148,50 @@ def test_norms_that_are_off_by_1(architecture: str, added: int, expected: Findin
     ("factor", "expected"),
     [(1, None), (0, Mistake.ALL_ZEROS), (2, Multiplied(2.0)), (0.125, Multiplied(0.125))],
 )
-def test_values_that_are_multiplied(factor: float, expected: Finding | None) -> None:
-    assert reason(TABLES[0], TABLES[0] * factor) == expected
+def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
+    factor: float, expected: Finding | None
+) -> None:
+    assert reason_of_difference(TABLES[0], TABLES[0] * factor) == expected
 
 
-def test_halves_that_are_exchanged() -> None:
-    assert reason(TABLES[0], np.roll(TABLES[0], 6, axis=0)) == Mistake.HALVES_EXCHANGED
+def test_exchanged_halves_are_named() -> None:
+    assert (
+        reason_of_difference(TABLES[0], np.roll(TABLES[0], 6, axis=0)) == Mistake.HALVES_EXCHANGED
+    )
 
 
-def test_a_difference_without_a_reason() -> None:
-    assert reason(TABLES[0], TABLES[0] + 0.1) == BeyondRounding("float64")
+def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
+    assert reason_of_difference(TABLES[0], TABLES[0] + 0.1) == BeyondRounding("float64")
 
 
-def test_a_square_matrix_that_is_transposed() -> None:
-    assert reason(SQUARE, SQUARE.T) == Mistake.TRANSPOSED
+def test_a_transposed_square_matrix_is_named() -> None:
+    assert reason_of_difference(SQUARE, SQUARE.T) == Mistake.TRANSPOSED
 
 
-def test_a_tensor_of_another_layer() -> None:
+def test_a_tensor_of_another_layer_is_named() -> None:
     tensors = {"blk.0.up.weight": TABLES[0], "blk.1.up.weight": TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": TABLES[1]}
-    assert reasons(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
+    assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
 
 
-def test_another_tensor_of_the_same_layer() -> None:
+def test_another_tensor_of_the_same_layer_is_named() -> None:
     tensors = {"blk.0.up.weight": TABLES[0], "blk.0.gate.weight": TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": TABLES[1]}
-    assert reasons(tensors, checked) == {"blk.0.up.weight": SwappedTensor("gate")}
+    assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedTensor("gate")}
 
 
 @pytest.mark.parametrize(("name", "heads"), [("attn_q.weight", 2), ("attn_k.weight", 1)])
 def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int) -> None:
-    (pair,) = match({name: QUERIES}, {name: QUERIES}, heads=TWO_HEADS).pairs
+    """The order is LlamaModel.permute's of llama.cpp, with 2 query heads and 1 key head."""
+    (pair,) = match_tensors_of({name: QUERIES}, {name: QUERIES}, heads=TWO_HEADS).pairs
     assert pair.order is not None
     assert pair.order.tolist() == permutation(heads).tolist()
 
 
 def test_values_are_not_permuted() -> None:
-    (pair,) = match({"attn_v.weight": QUERIES}, {"attn_v.weight": QUERIES}, heads=TWO_HEADS).pairs
+    (pair,) = match_tensors_of(
+        {"attn_v.weight": QUERIES}, {"attn_v.weight": QUERIES}, heads=TWO_HEADS
+    ).pairs
     assert pair.order is None
 
 
@@ -196,18 +206,22 @@ def test_values_are_not_permuted() -> None:
         (permutation(4), PermutedInHeads(4, 2, are_kv_heads=False)),
     ],
 )
-def test_mistakes_with_rows_of_queries(rows: Any, expected: Finding | None) -> None:
-    assert reason(QUERIES, QUERIES[rows], "attn_q.weight", heads=TWO_HEADS) == expected
+def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
+    """The right order is llama.cpp's permutation of 2 heads (None: no mistake)."""
+    assert (
+        reason_of_difference(QUERIES, QUERIES[rows], "attn_q.weight", heads=TWO_HEADS) == expected
+    )
 
 
-def test_a_permutation_in_the_wrong_direction() -> None:
+def test_an_inverse_permutation_is_named() -> None:
     rows = np.argsort(permutation(1))
-    found = reason(QUERIES, QUERIES[rows], "attn_q.weight", heads=Heads(1))
+    found = reason_of_difference(QUERIES, QUERIES[rows], "attn_q.weight", heads=Heads(1))
     assert found == Mistake.PERMUTED_BACKWARDS
 
 
-def test_keys_permuted_by_the_query_heads() -> None:
-    found = reason(QUERIES, QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS)
+def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
+    """llama.cpp#3364: models with grouped queries were converted so."""
+    found = reason_of_difference(QUERIES, QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS)
     assert found == PermutedInHeads(2, 1, are_kv_heads=True)
 
 
@@ -223,4 +237,4 @@ def test_keys_have_as_many_heads_as_queries_unless_stated(
     rows: Any, expected: Finding | None
 ) -> None:
     heads = Heads(2, head_dim=8)
-    assert reason(QUERIES, QUERIES[rows], "attn_k.weight", heads=heads) == expected
+    assert reason_of_difference(QUERIES, QUERIES[rows], "attn_k.weight", heads=heads) == expected
