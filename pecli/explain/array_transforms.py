@@ -36,7 +36,7 @@ from pecli.explain.array_computation import (
     as_floats,
     as_matrix,
 )
-from pecli.explain.bias_computation import MASKED
+from pecli.explain.bias_computation import is_unmasked
 from pecli.explain.catalogue.damage import (
     DamagedColumns,
     DamagedElements,
@@ -475,12 +475,11 @@ def _with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
     if "c" in (made.dtype.kind, found.dtype.kind):
         return
     expected = widened(made)
-    # A comparison with NaN is False, so that NaN counts as masked.
-    is_masked = ~(expected > MASKED)
+    is_masked = ~is_unmasked(expected)
     if not is_masked.any():
         return
     observed = widened(found)
-    has_same_places = np.array_equal(is_masked, ~(observed > MASKED))
+    has_same_places = np.array_equal(is_masked, ~is_unmasked(observed))
     if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
         edits = (*candidate.edits, Mask(f"{float(observed[is_masked][0]):.2g}"))
         yield Candidate(edits, np.where(is_masked, observed, expected))

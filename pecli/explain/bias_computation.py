@@ -20,6 +20,15 @@ float16 numbers.
 """
 
 
+def is_unmasked(values: Floats) -> Flags:
+    """Return which biases are not a mask; NaN counts as one.
+
+    >>> is_unmasked(np.array([-9999.0, -10000.0, np.nan])).tolist()
+    [True, False, False]
+    """
+    return np.asarray(values > MASKED)
+
+
 class Multiples(NamedTuple):
     """The factors of slopes (queries, keys), and the masked elements."""
 

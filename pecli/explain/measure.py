@@ -53,12 +53,20 @@ ALIKE = 0.98
 MAX_MISMATCH = 0.12
 """Mean distance of a row's phasors from those of its position, in units of the largest frequency."""
 
-
 MAX_NOISE = 0.25
 """Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""
 
 MAX_WAVE_NOISE = 0.006
 """Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
+
+
+def is_noise(off: Floats, errors: Floats) -> Flags:
+    """Return which measured numbers are off by no more than their standard errors allow.
+
+    >>> is_noise(np.array([12.0, 13.0]), np.array([1.0, 1.0])).tolist()
+    [True, False]
+    """
+    return np.asarray(off <= MAX_SIGMAS * errors)
 
 
 class Frequencies(NamedTuple):
@@ -81,7 +89,7 @@ class Frequencies(NamedTuple):
             off = np.abs(wrap(frequencies - self.values))
             if self.is_folded:
                 off = np.minimum(off, np.abs(wrap(frequencies + self.values)))
-            return np.asarray((off <= MAX_SIGMAS * self.errors).all(axis=-1))
+            return np.asarray(is_noise(off, self.errors).all(axis=-1))
 
     @property
     def are_of_waves(self) -> bool:
@@ -346,7 +354,7 @@ def fit_number(
         logs = [math.log(start) for start in starts if start > 0] or [0.0]
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
         is_fixed = np.ptp(predictions, axis=0) <= fit.errors  # pairs that the number hardly changes
-        is_wrong = np.abs(predictions[0] - fit.logs) > MAX_SIGMAS * fit.errors
+        is_wrong = ~is_noise(np.abs(predictions[0] - fit.logs), fit.errors)
         if (is_fixed & is_wrong).any():
             return None  # YaRN's factor changes slow pairs only: it explains no fast pair.
         misfits = [fit.misfit(predicted) for predicted in predictions]

@@ -1,7 +1,7 @@
 """Numbers as people write them: a fitted value is replaced by the plainest number that the data allow."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 MAX_DIGITS = 9
 """Significant digits that are tried for a fitted number: float32 has no more."""
@@ -42,5 +42,14 @@ def plain_numbers(value: float, error: float) -> Iterator[float]:
     candidates = [float(f"{value:.{places}e}") for places in range(MAX_DIGITS)]
     if value >= POWERS_OF_TWO_FROM:
         candidates.insert(2, 2.0 ** round(math.log2(value)))
-    near = [number for number in dict.fromkeys(candidates) if abs(number - value) <= error]
+    near = numbers_near(dict.fromkeys(candidates), value, error)
     yield from near[:MAX_CANDIDATES]
+
+
+def numbers_near(candidates: Iterable[float], value: float, error: float) -> list[float]:
+    """Return the candidates within an error of a value, in their order.
+
+    >>> numbers_near([10000.0, 500.0, 9999.5], 9999.75, 0.25)
+    [10000.0, 9999.5]
+    """
+    return [candidate for candidate in candidates if abs(candidate - value) <= error]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.explain.bias_computation import MASKED, BiasComputation
+from pecli.engine.arrays import Floats, Indices
+from pecli.explain.bias_computation import BiasComputation, is_unmasked
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.rotation_mistakes import (
     OtherChannels,
@@ -146,10 +146,10 @@ def _has_straight_rows(case: Case) -> bool:
     left = values[:, :-2]
     middle = values[:, 1:-1]
     right = values[:, 2:]
-    is_used: Flags = (right > MASKED) & (middle > MASKED) & (left > MASKED)
+    is_used = is_unmasked(right) & is_unmasked(middle) & is_unmasked(left)
     if not is_used.any():
         return True
     bends = right - 2 * middle + left
-    largest = np.abs(values[values > MASKED]).max()
+    largest = np.abs(values[is_unmasked(values)]).max()
     is_straight = np.abs(bends[is_used]) <= STRAIGHT * largest
     return bool(is_straight.mean() > 0.5)

@@ -18,7 +18,7 @@ from pecli.errors import number
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
 from pecli.explain.catalogue.schedule_numbers import NO_MOVE, USUAL_BASES, OtherBase
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
-from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies
+from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies, is_noise
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
 
@@ -165,7 +165,7 @@ class LogLine(NamedTuple):
     def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
         """Return which logarithms of frequencies lie on the line."""
         left = np.abs(logs - self.level + self.step * index)
-        return np.asarray(left <= MAX_SIGMAS * np.hypot(errors, self.level_error))
+        return is_noise(left, np.hypot(errors, self.level_error))
 
 
 def fit_line(measured: Frequencies) -> Line | None:
@@ -405,7 +405,7 @@ def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> 
         first = known[:1]
     for base in USUAL_BASES:
         off = np.abs(measured.values[first] - base ** (-first / half))
-        if (off <= MAX_SIGMAS * measured.errors[first]).all():
+        if is_noise(off, measured.errors[first]).all():
             yield base
     if known[0] == 0 and len(known) >= MIN_PAIRS:
         yield from _plain_bases_of_fast_pairs(measured, known, half)

@@ -20,8 +20,8 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases, located, storages
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
-from pecli.explain.measure import MAX_SIGMAS, Frequencies
-from pecli.explain.numbers import plain_numbers
+from pecli.explain.measure import Frequencies, is_noise
+from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
@@ -174,7 +174,7 @@ class OrientedReading:
         dim = 2 * self.reading.pairs
         usual = (schedule.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
         rough = ROUGH_AMPLITUDE * measured
-        near = [value for value in dict.fromkeys(usual) if abs(value - measured) <= rough]
+        near = numbers_near(dict.fromkeys(usual), measured, rough)
         if near:
             yield from near
             return
@@ -218,7 +218,7 @@ def _before_rounded_steps(
     if measured is not None:
         for dtype in GRIDS:
             off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-            if (off <= MAX_SIGMAS * measured.errors).all():
+            if is_noise(off, measured.errors).all():
                 yield from _turning_forwards(reading, _before_rounding(measured, dtype))
     if reading.rows > EXACT_ROWS:
         first = reading.first_rows(EXACT_ROWS).measured_frequencies()
@@ -433,8 +433,7 @@ def _at_usual_base(
     if not any(isinstance(edit, Runtime) for edit in explanation.edits):
         return explanation
     fitted = prior.schedule.base
-    usual = [base for base in USUAL_BASES if abs(base - fitted) <= SAME_BASE * fitted]
-    for base in usual:
+    for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
         for scheme in subject.schemes(prior.schedule.having("base", base)):
             case = _case(subject.reading, scheme)
             if case is not None:

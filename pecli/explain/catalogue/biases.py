@@ -17,7 +17,7 @@ from pecli.explain.bias_computation import MASKED, BiasComputation, multiples_of
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Computation
 from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.storage import rounded_to
 
 USUAL_MAX_BIAS = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
@@ -94,9 +94,10 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
     measured_exponents = -np.log2(slopes[known])
     power = exponents[known] @ exponents[known]
     fitted = float(measured_exponents @ exponents[known] / power)
-    for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR))):
-        is_near = abs(candidate - fitted) <= MAX_BIAS_ERROR * max(1.0, abs(fitted))
-        if is_near and 0 < candidate <= LARGEST_MAX_BIAS:
+    error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
+    candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
+    for candidate in numbers_near(candidates, fitted, error):
+        if 0 < candidate <= LARGEST_MAX_BIAS:
             yield candidate
 
 
@@ -380,8 +381,8 @@ class ScaledBias(BiasMistake):
         candidates = [*plain_numbers(ratio, error)]
         if ratio > 0:
             candidates.insert(0, 2.0 ** (round(2 * math.log2(ratio)) / 2))
-        for by in dict.fromkeys(candidates):
-            if abs(by - ratio) <= error and by != 1:
+        for by in numbers_near(dict.fromkeys(candidates), ratio, error):
+            if by != 1:
                 yield cls(by)
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Self
 from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, Recipe, RoundingMode
 from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.bias_computation import MASKED, BiasComputation
+from pecli.explain.bias_computation import BiasComputation, is_unmasked
 from pecli.explain.computation import Computation, FrequencyComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.storage import (
@@ -104,7 +104,7 @@ def _storages(case: Case) -> list[Storage]:
     """Return the grids on which the values lie; infinite ones of a mask lie on none."""
     values = case.observations.sample
     if isinstance(case.computation, BiasComputation):
-        values = values[values > MASKED]
+        values = values[is_unmasked(values)]
     grids = storages_of(values, case.observations.dtype)
     if isinstance(case.computation, FrequencyComputation):
         return [grid for grid in grids if _is_recipe_or_step(grid)]

@@ -19,7 +19,7 @@ from pecli.explain.computation import Columns, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
 from pecli.explain.measure import Frequencies, fit_number
-from pecli.explain.numbers import plain_numbers
+from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
 
 MROPE_AXES = 3
@@ -360,7 +360,7 @@ class OtherGridBase(OtherPlacement):
         fit = fit_number(frequencies, measured, USUAL_BASES)
         if fit is None:
             return
-        near = [base for base in USUAL_BASES if abs(base - fit.value) <= fit.error]
+        near = numbers_near(USUAL_BASES, fit.value, fit.error)
         yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
 
 

@@ -30,7 +30,7 @@ from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.numbers import plain_numbers
+from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.rotated_computation import RotatedComputation
 from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, RotaryChannels, Terms
 
@@ -376,8 +376,9 @@ class ScaledHeads(RotationMistake):
         fitted = float((expected * case.observations.sample).sum()) / power
         error = SCALE_ERROR * abs(fitted)
         inverse_root = float(rotated.heads.before.channels) ** -0.5
-        for factor in dict.fromkeys((inverse_root, *plain_numbers(fitted, error))):
-            if factor != 1 and abs(factor - fitted) <= error:
+        roots = numbers_near([inverse_root], fitted, error)
+        for factor in dict.fromkeys((*roots, *plain_numbers(fitted, error))):
+            if factor != 1:
                 yield cls(factor)
 
     @property

@@ -17,7 +17,7 @@ from pecli.explain.computation import FrequencyComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.measure import fit_number
-from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.wave_tables import wave_edit
 
 USUAL_BASES = (
@@ -78,7 +78,7 @@ class ParameterMistake(ScheduleMistake):
         fit = fit_parameter(schedule, cls.name, case.frequencies, (expected, *cls.usual))
         if fit is None:
             return
-        at_hand = [value for value in cls.at_hand(schedule) if abs(value - fit.value) <= fit.error]
+        at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             if value != expected:
                 yield cls(value, value in at_hand)
@@ -112,7 +112,7 @@ class ParameterMistake(ScheduleMistake):
         """Yield the numbers that may have been written for a fitted one: usual ones first, then the
         plainest.
         """
-        near = [usual for usual in cls.usual if abs(usual - value) <= error]
+        near = numbers_near(cls.usual, value, error)
         for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
             is_possible = cls.smallest < candidate < cls.largest
             if is_possible and (not cls.is_whole or candidate == round(candidate)):
@@ -224,9 +224,7 @@ class OtherExponentDim(ScheduleMistake):
         fit = fit_number(frequencies, case.frequencies, sizes)
         if fit is None:
             return
-        for size in sizes:
-            if abs(size - fit.value) <= fit.error:
-                yield cls(size)
+        yield from map(cls, numbers_near(sizes, fit.value, fit.error))
 
     @staticmethod
     def sizes(schedule: FrequencySchedule) -> Iterator[float]:
