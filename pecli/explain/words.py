@@ -486,9 +486,8 @@ def grid_words(storage: Edit) -> str:
             return found
         case Decimals(digits):
             return f"{digits} decimals"
-        case FixedPoint(step):
-            return _steps(step)
-    raise TypeError(f"{storage.kind} is no grid of numbers")
+    assert isinstance(storage, FixedPoint)
+    return _steps(storage.step)
 
 
 def _steps(step: float) -> str:

@@ -38,8 +38,7 @@ class BiasMistake(Mistake):
     stage = Stage.PARAMETERS
 
     def plant(self, computation: Computation) -> Computation:
-        if not isinstance(computation, BiasComputation):
-            raise TypeError(f"{type(self).__name__} is a mistake of biases")
+        assert isinstance(computation, BiasComputation)
         return self.in_bias(computation)
 
     @abstractmethod
@@ -216,7 +215,7 @@ class OtherShard(BiasMistake):
     @classmethod
     def _of_shard(cls, scheme: Alibi) -> Iterator[Self]:
         shard = scheme.head_range
-        if shard is None or shard.size == scheme.heads:
+        if shard is None:
             return
         yield cls(0, shard.size, scheme.rule, scheme.max_bias)
         for other in shard.shards(scheme.heads // shard.size):
@@ -461,9 +460,8 @@ class OtherMask(BiasMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification
-        if isinstance(expected, BiasComputation) and not np.array_equal(
-            self.masked, expected.masked
-        ):
+        assert isinstance(expected, BiasComputation)
+        if not np.array_equal(self.masked, expected.masked):
             return (Mask("at other places"),)
         return (Mask(f"{self.value:.2g}"),)
 

@@ -18,8 +18,7 @@ class WaveMistake(Mistake):
     """A mistake in making cosines and sines."""
 
     def plant(self, computation: Computation) -> Computation:
-        if not isinstance(computation, WaveComputation):
-            raise TypeError(f"{type(self).__name__} is a mistake of cosines and sines")
+        assert isinstance(computation, WaveComputation)
         return self.in_waves(computation)
 
     @abstractmethod

@@ -54,8 +54,7 @@ class OtherPlacement(WaveMistake):
         if not isinstance(waves.form, Columns):
             raise TypeError("only tables have rows on a grid")
         other = computation_of(self.scheme, waves.form.tensors)
-        if other is None:
-            raise TypeError("a grid has cosines and sines")
+        assert other is not None  # A grid has cosines and sines.
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
@@ -86,8 +85,8 @@ class OtherPlacement(WaveMistake):
     def has_shape_of(self, waves: WaveComputation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
         other = self.in_waves(waves)
-        if not isinstance(other.form, Columns) or not isinstance(waves.form, Columns):
-            return False
+        assert isinstance(other.form, Columns)
+        assert isinstance(waves.form, Columns)
         same_columns = len(other.form.columns.pair) == len(waves.form.columns.pair)
         return other.rows == waves.rows and same_columns
 

@@ -65,8 +65,7 @@ class RotationMistake(WaveMistake):
     changes_reading = True
 
     def in_waves(self, waves: WaveComputation) -> WaveComputation:
-        if not isinstance(waves, RotatedComputation):
-            raise TypeError(f"{type(self).__name__} is a mistake of rotated queries and keys")
+        assert isinstance(waves, RotatedComputation)
         return self.in_rotation(waves)
 
     @abstractmethod

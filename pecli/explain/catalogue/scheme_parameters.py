@@ -46,8 +46,7 @@ class OtherSchemeParameter(Mistake):
     stage = Stage.PARAMETERS
 
     def plant(self, computation: Computation) -> Computation:
-        if not isinstance(computation, SchemeComputation):
-            raise TypeError("only tables of a scheme have parameters")
+        assert isinstance(computation, SchemeComputation)
         return self.in_scheme(computation)
 
     def in_scheme(self, computation: SchemeComputation) -> SchemeComputation:
