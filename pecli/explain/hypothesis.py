@@ -433,10 +433,11 @@ class Case:
     @cached_property
     def frequencies_agree(self) -> bool | None:
         """True if the computation has the measured frequencies; None if none could be measured."""
-        waves = self.waves
-        if waves is None or self.frequencies is None or waves.damaged is not None:
+        if self.frequencies is None:
             return None
-        if not waves.arithmetic.turns_evenly:
+        waves = self.waves
+        assert waves is not None  # Nothing else has frequencies.
+        if waves.damaged is not None or not waves.arithmetic.turns_evenly:
             return None
         if isinstance(waves.storage, TruncatedStorage):
             return None  # All values are off to one side, which moves frequencies by more than their errors.
@@ -453,8 +454,9 @@ class Case:
 
         If no channel moves at all, all rows may be at one position.
         """
-        if self.frequencies is None or self.frequencies_agree is not False:
+        if self.frequencies_agree is not False:
             return False
+        assert self.frequencies is not None
         return self.frequencies.are_clean and bool(self.frequencies.known.any())
 
     @cached_property
@@ -604,7 +606,9 @@ class Case:
         """
         observed = self.observations
         probed = self._errors(observed.probed, observed.probed_rows)
-        return bool(probed.is_wrong.any() or self.tested.any())
+        if probed.is_wrong.any():
+            return True
+        return bool(self.tested.any())
 
     @cached_property
     def is_far_off_near_zero(self) -> bool:
@@ -614,7 +618,8 @@ class Case:
         rounded, two rows at positions up to 32 show whether the rest of a hypothesis is right.
         """
         waves = self.waves
-        if waves is None or waves.damaged is not None:
+        assert waves is not None  # Only the arithmetic of waves is supposed to be rounded.
+        if waves.damaged is not None:
             return False
         distance = np.abs(waves.positions).max(axis=0)
         rows = np.flatnonzero((distance > 0) & (distance <= EXACT_POSITIONS))[-2:]
@@ -870,7 +875,9 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     without = case.without(mistake)
     if case.frequencies_agree and without.frequencies_agree is False:
         return False
-    return not without.fails_in_few_rows and _remainder(without) is not None
+    if without.fails_in_few_rows:
+        return False
+    return _remainder(without) is not None
 
 
 def _is_exact(case: Case) -> bool:
@@ -881,4 +888,6 @@ def _is_exact(case: Case) -> bool:
     exact = replace(
         case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
     )
-    return not exact.fails_in_few_rows and _remainder(exact) is not None
+    if exact.fails_in_few_rows:
+        return False
+    return _remainder(exact) is not None

@@ -53,7 +53,7 @@ def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
     rows = case.observations.tested_rows
     heads = case.observations.measured(rows)
     fit = rotation_fit(rotated, heads, rows)
-    if fit is not None and fit.is_noise:
+    if fit.is_noise:
         return False
     return any(_rotates_alike(reading, heads, rows) for reading in _readings_of_heads(case))
 
@@ -71,12 +71,11 @@ def _readings_of_heads(case: Case) -> list[Case]:
 def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
     """Return True if one rotation per row explains all heads, if channels are paired as in a case."""
     assert isinstance(case.computation, RotatedComputation)
-    fit = rotation_fit(case.computation, heads, rows)
-    return fit is not None and fit.shows_rotation
+    return rotation_fit(case.computation, heads, rows).shows_rotation
 
 
 def rotates_heads_alike(case: Case) -> bool:
-    """Return True unless heads are turned differently if their channels are read as supposed.
+    """Return True if one rotation turns all heads alike, if their channels are read as supposed.
 
     Tables have no heads, and one head is turned by whatever phasors it takes.
     """
@@ -84,8 +83,7 @@ def rotates_heads_alike(case: Case) -> bool:
     if not isinstance(rotated, RotatedComputation):
         return True
     rows = case.observations.tested_rows
-    fit = rotation_fit(rotated, case.observations.measured(rows), rows)
-    return fit is None or fit.shows_rotation
+    return rotation_fit(rotated, case.observations.measured(rows), rows).shows_rotation
 
 
 def is_as_supposed(case: Case) -> bool:

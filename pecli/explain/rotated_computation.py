@@ -1,5 +1,6 @@
 """The computation of rotated queries and keys, and their numbers as observations."""
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -194,13 +195,11 @@ class RotationFit(NamedTuple):
         return self.shows_rotation and self.made <= NOISE_RATIO * self.fitted
 
 
-def rotation_fit(
-    computation: RotatedComputation, matrix: Floats, rows: Indices
-) -> RotationFit | None:
-    """Return how well some rows of a few heads are turned; None if phasors cannot be measured."""
+def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
+    """Return how well some rows of a few heads are turned; NaN if phasors cannot be measured."""
     phasors = computation.form.phasors(matrix, rows)
     if phasors is None:
-        return None
+        return RotationFit(math.nan, math.nan, math.nan)
     heads = replace(computation.heads, before=computation.heads.before.few)
     fitted = np.linalg.norm(matrix - heads.matrix_of(phasors, rows))
     made = np.linalg.norm(matrix - heads.matrix_of(computation.phasors_at(rows), rows))

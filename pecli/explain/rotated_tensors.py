@@ -211,7 +211,7 @@ class RotatedTensor:
         assert isinstance(case.computation, RotatedComputation)
         few_rows = case.observations.tested_rows
         fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
-        if fit is None or not fit.shows_rotation:
+        if not fit.shows_rotation:
             return None
         axis = self.plan.axis
         edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
