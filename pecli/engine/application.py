@@ -12,7 +12,7 @@ at most 1.21 there and back.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,10 @@ LAYOUTS = {
 }
 """Layouts by name. DeepSeek-V3 reads interleaved pairs and writes them as halves."""
 
-_BLOCK = 1 << 15
-"""Numbers rotated at once: few enough for the second-level cache, many enough for threads."""
+_BLOCK_NUMBERS = 1 << 14
+"""Numbers whose factors are made at once, with their cosines and sines for whole rows."""
+_BLOCK_BYTES = 1 << 17
+"""Bytes rotated at once: few enough for the second-level cache, many enough for threads."""
 _MIN_THREADED_BYTES = 1 << 22
 """Size below which one thread is faster than several."""
 
@@ -128,9 +130,9 @@ class _Share(NamedTuple):
 class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares.
 
-    A share is rotated block by block. A block has as many positions as fit _BLOCK numbers, and if
-    all of them fit, several batches: of 2 heads of 64 channels, 512 positions fit; if there are
-    only 128, so do 4 batches of them.
+    A share is rotated block by block. A block has as many positions as fit _BLOCK_NUMBERS: 128 of
+    them with 2 heads of 64 channels. And it has as many batches as fit _BLOCK_BYTES: one in
+    float64, two in float32.
     """
 
     source: AnyArray
@@ -142,14 +144,14 @@ class _RotationJob:
     @property
     def _positions_per_block(self) -> int:
         _, length, heads, channels = self.source.shape
-        positions: int = min(length, max(1, _BLOCK // (heads * channels)))
+        positions: int = min(length, max(1, _BLOCK_NUMBERS // (heads * channels)))
         return positions
 
-    @property
-    def _batches_per_block(self) -> int:
+    def _batches_per_block(self, itemsize: int) -> int:
+        """Return how many batches are rotated at once in numbers of so many bytes."""
         _, _, heads, channels = self.source.shape
-        batches: int = max(1, _BLOCK // (self._positions_per_block * heads * channels))
-        return batches
+        bytes_per_batch = self._positions_per_block * heads * channels * itemsize
+        return max(1, _BLOCK_BYTES // bytes_per_batch)
 
     def shares(self) -> list[_Share]:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
@@ -163,7 +165,8 @@ class _RotationJob:
         block_length = self._positions_per_block
         starts = range(0, length, block_length)
         shares_per_start = -(-2 * thread_count() // len(starts))  # rounded up
-        batches_per_share = max(self._batches_per_block, -(-batches // shares_per_start))
+        batches_per_block = self._batches_per_block(self.source.itemsize)
+        batches_per_share = max(batches_per_block, -(-batches // shares_per_start))
         shares = []
         for start in starts:
             positions = slice(start, min(start + block_length, length))
@@ -184,33 +187,46 @@ class _RotationJob:
             return
         per_head = factors[:, None]  # (positions, 1, d/2): all heads have the same factors.
         rotation = _block_rotation(per_head, self.layouts)
-        step = self._batches_per_block
+        work_dtype = factors.real.dtype
+        if self.source.dtype != work_dtype:
+            rotation = _rounded_once(rotation, work_dtype)
+        rotary_dim = 2 * factors.shape[-1]
         # Infinities times zero are NaN, and products may be too large for the dtype.
         with np.errstate(invalid="ignore", over="ignore"):
-            for batch in share.batches[::step]:
-                batches = slice(batch, min(batch + step, share.batches.stop))
+            for batches in self._blocks(share, work_dtype):
                 source = self.source[batches, positions]
                 target = self.target[batches, positions]
-                self._rotate_block(rotation, factors, source, target)
+                self._rotate_block(rotation, rotary_dim, source, target)
+
+    def _blocks(self, share: _Share, work_dtype: "np.dtype[Any]") -> list[slice]:
+        """Return the batches of a share that are rotated at once."""
+        batches = share.batches
+        # A complex product passes over memory once, and gains nothing from blocks.
+        is_single_pass = self.layouts == LAYOUTS["interleaved"] and self.source.dtype == work_dtype
+        step = len(batches) if is_single_pass else self._batches_per_block(work_dtype.itemsize)
+        starts = batches[::step]
+        return [slice(start, min(start + step, batches.stop)) for start in starts]
 
     def _rotate_compiled(self, share: _Share, factors: AnyArray) -> bool:
         """Rotate the rows of a share by a compiled loop; return False if NumPy has to do it.
 
-        There are loops for halves in float32 and float64; they are loaded for large arrays only,
-        because loading takes a while. Channels that do not rotate are copied first.
+        There are loops for float32 and float64; they are loaded for large arrays only, because
+        loading takes a while. Channels that do not rotate are copied first.
         """
-        is_halves = self.layouts == LAYOUTS["halves"]
         is_wide_enough = self.source.dtype in (np.float32, factors.real.dtype)
-        if not is_halves or not is_wide_enough:
+        if not is_wide_enough or self.layouts.before != self.layouts.after:
             return False
         batches = share.batches
         loops = compiled_loops(len(batches) * len(factors) * self.source[0, 0].size)
         if loops is None:
             return False
+        loop = loops.rotation_loop(self.layouts.before)
+        if loop is None:
+            return False
         if self.target is not self.source and 2 * factors.shape[-1] < self.source.shape[-1]:
             rows = slice(batches.start, batches.stop), share.positions
             self.target[rows] = self.source[rows]
-        loops.rotate_halves(
+        loop(
             self.source,
             self.target,
             np.ascontiguousarray(factors.real),
@@ -223,34 +239,51 @@ class _RotationJob:
         return True
 
     def _rotate_block(
-        self,
-        rotation: BlockRotation,
-        factors: AnyArray,
-        source: AnyArray,
-        target: AnyArray,
+        self, rotation: BlockRotation, rotary_dim: int, source: AnyArray, target: AnyArray
     ) -> None:
         """Rotate the rotary channels of a block, and copy the others.
 
-        With float64 factors, channels in float32 or bfloat16 are widened to float64, rotated, and
-        rounded once.
-
         Args:
-            rotation: Rotates an array of the rotary channels by the factors.
-            factors: The complex factors, whose dtype and last axis are used here.
+            rotation: Rotates an array of the rotary channels.
+            rotary_dim: How many channels rotate.
             source: The block (batches, positions, heads, channels).
             target: The place for the result, which may be the source.
         """
-        rotary_dim = 2 * factors.shape[-1]
         if rotary_dim < source.shape[-1]:
             target[...] = source
         channels = slice(self.first_channel, self.first_channel + rotary_dim)
-        work_dtype = factors.real.dtype
-        if source.dtype == work_dtype:
-            rotation(source[..., channels], target[..., channels])
-            return
-        wide = source[..., channels].astype(work_dtype)
+        rotation(source[..., channels], target[..., channels])
+
+
+class _Scratch:
+    """Memory for a block, which is used again for the next one of the same shape.
+
+    New memory for every block would be cleared by the system and evict the block from the cache.
+    """
+
+    def __init__(self, dtype: "np.dtype[Any]") -> None:
+        self._memory = np.empty(0, dtype)
+
+    def of_shape(self, shape: tuple[int, ...]) -> AnyArray:
+        if self._memory.shape != shape:
+            self._memory = np.empty(shape, self._memory.dtype)
+        return self._memory
+
+
+def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> BlockRotation:
+    """Return the rotation of blocks in float32 or less, computed in a wider dtype.
+
+    Channels are widened, rotated, and rounded once.
+    """
+    scratch = _Scratch(work_dtype)
+
+    def wide_rotation(block: AnyArray, out: AnyArray) -> None:
+        wide = scratch.of_shape(block.shape)
+        wide[...] = block
         rotation(wide, wide)
-        _write(target[..., channels], wide)
+        _write(out, wide)
+
+    return wide_rotation
 
 
 def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
@@ -271,15 +304,13 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     half = factors.shape[-1]
     cosines = np.concatenate([factors.real, factors.real], axis=-1)
     sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
-    # This memory is used again for every block; only the last one of a share may be smaller.
-    swapped = np.empty(0, cosines.dtype)
+    scratch = _Scratch(cosines.dtype)
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
-        nonlocal swapped
-        if swapped.shape != block.shape:
-            swapped = np.empty(block.shape, block.dtype)
-        swapped[..., :half] = block[..., half:]
-        swapped[..., half:] = block[..., :half]
+        swapped = scratch.of_shape(block.shape)
+        # One copy to a reversed axis takes less time than two copies of half the length.
+        by_half = (*block.shape[:-1], 2, half)
+        np.copyto(swapped.reshape(by_half)[..., ::-1, :], block.reshape(by_half))
         np.multiply(swapped, sines, out=swapped)
         np.multiply(block, cosines, out=out)
         np.add(out, swapped, out=out)
@@ -334,12 +365,11 @@ _ROTATIONS: dict[PairLayouts, Callable[[AnyArray], BlockRotation]] = {
 
 def _write(out: Array, values: AnyArray) -> None:
     """Write values into an array of another dtype, rounded once."""
-    dtype = dtype_name(out.dtype)
-    numpy_rounds_once = dtype in ("float64", "float32", "float16")
+    numpy_rounds_once = out.dtype.kind == "f"  # bfloat16 is a dtype of another library.
     if numpy_rounds_once or values.dtype != np.float64:
         np.copyto(out, values, casting="unsafe")
     else:
-        out[...] = round_to(values, dtype)
+        out[...] = round_to(values, dtype_name(out.dtype))
 
 
 def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
@@ -419,7 +449,7 @@ def _add(x: Array, out: Array, read_rows: ReadRows) -> None:
     if not x.size:
         return
     length, dim = x.shape[-2:]
-    step = max(1, _BLOCK // dim)
+    step = max(1, _BLOCK_NUMBERS // dim)
 
     def add_block(start: int) -> None:
         stop = min(start + step, length)

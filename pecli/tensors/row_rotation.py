@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import place_of_rows
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
+from pecli.engine.schemes.rotation_factors import ALWAYS_CACHED_BYTES, Positions, RotationFactors
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
@@ -48,16 +48,6 @@ class RowRotation:
     seq_axis: int = SEQ_AXIS
     transposed: bool = False
 
-    @cached_property
-    def _exact_factors(self) -> RotationFactors:
-        """Factors for float64 tensors, to the last bit."""
-        return RotationFactors(self.rope, exact=True, inverse=self.inverse)
-
-    @cached_property
-    def _fast_factors(self) -> RotationFactors:
-        """Factors for all other dtypes, which take less time."""
-        return RotationFactors(self.rope, exact=False, inverse=self.inverse)
-
     def check(self, tensor: Input) -> None:
         """Raise a ParameterError if the tensor cannot be rotated so."""
         length, dim = tensor.check_sequence(self.seq_axis)
@@ -91,12 +81,10 @@ class RowRotation:
         self.check(tensor)
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
-        factors = self._exact_factors if x.dtype == np.float64 else self._fast_factors
         # Counted from the end, the axis is the same in a single sequence, which has one axis less.
         axis = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis]
-        if self.shift is None and x.size:
-            factors.reserve(*self.rows.span(length))  # The angles of all rows are made at once.
+        factors = self._factors(x, length)
         positions = self._sequences(length)
         if len(positions) == 1:  # They are those of all sequences.
             self._rotate(x, out, axis, factors, positions[0])
@@ -104,6 +92,20 @@ class RowRotation:
         for sequence, target, own_positions in zip(x, out, positions, strict=True):
             self._rotate(sequence, target, axis, factors, own_positions)
         return out
+
+    def _factors(self, x: Array, length: int) -> RotationFactors:
+        """Return the factors of x with `length` positions: in float64, exact to the last bit.
+
+        Other dtypes do not need that, and their factors take less time.
+        """
+        is_exact = x.dtype == np.float64
+        if self.shift is not None or not x.size:
+            return RotationFactors(self.rope, exact=is_exact, inverse=self.inverse)
+        first, end = self.rows.span(length)
+        row_bytes = self.rope.rotary_dim // 2 * np.dtype(np.complex128).itemsize
+        if (end - first) * row_bytes > ALWAYS_CACHED_BYTES:
+            return _factors_of_range(self.rope, is_exact, self.inverse, first, end)
+        return _kept_factors_of_range(self.rope, is_exact, self.inverse, first, end)
 
     def _rotate(
         self, x: Array, out: Array, axis: int, factors: RotationFactors, positions: Positions
@@ -162,6 +164,19 @@ class RowRotation:
             row_factors = factors.shift(self.shift)
         # The transpose of a rotation is the rotation back.
         return row_factors.conj() if self.transposed else row_factors
+
+
+def _factors_of_range(
+    rope: Rope, is_exact: bool, inverse: bool, first: int, end: int
+) -> RotationFactors:
+    """Return the factors of a scheme; those of positions first … end − 1 are made at once."""
+    factors = RotationFactors(rope, exact=is_exact, inverse=inverse)
+    factors.reserve(first, end)
+    return factors
+
+
+# Queries and keys of all layers are rotated alike, one after the other.
+_kept_factors_of_range = lru_cache(maxsize=4)(_factors_of_range)
 
 
 def model_rotation(

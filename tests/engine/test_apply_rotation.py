@@ -81,7 +81,7 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
     whole = rotate(x, lambda start, stop: factors[start:stop], layout, layout)
     monkeypatch.setenv("PECLI_THREADS", "3")
     monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
-    monkeypatch.setattr(application, "_BLOCK", 1000)
+    monkeypatch.setattr(application, "_BLOCK_NUMBERS", 1000)
     room = np.empty_like(x)
     found = rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=room)
     assert found is room

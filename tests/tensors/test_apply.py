@@ -130,7 +130,7 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
 @pytest.mark.parametrize("block", [1 << 16, 8])
 def test_rows_of_a_learned_table(shape, block, monkeypatch):
-    monkeypatch.setattr("pecli.engine.application._BLOCK", block)
+    monkeypatch.setattr("pecli.engine.application._BLOCK_NUMBERS", block)
     x, weight = random(*shape), random(9, 4, seed=1, dtype=np.float64)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)
     np.testing.assert_array_equal(add_learned(given(x), given(weight, "w"), 3), expected)

@@ -69,9 +69,10 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", ROTATIONS)
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_compiled_loops_rotate_to_the_same_bytes(
-    name: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
+    name: str, layout: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
@@ -84,8 +85,8 @@ def test_compiled_loops_rotate_to_the_same_bytes(
         return application.rotate(
             source,
             lambda start, stop: factors[start:stop],
-            "halves",
-            "halves",
+            layout,
+            layout,
             first_channel=first_channel,
             out=source if in_place else None,
         )
@@ -96,6 +97,17 @@ def test_compiled_loops_rotate_to_the_same_bytes(
     found = rotated()
     assert uses
     np.testing.assert_array_equal(found, expected)
+
+
+def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NumPy rounds every product on processors that cannot add to one before rounding it."""
+    loops = kernels._loaded()
+    assert loops is not None
+    monkeypatch.setattr(loops, "_numpy_fuses_products", lambda: False)
+    assert loops.rotation_loop("interleaved") is None
+    assert loops.rotation_loop("halves") is loops.rotate_halves
 
 
 def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
