@@ -150,7 +150,7 @@ class _RotationJob:
     def _batches_per_block(self, itemsize: int) -> int:
         """Return how many batches are rotated at once in numbers of so many bytes."""
         _, _, heads, channels = self.source.shape
-        bytes_per_batch = self._positions_per_block * heads * channels * itemsize
+        bytes_per_batch: int = self._positions_per_block * heads * channels * itemsize
         return max(1, _BLOCK_BYTES // bytes_per_batch)
 
     def shares(self) -> list[_Share]:

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numba.extending import intrinsic
 
-from pecli.engine.arrays import AnyArray, Floats, Positions, Singles
+from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -94,13 +94,14 @@ def add_products(
         second_anchor = second_anchors[anchor]
         first_row = first_rows[row_after_anchor]
         second_row = second_rows[row_after_anchor]
-        row_start = row * row_length
-        # One flag for all columns lets the compiler compute several columns at once.
+        # A slice, whose indices begin at 0, and one flag for all columns let the compiler compute
+        # several columns at once.
+        row_out = out[row * row_length : row * row_length + columns]
         row_is_in_doubt: np.bool_ = np.bool_(False)
         for column in range(columns):
             first_product = first_anchor[column] * first_row[column]
             value = first_product + second_anchor[column] * second_row[column]
-            out[row_start + column] = np.float32(value) * scale
+            row_out[column] = np.float32(value) * scale
             row_is_in_doubt |= _is_in_doubt(value, shift)
         if row_is_in_doubt:
             for column in range(columns):
@@ -167,7 +168,7 @@ def rotate_halves(
                     new_v[pair] = v * cosine[pair] + u * sine[pair]
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _fused(context: object, a: Any, b: Any, c: Any) -> object:
     """Return a · b + c, rounded once, in the type of b."""
 
@@ -239,8 +240,8 @@ def _numpy_fuses_products() -> bool:
     """
     for dtype, e in ((np.complex64, 2.0**-13), (np.complex128, 2.0**-27)):
         for length in range(1, 18):
-            pairs = np.full(length, complex(1 + e, 1 + 2 * e), dtype)
-            factors = np.full(length, complex(1 + e, 1), dtype)
+            pairs: Complex = np.full(length, complex(1 + e, 1 + 2 * e), dtype)
+            factors: Complex = np.full(length, complex(1 + e, 1), dtype)
             if not np.all((pairs * factors).real == e * e):
                 return False
     return True
