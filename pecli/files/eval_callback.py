@@ -195,17 +195,17 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
         if reader.is_complete:
             break
     dim, heads, tokens, _ = operation.sides
-    token_indices = reader.planes.indices(tokens)
-    head_indices = reader.rows.indices(heads)
-    channels = reader.columns.indices(dim)
+    printed_tokens = reader.planes.indices(tokens)
+    printed_heads = reader.rows.indices(heads)
+    printed_channels = reader.columns.indices(dim)
     printed = np.array(numbers.values[reader.start :], np.float64)
-    shape = (len(token_indices), len(head_indices), len(channels))
+    shape = (len(printed_tokens), len(printed_heads), len(printed_channels))
     if dim > MAX_DIM or not printed.size or printed.size != math.prod(shape):
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
-    values = np.full((*shape[:2], dim), np.nan)
-    values[..., channels] = printed.reshape(shape)
-    part = PrintedPart((heads, tokens, dim), head_indices, token_indices, channels)
+    values = np.full((*shape[:2], dim), np.nan)  # (tokens, heads, D)
+    values[..., printed_channels] = printed.reshape(shape)
+    part = PrintedPart((heads, tokens, dim), printed_heads, printed_tokens, printed_channels)
     return _Block(values.swapaxes(0, 1), part)
 
 

@@ -237,6 +237,13 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
         local_name != name or method != entry.compress_type,
         "has a local header that disagrees with the central directory",
     )
+    _check_readable(contents, entry)
+    return int(header_end + name_length + extra_length)
+
+
+def _check_readable(contents: Contents, entry: zipfile.ZipInfo) -> None:
+    """Refuse a member that is encrypted, packed by an unusual method, or of two sizes."""
+    method = entry.compress_type
     contents.refuse_if(entry.flag_bits & ENCRYPTED_FLAG, "is encrypted")
     contents.refuse_if(
         method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
@@ -246,7 +253,6 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
         method == zipfile.ZIP_STORED and entry.compress_size != entry.file_size,
         f"claims two sizes, {entry.compress_size} and {entry.file_size} bytes",
     )
-    return int(header_end + name_length + extra_length)
 
 
 def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:

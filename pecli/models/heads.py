@@ -216,22 +216,20 @@ def _mark_whole(keys: Keys) -> None:
 
 
 def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of multi-head latent attention, of which a part is made for rotation.
+    """Return the head of multi-head latent attention, some channels of which are made for rotation.
 
     DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do (`latent`, its
-    `qk_rope_head_dim`). A `head_dim` in the file is the rotating part in some families, instead of
-    `latent`. A `partial_rotary_factor` is a share of the rotating part, except in families in which
-    it is a share of the whole head.
+    `qk_rope_head_dim`). In some families, `head_dim` states the rotating channels instead. A
+    `partial_rotary_factor` is a share of the rotating channels, or, in some families, of the whole
+    head.
     """
     keys = layer.keys
     family = layer.family
-    given = keys.whole("head_dim")
-    size = _latent_size(keys, latent, given)
-    warnings: tuple[str, ...] = ()
-    if family.head_dim_rotates and given is not None and "head_dim" in keys:
-        warnings = _contradicting_dims(given, latent)
-        latent = given
-    head = Head(size, latent, is_latent=True, warnings=warnings)
+    head_dim = keys.whole("head_dim")
+    size = _latent_size(keys, latent, head_dim)
+    head = Head(size, latent, is_latent=True)
+    if family.head_dim_rotates and head_dim is not None and "head_dim" in keys:
+        head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, latent))
     partial = _rotating_fraction(layer, scaled=scaled)
     if partial is None:
         return head
@@ -240,22 +238,22 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     return head if partial.value == 1 else replace(head, partial=partial)
 
 
-def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -> Setting[int]:
-    """Return all channels of a latent head: as stated, or both parts together.
+def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
+    """Return all channels of a latent head: as stated, or rotating and other channels together.
 
     Args:
         keys: The keys of the model.
-        latent: The part that rotates.
-        given: `head_dim`, which in some files is the whole head and in others the rotating part.
+        latent: The channels that rotate.
+        head_dim: `head_dim`, which in some files is the whole head and in others what rotates.
     """
-    nope = keys.whole("qk_nope_head_dim", low=0)
+    unrotated = keys.whole("qk_nope_head_dim", low=0)
     size = keys.whole("qk_head_dim")
     if size is not None:
         return size
-    if nope is not None:
-        return computed(latent.value + nope.value, "{} + {}", nope, latent)
-    if given is not None and given.value > latent.value:
-        return given
+    if unrotated is not None:
+        return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
+    if head_dim is not None and head_dim.value > latent.value:
+        return head_dim
     return latent
 
 

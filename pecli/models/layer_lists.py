@@ -86,6 +86,9 @@ def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> 
 
     Step-3.5 names the types of 48 layers and has values for as many, of which 3 only predict
     further tokens; a shorter list is read as far as it goes.
+
+    Raises:
+        FileError: The list has other items than numbers, or several values for the type.
     """
     values = as_numbers(keys.data[name])
     if values is None:

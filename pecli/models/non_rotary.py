@@ -135,7 +135,10 @@ def _is_described(encodings: Sequence[Encoding], shape: str) -> bool:
 
 
 def _has_shape(encoding: Encoding, shape: str) -> bool:
-    """Return True if an encoding has a table of a shape such as `900 × 256` or `64 × 64 × 768`."""
+    """Return True if an encoding has a table of a shape such as `900 × 256` or `64 × 64 × 768`.
+
+    The last number is the width of the table, the others multiply to its rows.
+    """
     *sides, dim = map(int, shape.split(" × "))
     rows = math.prod(sides)
     parameters = encoding.parameters

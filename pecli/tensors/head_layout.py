@@ -114,6 +114,9 @@ class Heads:
     def _sizes_with(self, weight: Input, kind: str, sizes: HeadSizes) -> HeadSizes:
         """Return the sizes that a projection adds to those known; refuse one that contradicts.
 
+        With 4 query heads and no other size known, queries of 64 rows add head_dim 16. Keys of 32 rows
+        then add 2 key heads.
+
         Args:
             weight: The projection.
             kind: "q", "k" or "qkv".
@@ -125,8 +128,7 @@ class Heads:
         rows = _rows(weight)
         head_count = self._head_count(kind, kv_heads or 0)
         head_dim = sizes.head_dim or rows // max(head_count, 1)
-        is_empty = head_dim <= 0 or head_count <= 0
-        is_divided = rows == head_count * head_dim and not is_empty
+        is_divided = 0 < rows == head_count * head_dim
         if not is_divided or not self._shares_evenly(kv_heads):
             raise self._not_divided(weight, kind, sizes.head_dim)
         return HeadSizes(kv_heads, head_dim)

@@ -261,12 +261,19 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
             with suppress(ParameterError):  # the configuration lacks a parameter of the table
                 lines.append(_table_command(model, encoding, keys))
         elif not encoding.grid.axes:  # axes without a style: an image's own positions
-            option_words = [model_option, "--seq-len", str(rows)]
-            if model.flags is not None:
-                # No option of pecli rope names flags, so that the parameters are spelled out.
-                option_words = [shlex.join(options(encoding.rope(rows)))]
-            lines.append(" ".join(["pecli rope", *option_words, "-o rope.safetensors"]))
+            lines.append(_rope_command(model, encoding, model_option, rows))
     return list(dict.fromkeys(lines))
+
+
+def _rope_command(model: ModelEncodings, encoding: Encoding, model_option: str, rows: int) -> str:
+    """Return the command that makes the rotary tables of a model over text.
+
+    No option of `pecli rope` names server flags. With flags, the parameters are spelled out.
+    """
+    words = f"{model_option} --seq-len {rows}"
+    if model.flags is not None:
+        words = shlex.join(options(encoding.rope(rows)))
+    return f"pecli rope {words} -o rope.safetensors"
 
 
 def _table_command(model: ModelEncodings, encoding: Encoding, keys: int) -> str:

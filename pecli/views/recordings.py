@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.checks.recorded.run_tensors import AFTER, BEFORE, layer_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pecli.live.implementation import ImplementationCheck
     from pecli.live.recording import Recording
 
+    TensorsByModule = dict[str, dict[str, Array]]
+
 MAX_SHAPES = 3
 """Shapes of a tensor in several calls that a cell lists."""
 HEADS = ("place", "calls", "recorded", "shapes")
@@ -31,7 +34,8 @@ def show_recording(recording: Recording) -> None:
         screen.print_line(f"  call {index}: {_positions(call)}")
     if len(calls) > MAX_SHAPES:
         screen.print_line(f"  … and {counted(len(calls) - MAX_SHAPES, 'more call')}")
-    rows = [_row(place, calls) for place in _places(calls)]
+    recorded = [call.places() for call in calls]
+    rows = [_row(module, recorded) for module in _recorded_modules(recorded)]
     if rows:
         print_table(HEADS, rows, indent="  ")
 
@@ -52,31 +56,29 @@ def _positions(call: RecordedCall) -> str:
     return words
 
 
-def _places(calls: Sequence[RecordedCall]) -> list[str]:
-    """Return where tensors were recorded, such as `layers.3`: modules first, then layers by number."""
-    places: dict[str, None] = {}
-    for call in calls:
-        places |= dict.fromkeys(call.places())
+def _recorded_modules(recorded: Sequence[TensorsByModule]) -> list[str]:
+    """Return the layers and modules of which tensors were recorded, such as `layers.3`.
 
-    def layer_number(place: str) -> int:
-        number = layer_of(place)
+    Modules outside of layers come first, then layers by their numbers.
+    """
+    modules = dict.fromkeys(chain.from_iterable(recorded))
+
+    def layer_number(module: str) -> int:
+        number = layer_of(module)
         return -1 if number is None else number
 
-    return sorted(places, key=layer_number)
+    return sorted(modules, key=layer_number)
 
 
-def _row(place: str, calls: Sequence[RecordedCall]) -> tuple[str, str, str, str]:
+def _row(module: str, recorded: Sequence[TensorsByModule]) -> tuple[str, str, str, str]:
     """Return the cells of a layer or module: its name, its calls, its tensors and their shapes."""
-    call_count = 0
+    calls = [tensors[module] for tensors in recorded if module in tensors]
     names: dict[str, None] = {}
     shapes: dict[str, None] = {}
-    for call in calls:
-        tensors = call.places().get(place)
-        if tensors is not None:
-            call_count += 1
-            names |= dict.fromkeys(map(_label, tensors))
-            shapes |= dict.fromkeys(map(_shape, _shown(tensors)))
-    return place, str(call_count), ", ".join(names), listed([*shapes], MAX_SHAPES)
+    for tensors in calls:
+        names |= dict.fromkeys(map(_label, tensors))
+        shapes |= dict.fromkeys(map(_shape, _shown(tensors)))
+    return module, str(len(calls)), ", ".join(names), listed([*shapes], MAX_SHAPES)
 
 
 def _label(name: str) -> str:

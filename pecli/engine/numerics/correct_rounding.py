@@ -112,6 +112,21 @@ def _decide(
 def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float | None:
     """Return the element as computed in integers, or None if its error leaves two roundings.
 
+    The ends of the interval in which the true number lies are both rounded; if they round alike, so
+    does the number.
+    """
+    value, error = _value_and_error(waves, element)
+    product = value * waves.amplitude
+    product_error = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
+    product_bits = 2 * waves.bits + waves.amplitude_bits
+    low = numerics.round_fixed(product - product_error, product_bits, dtype)
+    high = numerics.round_fixed(product + product_error, product_bits, dtype)
+    return high if low == high else None
+
+
+def _value_and_error(waves: ExactWaves, element: Element) -> tuple[int, int]:
+    """Return the cosine or sine of an element and a bound of its error, over 2**(2 · waves.bits).
+
     The frequency is off by less than one unit, so the phase by less than `position` units and the
     angle by less than 7 times as many. That moves the value by the error times the slope, which
     is the other one of cosine and sine: near the top of a wave it is almost nothing. The squared
@@ -119,20 +134,13 @@ def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float
     bits, for example, the error is at most 28 units of 2**-192 times the slope.
     """
     bits = waves.bits
-    value_bits = 2 * bits  # The value's own rounding is then small beside the phase's error.
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
-    cosine, sine = numerics.cos_sin(phase << bits, value_bits)
+    # With twice the bits, the value's own rounding is small beside the phase's error.
+    cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
     value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
-
-    error = 0
-    is_quarter_turn = phase % (1 << (bits - 2)) == 0  # There cosine and sine are exact.
-    if not is_quarter_turn:
-        phase_error = element.position + 1
-        error = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
-        error += (8 * phase_error) ** 2
-    product = value * waves.amplitude
-    product_error = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
-    product_bits = value_bits + waves.amplitude_bits
-    low = numerics.round_fixed(product - product_error, product_bits, dtype)
-    high = numerics.round_fixed(product + product_error, product_bits, dtype)
-    return high if low == high else None
+    is_quarter_turn = phase % (1 << (bits - 2)) == 0
+    if is_quarter_turn:  # There cosine and sine are exact.
+        return value, 0
+    phase_error = element.position + 1
+    error = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
+    return value, error + (8 * phase_error) ** 2

@@ -398,33 +398,39 @@ class GridStyle:
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
         """Return the index of the position of each row, start … stop − 1, for each axis.
 
-        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the
-        points of a grid of 2 × 4 are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
+        A row is a point of the grid, or lies beside it. Along each axis, the list of positions has
+        those of the points first; the positions of rows beside the grid follow them.
         """
         # Points are numbered from 0; rows beside the grid have numbers below or above them.
         numbers = np.arange(start, stop)
         if not self.keep_last:
             numbers -= rows.keep
         is_point = (numbers >= 0) & (numbers < rows.points)
+        index_of_point = self._places_of_points(rows, np.where(is_point, numbers, 0))
+        # Rows beside the grid are numbered from 0, whether they come before the grid or after it.
+        beside = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
+        index_by_axis = []
+        for axis in self.sorted_axes:
+            # Along an axis on which they do not count, they share a single position.
+            index_beside = rows.size_of(axis) + (beside if axis in self.counted else 0)
+            index_by_axis.append(np.where(is_point, index_of_point[axis], index_beside))
+        return np.array(index_by_axis)  # (axes, rows)
+
+    def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
+        """Return the time, the row and the column of points by their numbers; text has one place.
+
+        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the
+        points of a grid of 2 × 4 are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
+        """
         merge = self.merge
         shape = (rows.time, rows.height // merge, rows.width // merge, merge, merge)
-        time, block_row, block_column, row, column = np.unravel_index(
-            np.where(is_point, numbers, 0), shape
-        )
-        index_of_point = {
+        time, block_row, block_column, row, column = np.unravel_index(points, shape)
+        return {
             "t": time,
             "h": block_row * merge + row,
             "w": block_column * merge + column,
             "l": np.zeros_like(time),
         }
-        # Rows beside the grid are numbered from 0, whether they come before the grid or after it.
-        beside = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
-        index_by_axis = []
-        for axis in self.sorted_axes:
-            # Their positions follow those of the points; axes that do not count have a single one.
-            index_beside = rows.size_of(axis) + (beside if axis in self.counted else 0)
-            index_by_axis.append(np.where(is_point, index_of_point[axis], index_beside))
-        return np.array(index_by_axis)  # (axes, rows)
 
 
 def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:

@@ -74,25 +74,25 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 
     Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n
     ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle
-    − 1). Where logarithms leave that open, it is decided in integers as above.
+    − 1). Where logarithms leave that open, it is decided in integers, as for T5.
 
     >>> deberta_buckets(20, 8, 16).tolist()
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
     middle = buckets // 2
+    last_distance = max_distance - 1
     distances = np.arange(count)
     logs = np.log(np.maximum(distances, 1) / middle)
-    steps = logs / math.log((max_distance - 1) / middle) * (middle - 1)
-    nearest = np.rint(steps)
-    is_near = np.abs(steps - nearest) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
-    last_buckets = np.ceil(steps)
-    for place in np.flatnonzero(is_near & (distances > middle)):
-        distance = int(place)
-        step = int(nearest[place])
-        limit = (max_distance - 1) ** step * middle ** (middle - 1)
+    steps = logs / math.log(last_distance / middle) * (middle - 1)
+    nearest_steps = np.rint(steps)
+    is_near = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
+    rounded_up = np.ceil(steps)
+    for distance in np.flatnonzero(is_near & (distances > middle)).tolist():
+        step = int(nearest_steps[distance])
+        limit = last_distance**step * middle ** (middle - 1)
         is_beyond = distance ** (middle - 1) * middle**step > limit
-        last_buckets[place] = step + is_beyond
-    return np.where(distances <= middle, distances, middle + last_buckets).astype(np.intp)
+        rounded_up[distance] = step + is_beyond
+    return np.where(distances <= middle, distances, middle + rounded_up).astype(np.intp)
 
 
 class LearnedBiases(GivenPositions):

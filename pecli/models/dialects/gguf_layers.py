@@ -71,16 +71,20 @@ def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
     rotates = _sliding_layers(keys, architecture, count)
     if architecture == "cohere2moe":
         # Its first layers, which have no experts, rotate although their attention is full.
-        dense = value_of(keys.whole("leading_dense_block_count", low=0)) or 0
+        dense = _count(keys, "leading_dense_block_count")
         rotates[:dense] = [True] * min(dense, count)
     return rotates
 
 
 def _layer_count(keys: Keys) -> int:
     """Return the number of layers without those that predict further tokens."""
-    blocks = value_of(keys.whole("block_count", low=0)) or 0
-    predicting = value_of(keys.whole("nextn_predict_layers", low=0)) or 0
-    return min(max(0, blocks - predicting), MAX_LAYERS)
+    layers = _count(keys, "block_count") - _count(keys, "nextn_predict_layers")
+    return min(max(0, layers), MAX_LAYERS)
+
+
+def _count(keys: Keys, name: str) -> int:
+    """Return a whole number of a file, 0 if it is absent."""
+    return value_of(keys.whole(name, low=0)) or 0
 
 
 def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:

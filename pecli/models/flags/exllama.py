@@ -22,7 +22,7 @@ from pecli.models.flags.flag_findings import (
 )
 from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_of_alpha
 from pecli.models.flags.servers import Meaning
-from pecli.models.flags.values import FlagSettings
+from pecli.models.flags.values import FlagSettings, served_context
 from pecli.models.key_names import LENGTH, ORIGINAL
 from pecli.models.keys import Setting, computed, stated
 
@@ -38,8 +38,7 @@ def apply_exllama_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> Applied:
     """Apply flags to all rotary encodings of the language model."""
-    served = settings.get(Meaning.CONTEXT)
-    context = model.context if served is None else int(served.value)
+    context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
     for encoding in model.encodings:

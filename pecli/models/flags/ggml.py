@@ -25,7 +25,7 @@ from pecli.models.flags.flag_findings import (
 )
 from pecli.models.flags.larger_base import alpha_of_base, automatic_base
 from pecli.models.flags.servers import Meaning
-from pecli.models.flags.values import FlagSetting, FlagSettings
+from pecli.models.flags.values import FlagSetting, FlagSettings, served_context
 from pecli.models.key_names import ORIGINAL, SLIDING
 from pecli.models.keys import Setting, computed, stated
 
@@ -108,8 +108,7 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     Sliding layers keep the base and the scale that they were trained with, whatever flags say.
     """
     settings = _with_metadata(settings, findings)
-    served = settings.get(Meaning.CONTEXT)
-    context = model.context if served is None else int(served.value)
+    context = served_context(model.context, settings)
     _warn_of_group_attention(settings, findings)
     if CHANGES.isdisjoint(settings):
         return Applied(model.encodings, context)

@@ -276,20 +276,16 @@ def _lose_base(
     if base is None:
         return None
     source = replaced.source
+    default = None
+    if server.default_base and source.endswith("rope_parameters"):
+        default = float(server.default_base.get(model.model_type or "", server.default_base[""]))
+        if default == base:
+            return None
+        effect = f"{server.name} takes {default:.10g}, not {base:.10g}"
+    else:
+        effect = f"with transformers 5 it replaces the base {base:.10g} as well"
     repair = f'add "rope_theta": {base:.10g}'
-    is_read_by_vllm = bool(server.default_base) and source.endswith("rope_parameters")
-    if not is_read_by_vllm:
-        sentence = (
-            f"{source} has no rope_theta: with transformers 5 it replaces the base"
-            f" {base:.10g} as well; {repair}"
-        )
-        findings.warn(Problem.BASE_LOST, sentence)
-        return None
-    default = float(server.default_base.get(model.model_type or "", server.default_base[""]))
-    if default == base:
-        return None
-    taken = f"{server.name} takes {default:.10g}, not {base:.10g}"
-    findings.warn(Problem.BASE_LOST, f"{source} has no rope_theta: {taken}; {repair}")
+    findings.warn(Problem.BASE_LOST, f"{source} has no rope_theta: {effect}; {repair}")
     return default
 
 

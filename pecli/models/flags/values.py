@@ -29,6 +29,12 @@ AUTOMATIC = ("auto", "-1", "0")
 MERGED = (Meaning.CONFIG, Meaning.METADATA)
 
 
+def served_context(declared: int | None, settings: FlagSettings) -> int | None:
+    """Return the context that a flag such as `-c 8192` states, else the one that a model declares."""
+    served = settings.get(Meaning.CONTEXT)
+    return declared if served is None else int(served.value)
+
+
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """Return the values of flags; of a repeated flag the last one counts, as in every server.
 

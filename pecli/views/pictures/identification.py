@@ -28,11 +28,14 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     if source.scheme is not None or source.grid:
         return source
     fits_any_table = kind is None or kind in source.picture_kinds
-    if fits_any_table:
-        if not is_worth_a_search(source):
-            return source
-        scheme = _search(source, MAX_SECONDS)
-        return source if scheme is None else _with_scheme(source, scheme)
+    if not fits_any_table:
+        return _tables_of_scheme(source)
+    scheme = _search(source, MAX_SECONDS) if is_worth_a_search(source) else None
+    return source if scheme is None else _with_scheme(source, scheme)
+
+
+def _tables_of_scheme(source: PlotSource) -> PlotSource:
+    """Return the tables of the scheme that made a file, however long the search for it takes."""
     scheme = _search(source, math.inf)
     if scheme is None:
         return source
@@ -54,16 +57,13 @@ def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
     """Return the file's own tables under the scheme's names, if they are all of its tables."""
     scheme_tables = scheme.tensors()
     names = _names_in_scheme(source.tables, scheme_tables)
-    renamed = []
-    for table, name in zip(source.tables, names, strict=True):
-        renamed.append(replace(table, name=name))
+    renamed = [replace(table, name=name) for table, name in zip(source.tables, names, strict=True)]
     if _required(renamed) != _required(scheme_tables):
         return source  # The file has the tables of several layers, for example.
-    missing = []
-    for table in scheme_tables:
-        if table.name in DERIVED and table.name not in names:
-            missing.append(table)
-    return PlotSource(source.label, (*renamed, *missing), scheme)
+    derived = [
+        table for table in scheme_tables if table.name in DERIVED and table.name not in names
+    ]
+    return PlotSource(source.label, (*renamed, *derived), scheme)
 
 
 def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) -> list[str]:

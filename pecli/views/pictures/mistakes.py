@@ -25,7 +25,7 @@ from pecli.views.pictures.panels import (
     on_one_scale,
 )
 from pecli.views.screen import printable, terminal
-from pecli.views.tensor_lines import MAX_LISTED, worst_element
+from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, Sides, worst_element
 
 if TYPE_CHECKING:
     from pecli.checks.diff import Difference
@@ -37,17 +37,6 @@ TERMINAL_LINES = 16  #: Lines of a terminal for the errors of a tensor.
 FRAME_LINES = 5  #: Lines of these for the title, the axes and the colour bar.
 MIN_ERROR = 1e-280  #: The smallest error that has a colour.
 MIN_SHARE = 1e-16  #: The smallest error that has a colour, as a share of the largest.
-
-
-class Sides(NamedTuple):
-    """The names of the two sides that were compared."""
-
-    first: str
-    second: str
-
-
-VERIFIED = Sides("expected", "found")
-COMPARED = Sides("A", "B")
 
 
 def comparison_picture(checked: "Sequence[Verification | Difference | PecliError]") -> Picture:
