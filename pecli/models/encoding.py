@@ -421,25 +421,25 @@ def _without_none(values: NamedValues) -> MutableValues:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class Parsed(NamedTuple):
+class ParsedEncodings(NamedTuple):
     """The encodings that were read from a configuration, and warnings about it."""
 
     encodings: list[Encoding]
     warnings: list[str]
 
-    def after(self, warnings: list[str]) -> "Parsed":
+    def after(self, warnings: list[str]) -> "ParsedEncodings":
         """Return the same with other warnings before these."""
-        return Parsed(self.encodings, [*warnings, *self.warnings])
+        return ParsedEncodings(self.encodings, [*warnings, *self.warnings])
 
 
-def joined(results: Iterable[Parsed]) -> Parsed:
+def joined(results: Iterable[ParsedEncodings]) -> ParsedEncodings:
     """Return the encodings and the warnings of several parts, in order."""
     encodings: list[Encoding] = []
     warnings: list[str] = []
     for parsed in results:
         encodings += parsed.encodings
         warnings += parsed.warnings
-    return Parsed(encodings, warnings)
+    return ParsedEncodings(encodings, warnings)
 
 
 @dataclass(frozen=True)

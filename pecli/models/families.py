@@ -38,7 +38,7 @@ NOT_RENAMED = Renamed("", "")
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """The defaults of a family of models; None for what its configurations state themselves.
 
     Attributes:
@@ -121,7 +121,7 @@ class Family:
         return f"family default ({self.name})"
 
 
-def _families(rows: list[JsonObject]) -> dict[str, Family]:
+def _families(rows: list[JsonObject]) -> dict[str, ModelFamily]:
     """Return families by model_type, from the rows of families.json.
 
     A row such as `{"names": "phi3 phi4mm", "renamed": ["yarn", "longrope"]}` describes several types
@@ -134,7 +134,7 @@ def _families(rows: list[JsonObject]) -> dict[str, Family]:
         fields["sections"] = tuple(fields.get("sections", ()))
         fields["renamed"] = Renamed(*fields.get("renamed", NOT_RENAMED))
         for name in names:
-            families[name] = Family(name, **fields)
+            families[name] = ModelFamily(name, **fields)
     return families
 
 
@@ -162,7 +162,7 @@ def _without_suffix(name: str) -> str:
     return ""
 
 
-def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
+def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | None:
     """Return what is known of a model_type beyond its config.json; None if the name is not known.
 
     A family states how models of this type differ from Llama: their layout of pairs, default base,
@@ -179,7 +179,7 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
         if variant in FAMILIES:
             return FAMILIES[variant]
         if variant in ORDINARY:
-            return Family(variant)
+            return ModelFamily(variant)
     return None
 
 

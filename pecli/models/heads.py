@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from pecli.errors import FileError
-from pecli.models.families import Family
+from pecli.models.families import ModelFamily
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys, Setting, computed, default, nonzero
 from pecli.models.layer_types import Layer
@@ -58,8 +58,8 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     size = _size_of_layer(keys, layer_type) or _size_of_all(keys)
     if size is not None:
         return size
-    width = keys.needed(width_of(keys), "head_dim")
-    heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
+    width = keys.required(width_of(keys), "head_dim")
+    heads = keys.required(keys.whole(*HEADS), "number of attention heads")
     if width == keys.whole(MEMORY_WIDTH):
         width = _downsampled(keys, width)
     source = f"{width.source} // {heads.source}"
@@ -151,7 +151,7 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     return Head(size, size, partial)
 
 
-def _dim_of_axis(size: Setting[int], axes: int, family: Family) -> Setting[int]:
+def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[int]:
     """Return the channels that one axis rotates, an even number.
 
     A head of 64 channels has 32 for each of 2 axes, and 20 for each of 3, so that the last 4 do not
@@ -212,7 +212,7 @@ def _mark_whole(keys: Keys) -> None:
     for name in PARTIALS:
         value = keys.data.get(name)
         if value == 1 and value is not True:
-            keys.mark(name)
+            keys.mark_as_read(name)
 
 
 def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:

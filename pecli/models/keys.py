@@ -279,7 +279,7 @@ class Keys:
     def full_name(self, name: str) -> str:
         return self.origin(name).source
 
-    def mark(self, *names: str) -> None:
+    def mark_as_read(self, *names: str) -> None:
         """Record keys as read."""
         self.account.read.update(map(self.full_name, names))
 
@@ -320,7 +320,7 @@ class Keys:
     def _present(self, names: tuple[str, ...]) -> _Match | None:
         for name in names:
             if name in self:
-                self.mark(name)
+                self.mark_as_read(name)
                 return _Match(name, self.data[name], self.origin(name))
         return None
 
@@ -364,7 +364,9 @@ class Keys:
         return self._read(names, as_numbers, "it must be a list of finite numbers, up to 1e+30")
 
     def pair(self, name: str) -> Setting[tuple[int, int]]:
-        return self.needed(self._read((name,), as_pair, "it must be a whole number, or two"), name)
+        return self.required(
+            self._read((name,), as_pair, "it must be a whole number, or two"), name
+        )
 
     def flag(self, *names: str) -> Setting[bool] | None:
         return self._read(names, as_flag, "it must be true or false")
@@ -395,7 +397,7 @@ class Keys:
         texts = self._read((name,), as_texts, "it must be a list of texts")
         return texts.value if texts else []
 
-    def needed(self, setting: Setting[T] | None, description: str) -> Setting[T]:
+    def required(self, setting: Setting[T] | None, description: str) -> Setting[T]:
         """Return a setting, or raise an error that nothing gives it."""
         if setting is None:
             section = self.prefix.rstrip(".") or "it"
@@ -435,7 +437,7 @@ class Keys:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
-        self.mark(name)
+        self.mark_as_read(name)
         prefix = f"{self.full_name(name)}."
         return replace(
             self, data=value, prefix=prefix, defaults=NO_CLASS, origins=self._origins_in(name)

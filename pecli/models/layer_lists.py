@@ -40,7 +40,7 @@ def by_layer_type(keys: Keys) -> Keys:
     if not types:
         raise keys.wrong(names[0], "a list needs layer_types, which name the type of each layer")
     nested = {kind: _settings_of_type(keys, names, types, kind) for kind in dict.fromkeys(types)}
-    keys.mark(*names)
+    keys.mark_as_read(*names)
     replaced = (*names, *SETTINGS)
     data = {name: value for name, value in keys.data.items() if name not in replaced}
     data["rope_scaling"] = {kind: values_of(settings) for kind, settings in nested.items()}

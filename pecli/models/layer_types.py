@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pecli.errors import FileError, listed
-from pecli.models.families import Family
+from pecli.models.families import ModelFamily
 from pecli.models.key_names import (
     FULL,
     LOCAL_THETAS,
@@ -40,7 +40,7 @@ class Layer:
     name: str
     settings: Keys
     keys: Keys
-    family: Family
+    family: ModelFamily
     theta: Setting[float] | None = None
 
 
@@ -56,7 +56,7 @@ class _Settings(NamedTuple):
     warnings: list[str]
 
 
-def layers_of(keys: Keys, family: Family) -> Layers:
+def layers_of(keys: Keys, family: ModelFamily) -> Layers:
     """Return the layer types that rotate; one without a name if all layers share their settings."""
     settings, warnings = _rotary_settings(keys)
     nested = _layers_by_name(keys, settings, family)
@@ -115,14 +115,14 @@ def _without(key: str, values: Mapping[str, object]) -> dict[str, object]:
 
 def _mark_all(keys: Keys) -> None:
     """Record all keys of an object as read, and those of the objects within."""
-    keys.mark(*keys.data)
+    keys.mark_as_read(*keys.data)
     for name in keys.data:
         section = keys.part(name)
         if section is not None:
             _mark_all(section)
 
 
-def _layers_by_name(keys: Keys, settings: Keys, family: Family) -> Layers | None:
+def _layers_by_name(keys: Keys, settings: Keys, family: ModelFamily) -> Layers | None:
     """Return the layer types whose settings are objects by name; None if the settings are flat.
 
     Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
@@ -184,7 +184,7 @@ def _unused_names(names: list[str], types: set[str]) -> list[str]:
     return unused if len(unused) < len(names) else []
 
 
-def _given_layers(names: list[str], settings: Keys, keys: Keys, family: Family) -> list[Layer]:
+def _given_layers(names: list[str], settings: Keys, keys: Keys, family: ModelFamily) -> list[Layer]:
     """Return the layer types that have settings; those whose settings are null do not rotate."""
     layers = []
     for name in names:
@@ -205,7 +205,9 @@ def _names_layers(name: str, value: object, types: set[str]) -> bool:
     return value is None and "_att" in name and name not in SHARED
 
 
-def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: Family) -> Layer:
+def _nested_layer(
+    name: str, section: Keys, settings: Keys, keys: Keys, family: ModelFamily
+) -> Layer:
     """Return a layer type with its own settings, and with those that stand beside the layer types.
 
     `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn", …}}` has a base for all types.
@@ -220,7 +222,9 @@ def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: 
     return Layer(name, both, keys, family, theta)
 
 
-def _absent_layers(keys: Keys, family: Family, types: set[str], layers: list[Layer]) -> list[Layer]:
+def _absent_layers(
+    keys: Keys, family: ModelFamily, types: set[str], layers: list[Layer]
+) -> list[Layer]:
     """Return layer types that the settings leave out although the family has two bases: Gemma 3's
     class fills them in.
     """
@@ -235,12 +239,12 @@ def _absent_layers(keys: Keys, family: Family, types: set[str], layers: list[Lay
     ]
 
 
-def _local_theta(keys: Keys, family: Family) -> Setting[float] | None:
+def _local_theta(keys: Keys, family: ModelFamily) -> Setting[float] | None:
     """Return the base of sliding layers; None if it is not a separate one."""
     return keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
 
 
-def _layers_without_names(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
+def _layers_without_names(keys: Keys, settings: Keys, family: ModelFamily) -> list[Layer]:
     """Return the layer types of rotary settings that do not name any: one, or two with two bases.
 
     A second base belongs to sliding layers (Gemma 3: 1e6 and 1e4) or to DeepSeek-V4's layers that
@@ -282,7 +286,7 @@ class Unrotated(NamedTuple):
     warnings: list[str]
 
 
-def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
+def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
     thetas = keys.numbers("layer_rope_theta") or Setting([], "")
     warnings = []
@@ -327,7 +331,7 @@ def _temperature(keys: Keys) -> Temperature | None:
 
 
 def _unrotated_numbers(
-    keys: Keys, thetas: Setting[list[float]], family: Family
+    keys: Keys, thetas: Setting[list[float]], family: ModelFamily
 ) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
@@ -347,7 +351,7 @@ def _unrotated_numbers(
 
 
 def _every_so_many(
-    count: int, interval: Setting[int] | None, family: Family
+    count: int, interval: Setting[int] | None, family: ModelFamily
 ) -> Setting[tuple[int, ...]]:
     """Return the numbers of layers without rope, if every so many layers have none.
 
@@ -364,7 +368,7 @@ def _every_so_many(
     return Setting((), "")
 
 
-def unrotated_type(keys: Keys, family: Family) -> str:
+def unrotated_type(keys: Keys, family: ModelFamily) -> str:
     """Return the layer type that has no rope; empty if the family has none.
 
     Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.

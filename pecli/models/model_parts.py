@@ -262,7 +262,7 @@ def _inner_part(
         value: The object.
         implied_type: The model type that the larger model's class has for it; empty if none.
     """
-    part.keys.mark(name)
+    part.keys.mark_as_read(name)
     prefix = f"{part.keys.full_name(name)}."
     keys = Keys(value, part.keys.path, prefix, account=part.keys.account)
     label = name.removesuffix("_config").removesuffix("_cfg")

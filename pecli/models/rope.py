@@ -14,11 +14,11 @@ from pecli.models.encoding import (
     Grid,
     Indexer,
     Mscales,
-    Parsed,
+    ParsedEncodings,
     Sections,
     UnrotatedLayers,
 )
-from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
+from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, ModelFamily
 from pecli.models.heads import Head, head_of
 from pecli.models.key_names import (
     LENGTH,
@@ -52,7 +52,7 @@ ERNIE_TIME = 20
 MAX_ALPHA = 2**64
 
 
-def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parsed:
+def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> ParsedEncodings:
     """Return all rotary encodings of the keys and the family.
 
     Args:
@@ -72,7 +72,7 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         encodings.append(encoding)
         warnings += more
     warnings += _indexer_warnings(encodings)
-    return Parsed(encodings, warnings)
+    return ParsedEncodings(encodings, warnings)
 
 
 def _account_for_other_keys(keys: Keys) -> None:
@@ -84,17 +84,17 @@ def _account_for_other_keys(keys: Keys) -> None:
     """
     keys.account.looked_for.update(SHARED)
     if keys.prefix:
-        keys.mark(LENGTH)
+        keys.mark_as_read(LENGTH)
 
 
-def _model_warnings(keys: Keys, family: Family) -> list[str]:
+def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
     """Return warnings about keys that change positions or scores in ways that no encoding
     describes.
     """
     warnings = []
     for name, text in stored("warned_keys.json").items():
         if keys.data.get(name):
-            keys.mark(name)
+            keys.mark_as_read(name)
             warnings.append(f"{keys.prefix}{name} is given: {text}")
     if family.note:
         warnings.append(family.note)
@@ -143,7 +143,7 @@ def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
     read = {PARTIAL: encoding.parameters.get(PARTIAL), "rotary_dim": encoding.rotary_dim}
     for name, value in read.items():
         if value is not None and keys.data.get(name) == value:
-            keys.mark(name)
+            keys.mark_as_read(name)
 
 
 def _made(
@@ -212,7 +212,7 @@ def _made(
     )
 
 
-def _indexer(keys: Keys, family: Family) -> dict[str, Setting[object]]:
+def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
     """Return the settings of the indexer, by the names of `Indexer`; none if there is no indexer.
 
     vLLM and SGLang rotate halves unless `indexer_rope_interleave` is true, as in GLM-5.
@@ -236,7 +236,7 @@ def _indexer_warnings(encodings: Sequence[Encoding]) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-def _axes(family: Family, rope_type: RopeType, *, vision: bool) -> Setting[int] | None:
+def _axes(family: ModelFamily, rope_type: RopeType, *, vision: bool) -> Setting[int] | None:
     """Return the number of axes of positions; None for text."""
     if family.axes:
         return Setting(family.axes, family.source)
@@ -297,7 +297,7 @@ def _given_section(settings: Keys) -> Setting[list[float]] | None:
 
 
 def _frequency_order(
-    head: Head, family: Family, section: Setting[list[float]] | None
+    head: Head, family: ModelFamily, section: Setting[list[float]] | None
 ) -> tuple[int, ...] | None:
     """Return the order in which a family stores its frequencies; None if it is the usual one.
 
@@ -318,7 +318,7 @@ def _frequency_order(
 
 
 def _sections(
-    settings: Keys, head: Head, family: Family, section: Setting[list[float]] | None
+    settings: Keys, head: Head, family: ModelFamily, section: Setting[list[float]] | None
 ) -> dict[str, Setting[object]]:
     """Return the sections of M-RoPE: how many frequencies follow time, rows and columns.
 
@@ -334,19 +334,19 @@ def _sections(
     return {"mrope_section": counts, "mrope_interleaved": interleaved}
 
 
-def _are_interleaved(settings: Keys, family: Family) -> Setting[bool]:
+def _are_interleaved(settings: Keys, family: ModelFamily) -> Setting[bool]:
     """Return whether time, rows and columns take turns among the frequencies, as in Qwen3-VL."""
     flag = settings.flag("mrope_interleaved", "interleaved")
     interleaved = flag or Setting(False, "default")
     if settings.data.get("interleaved") is interleaved.value:
         # Both names are given, and agree.
-        settings.mark("interleaved")
+        settings.mark_as_read("interleaved")
     if family.mixed_sections and not interleaved.value:
         return Setting(True, family.source)
     return interleaved
 
 
-def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
+def _family_section(head: Head, family: ModelFamily) -> Setting[list[float]] | None:
     """Return the sections of the family, if they fit the head: (16, 24, 24) fit 128 channels, in
     Qwen2-VL.
     """
@@ -357,7 +357,7 @@ def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[object]]:
+def _grid(axes: Setting[int] | None, family: ModelFamily) -> dict[str, Setting[object]]:
     """Return the settings of several axes, by the names of `Grid`."""
     if axes is None:
         return {}
@@ -388,7 +388,7 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
     return computed(Mscales(short.value, long.value), "{}, {}", short, long)
 
 
-def _layout(keys: Keys, family: Family) -> Setting[str]:
+def _layout(keys: Keys, family: ModelFamily) -> Setting[str]:
     """Return how the model pairs the channels that it rotates.
 
     With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written

@@ -138,7 +138,7 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
 
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
     # Hunyuan's files have these keys as well, and its code does not read them.
-    settings.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
+    settings.mark_as_read("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling = computed("ntk", "{} with alpha", rope_type.given)
     return Scaling(rope_type.scaling, {"scaling": scaling, "factor": alpha}, [])
 

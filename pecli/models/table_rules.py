@@ -72,7 +72,7 @@ def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
     """Return the width of a table: that of the named keys, or else the model's."""
     name = names[0] if names else "hidden_size"
-    return keys.needed(keys.whole(*names) or width_of(keys), f"width ({name})")
+    return keys.required(keys.whole(*names) or width_of(keys), f"width ({name})")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class TableRule(EncodingRule):
         if not self.rows:
             return TableSize(patch_count(keys), dim)
         rows = keys.whole(*self.rows)
-        return TableSize(keys.needed(rows, f"number of positions ({self.rows[0]})"), dim)
+        return TableSize(keys.required(rows, f"number of positions ({self.rows[0]})"), dim)
 
     def padding(self, keys: Keys, low: int) -> Padding:
         """Return the padding token, and the row of the first position, which is the one after it.
@@ -323,7 +323,7 @@ class DebertaRule(EncodingRule):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         """Return the buckets of distances; those beyond `max_relative_positions` share the last."""
-        length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
+        length = keys.required(keys.whole("max_position_embeddings"), "max_position_embeddings")
         # −1 stands for the length, in all published models.
         limit = keys.number_or(-1, "max_relative_positions")
         far = limit if limit.value >= 1 else length
@@ -331,7 +331,7 @@ class DebertaRule(EncodingRule):
         parameters = {
             "style": Setting("deberta", FAMILY),
             "seq_len": length,
-            "buckets": keys.needed(buckets, "number of buckets (position_buckets)"),
+            "buckets": keys.required(buckets, "number of buckets (position_buckets)"),
             "max_distance": far.with_value(int(far.value)),
         }
         return [encoding_of("relative", parameters)]
@@ -372,7 +372,7 @@ class AlibiRule(EncodingRule):
         largest = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole(*HEADS)
         parameters: Settings = {
-            "heads": keys.needed(heads, "number of attention heads"),
+            "heads": keys.required(heads, "number of attention heads"),
             "rule": Setting(self.rule, "default"),
             "max_bias": largest,
             "form": Setting(self.form, FAMILY),

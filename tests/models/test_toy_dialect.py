@@ -9,17 +9,17 @@ from pecli import load_model
 from pecli.models import dialects
 from pecli.models.dialects import Dialect
 from pecli.models.dialects.translation import renamed, translated_ropes
-from pecli.models.encoding import ModelEncodings, Parsed
-from pecli.models.families import Family
+from pecli.models.encoding import ModelEncodings, ParsedEncodings
+from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
 
 CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
 
 
-def read_toy(keys: Keys) -> Parsed:
+def read_toy(keys: Keys) -> ParsedEncodings:
     settings = renamed(keys, rope_theta="toy_base")
     reads = ("hidden_size", "num_attention_heads")
-    return translated_ropes(keys, Family("Toy"), reads=reads, settings=settings)
+    return translated_ropes(keys, ModelFamily("Toy"), reads=reads, settings=settings)
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def settings(config: Any) -> dict[str, Any]:
         ValueError,
     ):  # of classes that need arguments, or other packages
         return {}
-    family = families.family_of(config.model_type) or families.Family()
+    family = families.family_of(config.model_type) or families.ModelFamily()
     is_plain = found.get("rope_type") in ("default", "axial")
     if any(isinstance(value, dict) for value in found.values()):
         kept = family.local_theta is None

@@ -1,6 +1,6 @@
 """Dialects of configurations.
 
-A dialect is a module of this folder with a function `read(keys) -> Parsed`, and a row of
+A dialect is a module of this folder with a function `read(keys) -> ParsedEncodings`, and a row of
 dialects.json that names the keys by which it is recognised. The first row that matches a file
 counts; the last one, Hugging Face's, matches any. Projects that only name keys differently share a
 module, renamed_keys, and are rows of projects.json.
@@ -15,7 +15,7 @@ from typing import TypeGuard
 from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import plain_name, stored, synonyms, value_at
-from pecli.models.encoding import ModelEncodings, Parsed
+from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
 from pecli.models.keys import Keys, place, value_of
@@ -82,9 +82,11 @@ class Dialect:
             return False
         return all(group & names for group in self.has_one)
 
-    def read(self, keys: Keys) -> Parsed:
+    def read(self, keys: Keys) -> ParsedEncodings:
         module = import_module(f"{__name__}.{self.module}")
-        parsed: Parsed = module.read(keys, self.project) if self.project else module.read(keys)
+        parsed: ParsedEncodings = (
+            module.read(keys, self.project) if self.project else module.read(keys)
+        )
         return parsed
 
 
@@ -217,7 +219,7 @@ def _first_positive(parts: Sequence[Keys], names: Sequence[str]) -> int | None:
     if first is None:
         return None
     for part in parts:
-        part.mark(*(name for name in names if part.data.get(name) == first))
+        part.mark_as_read(*(name for name in names if part.data.get(name) == first))
     return first
 
 

@@ -6,23 +6,23 @@ from pecli.models.dialects.translation import (
     translated_ropes,
     with_defaults,
 )
-from pecli.models.encoding import Parsed
-from pecli.models.families import INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings, computed
 
 READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a config of DeepSeek's own inference code (`ModelArgs`).
 
     It has YaRN as soon as `max_seq_len` exceeds `original_seq_len`. The attention factor then
     multiplies the softmax scale, not cos and sin, which a warning states.
     """
     keys = with_defaults(keys, "DeepSeek's ModelArgs")
-    length = keys.needed(keys.whole("max_seq_len"), "max_seq_len")
-    original = keys.needed(keys.whole("original_seq_len"), "original_seq_len")
+    length = keys.required(keys.whole("max_seq_len"), "max_seq_len")
+    original = keys.required(keys.whole("original_seq_len"), "original_seq_len")
     factor = keys.number("rope_factor")
     mscale = keys.number("mscale")
     scaling: Settings = {}
@@ -34,7 +34,7 @@ def read(keys: Keys) -> Parsed:
     if keys.any("index_n_heads", "index_head_dim"):
         # The sparse attention of V3.2 selects tokens with an indexer.
         settings = {"index_head_dim": keys.whole("index_head_dim") or INDEX_HEAD_DIM}
-    family = Family("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
+    family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
     return parsed.after(warnings)
 

@@ -1,14 +1,14 @@
 """DeepSeek-V4's own inference configurations."""
 
 from pecli.models.dialects.translation import renamed, translated_ropes
-from pecli.models.encoding import Parsed
-from pecli.models.families import INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting
 
 READS = ("head_dim", "rope_theta", "compress_rope_theta")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a config of DeepSeek-V4's own code.
 
     Its plain layers have no scaling. Layers that compress their keys have YaRN and a base of their
@@ -22,6 +22,6 @@ def read(keys: Keys) -> Parsed:
         beta_slow="beta_slow",
     )
     scaling["rope_type"] = Setting("yarn", "as in DeepSeek-V4's code")
-    family = Family("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
+    family = ModelFamily("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
     settings = renamed(keys, qk_rope_head_dim="rope_head_dim")
     return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)

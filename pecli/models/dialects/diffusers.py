@@ -14,7 +14,7 @@ from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
 from pecli.models.data import stored
 from pecli.models.dialects import renamed_keys
-from pecli.models.encoding import Encoding, Grid, Parsed
+from pecli.models.encoding import Encoding, Grid, ParsedEncodings
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
 from pecli.models.keys import ClassDefaults, Keys, Setting, computed, origins_of, values_of
@@ -25,36 +25,38 @@ DEFAULT_BASE = 10000.0
 PIXART_SIZE = 64
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encoding of a config.json of diffusers, which depends on the class that it names.
 
     Classes that rotate by the rows and columns of an image (Flux), and classes with a table for
     patches, are known by name. Others have none, or a reason why they cannot be described.
     """
-    name = keys.needed(keys.word("_class_name"), "_class_name").value
+    name = keys.required(keys.word("_class_name"), "_class_name").value
     data = stored("dialects/diffusers.json")
     note = data["notes"].get(name)
     if name in data["axial"]:
         row = data["axial"][name]
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
-        return Parsed([_axial_rope(keys, row)], [note] if note else [])
+        return ParsedEncodings([_axial_rope(keys, row)], [note] if note else [])
     if name in data["tables"]:
         keys = replace(keys, defaults=ClassDefaults(name, data["tables"][name]))
-        return Parsed([TABLES[name](keys)], [])
+        return ParsedEncodings([TABLES[name](keys)], [])
     if renamed_keys.describes("diffusers", keys.data):
         return renamed_keys.read(keys, "diffusers")
     label = f"_class_name {quoted(name)}"
     if note:
-        return Parsed([], [f"{label}: {note}"])
+        return ParsedEncodings([], [f"{label}: {note}"])
     if name in " ".join(data["without"]).split():
         # Their `scaling_factor` and `freq_shift` are about latents and timesteps.
-        keys.mark(*keys.data)
-        return Parsed([], [f"no positional encoding was found: {label} has none"])
-    return Parsed([], [f"{label} is not known here: its code decides which encoding it has"])
+        keys.mark_as_read(*keys.data)
+        return ParsedEncodings([], [f"no positional encoding was found: {label} has none"])
+    return ParsedEncodings(
+        [], [f"{label} is not known here: its code decides which encoding it has"]
+    )
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
-    return keys.needed(keys.whole(name), name)
+    return keys.required(keys.whole(name), name)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ beside them.
 """
 
 from pecli.models.dialects.translation import llama3_scaling, translated_ropes
-from pecli.models.encoding import Parsed
-from pecli.models.families import INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings
 
@@ -21,7 +21,7 @@ READS = (
 HF_READS = ("partial_rotary_factor", "max_position_embeddings", ORIGINAL)
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of an executorch config.
 
     `use_hf_rope` selects Hugging Face's way: pairs are halves of a head, and longrope is possible.
@@ -39,7 +39,7 @@ def read(keys: Keys) -> Parsed:
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
-    family = Family("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
+    family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
     return translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
 
 

@@ -18,8 +18,8 @@ from pecli.files.gguf_file import header_of
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import stored
 from pecli.models.dialects.gguf_layers import unrotated_layers
-from pecli.models.encoding import Encoding, ModelEncodings, Parsed
-from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.encoding import Encoding, ModelEncodings, ParsedEncodings
+from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
     Account,
@@ -172,7 +172,7 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
     return False
 
 
-def _encodings(model: Model) -> Parsed:
+def _encodings(model: Model) -> ParsedEncodings:
     """Return the encodings of a model: ALiBi, none, a learned table, or rotary ones, in this order.
 
     A file does not name the kind of its encoding. llama.cpp decides by the architecture, except for
@@ -182,12 +182,14 @@ def _encodings(model: Model) -> Parsed:
     bias = _alibi_bias(model)
     if bias is not None:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole("attention.head_count")}
-        return Parsed(AlibiRule().encodings(keys.translated({}, settings)), [])
+        return ParsedEncodings(AlibiRule().encodings(keys.translated({}, settings)), [])
     if model.follows("position_free"):
-        return Parsed([], ["no positional encoding was found: no key that is read here names one"])
+        return ParsedEncodings(
+            [], ["no positional encoding was found: no key that is read here names one"]
+        )
     if model.follows("learned") and "rope.dimension_count" not in keys:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
-        return Parsed(rule.encodings(keys), [])
+        return ParsedEncodings(rule.encodings(keys), [])
     return _rotary_encodings(model)
 
 
@@ -216,7 +218,7 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     size, rotary = _head_sizes(keys)
-    dim = keys.needed(rotary or size, "rope.dimension_count").value
+    dim = keys.required(rotary or size, "rope.dimension_count").value
     return {name: _divided(name, base, dim, numbers) for name, numbers in factors.items()}
 
 
@@ -252,7 +254,7 @@ def _head_sizes(keys: Keys) -> HeadSizes:
     return HeadSizes(size or rotary, rotary)
 
 
-def _rotary_encodings(model: Model) -> Parsed:
+def _rotary_encodings(model: Model) -> ParsedEncodings:
     """Return the rotary encoding of all layers, or two: of full and of sliding layers.
 
     The keys of GGUF are translated into those of a config.json (`rope.freq_base` is `rope_theta`)
@@ -270,7 +272,7 @@ def _rotary_encodings(model: Model) -> Parsed:
     parsed = parsed.after(_warnings_of_file(model, scaling))
     first = parsed.encodings[0]
     if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
-        return Parsed([replace(first, layer_type="")], parsed.warnings)
+        return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
     return parsed
 
 
@@ -308,13 +310,13 @@ def _sizes_and_bases(model: Model) -> Settings:
         "rope_theta": base,
         "local_rope_theta": local,
         "rotary_dim": rotary,
-        "head_dim": keys.needed(size, "rope.dimension_count"),
+        "head_dim": keys.required(size, "rope.dimension_count"),
         "swa_head_dim": keys.whole("attention.key_length_swa"),
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
 
 
-def _family(model: Model, *, has_sections: bool) -> Family:
+def _family(model: Model, *, has_sections: bool) -> ModelFamily:
     """Return ggml's rules for an architecture as a family."""
     name = "of no known architecture"
     if model.is_known:
@@ -322,7 +324,7 @@ def _family(model: Model, *, has_sections: bool) -> Family:
     is_normal = model.follows("neighbours") and not has_sections
     is_unscaled = model.follows("own_sliding") or model.follows("unscaled_sliding")
     layout = INTERLEAVED if is_normal else HALVES
-    return Family(name, layout=layout, scales_all_layers=not is_unscaled)
+    return ModelFamily(name, layout=layout, scales_all_layers=not is_unscaled)
 
 
 def _mrope_sections(model: Model) -> Settings:

@@ -93,7 +93,7 @@ def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:
     A period of 4 means that three layers slide and the last of four does not; or the first, if the
     architecture begins with full attention.
     """
-    keys.mark(PATTERN)
+    keys.mark_as_read(PATTERN)
     pattern = keys.data.get(PATTERN)
     if isinstance(pattern, list) and len(pattern) >= count:
         return [bool(flag) for flag in pattern[:count]]

@@ -1,21 +1,21 @@
 """OpenAI's own config.json of gpt-oss."""
 
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
-from pecli.models.encoding import Parsed
-from pecli.models.families import Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting
 
 READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a config of OpenAI's own code for gpt-oss.
 
     If `rope_scaling_factor` exceeds 1, they have YaRN, whose limits are not rounded to whole pairs,
     and whose original context is `initial_context_length`.
     """
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
-    family = Family("gpt-oss's code", theta=150000.0)
+    family = ModelFamily("gpt-oss's code", theta=150000.0)
     factor = keys.number("rope_scaling_factor")
     scaling = renamed(
         keys,

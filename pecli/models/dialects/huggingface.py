@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.data import plain_name
-from pecli.models.encoding import Parsed, joined
-from pecli.models.families import Family, family_of, model_type_of
+from pecli.models.encoding import ParsedEncodings, joined
+from pecli.models.families import ModelFamily, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
 from pecli.models.model_parts import (
@@ -42,7 +42,7 @@ OTHER_WORDS = (
 LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the positional encodings of a Hugging Face config.json, the language model's first.
 
     A file may only name the model: its encodings then follow from the class's defaults, and notes
@@ -58,7 +58,7 @@ def read(keys: Keys) -> Parsed:
     names_all = has_tables and bool(warnings)
     if encodings and has_defaults and not names_all:
         warnings += non_rotary.notes_on_absent_tables(model_type, encodings)
-    return Parsed(encodings, warnings)
+    return ParsedEncodings(encodings, warnings)
 
 
 def _model_type(keys: Keys) -> str | None:
@@ -118,7 +118,7 @@ def _path_of_text_model(keys: Keys) -> Setting[str] | None:
     return keys.word(*names)
 
 
-def _read_part(part: ModelPart, depth: int) -> Parsed:
+def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     """Return the encodings of a part of a model, and of the parts within it.
 
     A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
@@ -131,7 +131,7 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     """
     inner_parts = parts_of(part) if depth else []
     has_text = any(inner.is_text for inner in inner_parts)
-    family = family_of(part.model_type) or Family()
+    family = family_of(part.model_type) or ModelFamily()
     if has_text and family.beside_text:
         results = [_beside_text(part, family.beside_text)]
         results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
@@ -147,14 +147,14 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     return joined(results)
 
 
-def _beside_text(part: ModelPart, name: str) -> Parsed:
+def _beside_text(part: ModelPart, name: str) -> ParsedEncodings:
     """Return the encodings of the keys at the top, which are about another part than the language
     model.
 
     In MusicFlamingo they are about its audio tower.
     """
     encodings, warnings = _encodings_of_part(part)
-    return Parsed([replace(encoding, part=name) for encoding in encodings], warnings)
+    return ParsedEncodings([replace(encoding, part=name) for encoding in encodings], warnings)
 
 
 def _has_layers(part: ModelPart) -> bool:
@@ -169,7 +169,7 @@ def _has_layers(part: ModelPart) -> bool:
     return keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES)
 
 
-def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
+def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
     """Return the encodings of a part within a model, and name their layer types after it.
 
     With the label `vision`, the tower's only encoding gets the layer type `vision`, and one that
@@ -184,7 +184,7 @@ def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
         layer_type = _joined_by_dots(label, encoding.layer_type)
         part_name = encoding.part if part.is_text else _joined_by_dots(label, encoding.part)
         labelled.append(replace(encoding, layer_type=layer_type, part=part_name))
-    return Parsed(labelled, [f"{part.label}: {warning}" for warning in warnings])
+    return ParsedEncodings(labelled, [f"{part.label}: {warning}" for warning in warnings])
 
 
 def _joined_by_dots(*words: str) -> str:
@@ -205,7 +205,7 @@ class Evidence:
     """
 
     part: ModelPart
-    family: Family | None
+    family: ModelFamily | None
     rule: EncodingRule | None
     tables: EncodingRule | None
     stated: Setting[str] | None
@@ -240,7 +240,7 @@ class RotaryEncoding:
 Decision = NoEncoding | OtherEncoding | RotaryEncoding
 
 
-def _encodings_of_part(part: ModelPart) -> Parsed:
+def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     """Return the encodings that the keys of a part itself describe, without the parts within it.
 
     First the keys and the model type decide which kind of encoding the part has: none, rope, or
@@ -251,20 +251,20 @@ def _encodings_of_part(part: ModelPart) -> Parsed:
     decision = _decide_on_encoding(evidence)
     warnings = _warnings_of_unknown_word(evidence)
     if isinstance(decision, NoEncoding):
-        return Parsed([], [decision.warning] if decision.warning else warnings)
+        return ParsedEncodings([], [decision.warning] if decision.warning else warnings)
     if isinstance(decision, OtherEncoding):
         rule = decision.rule
         warnings += _warnings_of_unknown_family(evidence, rule)
         warnings += _warnings_of_overruled_word(evidence, decision)
         warnings += rule.notes(part.keys)
-        return Parsed(rule.encodings(part.keys), warnings)
+        return ParsedEncodings(rule.encodings(part.keys), warnings)
     tables = decision.tables
     warnings += _warnings_of_unknown_family(evidence, None)
     warnings += _warnings_of_overruled_word(evidence, decision)
     warnings += tables.notes(part.keys)
-    parsed = rope_encodings(part.keys, evidence.family or Family(), vision=part.vision)
+    parsed = rope_encodings(part.keys, evidence.family or ModelFamily(), vision=part.vision)
     encodings = [*parsed.encodings, *tables.encodings(part.keys)]
-    return Parsed(encodings, [*warnings, *parsed.warnings])
+    return ParsedEncodings(encodings, [*warnings, *parsed.warnings])
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:

@@ -29,7 +29,7 @@ def plain_keys(keys: Keys) -> PlainKeys:
         earlier = spellings.get(name, spelling)
         spellings[name] = spelling
         if keys.data[earlier] != value:
-            keys.mark(earlier)
+            keys.mark_as_read(earlier)
             both = f"{_shown(keys, earlier)} and {_shown(keys, spelling)}"
             warnings.append(f"{both}, which are one key: the last one counts")
     data = {name: keys.data[spelling] for name, spelling in spellings.items()}

@@ -7,8 +7,8 @@ from pecli.models.dialects.translation import (
     translated_ropes,
     with_defaults,
 )
-from pecli.models.encoding import Parsed
-from pecli.models.families import Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings, stated
 
 READS = (
@@ -21,7 +21,7 @@ READS = (
 )
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a litgpt model.
 
     Raises:
@@ -30,9 +30,9 @@ def read(keys: Keys) -> Parsed:
     keys = with_defaults(keys, "litgpt's Config")
     scaling = _scaling(keys)
     # litgpt computes the first from the percentage, and uses the second to pick tables by layer.
-    keys.mark("rope_n_elem", "rope_indices")
+    keys.mark_as_read("rope_n_elem", "rope_indices")
     settings = renamed(keys, partial_rotary_factor="rotary_percentage")
-    family = Family("litgpt")
+    family = ModelFamily("litgpt")
     return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
 
 

@@ -11,8 +11,8 @@ from pecli.models.dialects.translation import (
     with_defaults,
     yarn_magnitude,
 )
-from pecli.models.encoding import Parsed
-from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings, stated
 from pecli.models.table_rules import LearnedRule
 
@@ -26,13 +26,13 @@ GLOBAL_BASE = "global_rope_max_timescale"
 LOCAL_PROPORTION = "local_rope_proportion"
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings: a learned table if it has a size, else rotary ones."""
     keys = with_defaults(keys, "MaxText's base.yml")
     if keys.number_or(-1, "trainable_position_size").value > 0:
         rule = LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",))
-        return Parsed(rule.encodings(keys), [])
-    kind = keys.needed(keys.word("rope_type"), "rope_type").value
+        return ParsedEncodings(rule.encodings(keys), [])
+    kind = keys.required(keys.word("rope_type"), "rope_type").value
     settings = renamed(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
@@ -61,7 +61,7 @@ def read(keys: Keys) -> Parsed:
         reads = (*reads, "global_head_dim")
     # Only Gemma 3 and 4 leave their sliding layers unscaled.
     scales_all = block not in ("gemma3", *GEMMAS_4)
-    family = Family("MaxText", layout=layout, scales_all_layers=scales_all)
+    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
     return parsed.after(warnings)
 
@@ -69,7 +69,7 @@ def read(keys: Keys) -> Parsed:
 def _account_for_local_proportion(keys: Keys) -> None:
     """Record that all channels of sliding layers rotate; another proportion is reported as unread."""
     if keys.data.get(LOCAL_PROPORTION) == 1:
-        keys.mark(LOCAL_PROPORTION)
+        keys.mark_as_read(LOCAL_PROPORTION)
 
 
 def _if_positive(keys: Keys, name: str) -> Setting[float] | None:

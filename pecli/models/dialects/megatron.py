@@ -12,8 +12,8 @@ from pecli.models.dialects.translation import (
     with_defaults,
     yarn_magnitude,
 )
-from pecli.models.encoding import Parsed
-from pecli.models.families import DEEPSEEK, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import DEEPSEEK, ModelFamily
 from pecli.models.keys import Keys, Setting
 from pecli.models.table_rules import LearnedRule
 
@@ -31,7 +31,7 @@ YARN_NAMES = (
 )
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are
     read as such.
     """
@@ -45,7 +45,7 @@ def read(keys: Keys) -> Parsed:
     return parsed.after(warnings)
 
 
-def _read_plain(keys: Keys, model_name: str) -> Parsed:
+def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
     """Return the encodings of a Megatron or NeMo config by Megatron's own rules.
 
     Latent attention comes first: it rotates whatever the type of the encoding is. A type that
@@ -67,12 +67,12 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
         return huggingface.read(keys)
     table = LearnedRule(rows=("max_position_embeddings",)).encodings(keys)
     if word:
-        return Parsed(table, [])
+        return ParsedEncodings(table, [])
     warning = "position_embedding_type is not given: Megatron then adds a learned table"
-    return Parsed(table, [warning])
+    return ParsedEncodings(table, [warning])
 
 
-def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> Parsed:
+def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
     """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one.
 
     Args:
@@ -92,17 +92,17 @@ def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> Parsed:
         scaling = {**scaling, "mrope_section": keys.numbers("mrope_section")}
     settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
-    family = Family("Megatron", partial=PARTIALS.get(model_name))
+    family = ModelFamily("Megatron", partial=PARTIALS.get(model_name))
     return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
 
 
-def _latent_encoding(keys: Keys) -> Parsed:
+def _latent_encoding(keys: Keys) -> ParsedEncodings:
     """Return the rotary encoding of latent attention (MLA), as DeepSeek-V3 has it.
 
     Megatron's class for it has YaRN by default, unless `rope_type` is `rope`.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
-    word = keys.needed(keys.word("rope_type"), "rope_type")
+    word = keys.required(keys.word("rope_type"), "rope_type")
     kind = keys.known_kind(word, "yarn", "rope")
     scaling = {}
     if kind == "yarn":
@@ -115,7 +115,7 @@ def _latent_encoding(keys: Keys) -> Parsed:
     )
     if kind == "rope":
         settings["partial_rotary_factor"] = keys.number("rotary_percent")
-    family = Family("Megatron", layout=DEEPSEEK)
+    family = ModelFamily("Megatron", layout=DEEPSEEK)
     return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import llama3_scaling, renamed, translated_ropes
-from pecli.models.encoding import Encoding, Parsed
-from pecli.models.families import INTERLEAVED, Family
+from pecli.models.encoding import Encoding, ParsedEncodings
+from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, place, stated
 from pecli.models.rope_warnings import multiplied_queries
@@ -26,14 +26,14 @@ READS = (
 TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of Meta's or Mistral's params.json: the language model, then its towers.
 
     Both projects rotate neighbouring channels (interleaved pairs).
     """
     if "dim" not in keys:
         keys = keys.part("model") or keys
-    family = Family("the code that params.json is for", layout=INTERLEAVED)
+    family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
     settings = {
         "no_rope_layer_interval": keys.whole("nope_layer_interval"),
         "num_hidden_layers": keys.whole("n_layers"),
@@ -45,18 +45,20 @@ def read(keys: Keys) -> Parsed:
         tower = _tower(keys, name, model_type)
         encodings += [_interleaved(encoding) for encoding in tower.encodings]
         warnings += tower.warnings
-    return Parsed(encodings, warnings)
+    return ParsedEncodings(encodings, warnings)
 
 
-def _with_query_scaling(ropes: Parsed, keys: Keys) -> Parsed:
+def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
     tuned = keys.section("llama_4_scaling")
     beta = None if tuned is None else tuned.number("beta")
     if tuned is None or beta is None:
         return ropes
-    original = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL)
+    original = tuned.required(tuned.whole(ORIGINAL), ORIGINAL)
     encodings = [replace(rope, llama_4_scaling_beta=beta.value) for rope in ropes.encodings]
-    return Parsed(encodings, [*ropes.warnings, multiplied_queries(beta.value, original.value)])
+    return ParsedEncodings(
+        encodings, [*ropes.warnings, multiplied_queries(beta.value, original.value)]
+    )
 
 
 def _scaling_of_params(keys: Keys) -> Settings:
@@ -87,11 +89,11 @@ def _scaling_of_params(keys: Keys) -> Settings:
     return scaling
 
 
-def _tower(keys: Keys, name: str, model_type: str) -> Parsed:
+def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
     """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face."""
     inner = keys.part(name)
     if inner is None:
-        return Parsed([], [])
+        return ParsedEncodings([], [])
     data = {"vision_config": {"model_type": model_type, **inner.data}}
     return huggingface.read(replace(keys, data=data, origins={"vision_config": place(name)}))
 

@@ -2,8 +2,8 @@
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
-from pecli.models.encoding import Parsed
-from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
 READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
@@ -24,7 +24,7 @@ SCALING_NAMES = (
 )
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a mindformers YAML file, whose `model.model_config` names a class.
 
     Rotary classes are read here: GLM's rotate neighbouring channels of half a head, the others
@@ -34,12 +34,12 @@ def read(keys: Keys) -> Parsed:
     kind = model.word("type")
     if kind is None or kind.value not in (*ROTARY, *GLM):
         return huggingface.read(keys)
-    family = Family("mindformers", layout=HALVES)
+    family = ModelFamily("mindformers", layout=HALVES)
     settings = renamed(model, rope_theta="theta")
     if kind.value in GLM:
-        family = Family("mindformers", layout=INTERLEAVED, partial=0.5)
+        family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
         settings = renamed(model, rope_ratio="rope_ratio", head_dim="kv_channels")
-    model.mark("max_position_embedding")
+    model.mark_as_read("max_position_embedding")
     scaling = _scaling(model)
     return translated_ropes(model, family, reads=READS, scaling=scaling, settings=settings)
 
@@ -55,10 +55,10 @@ def _scaling(model: Keys) -> Settings:
     method = model.word("extend_method") or Setting("None", "default")
     kind = model.known_kind(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
     if kind == "None":
-        model.mark("scaling_factor")
+        model.mark_as_read("scaling_factor")
         return {}
     if kind == "PI":
-        return linear_scaling(model.needed(model.number("scaling_factor"), "scaling_factor"))
+        return linear_scaling(model.required(model.number("scaling_factor"), "scaling_factor"))
     settings = model.within("scaling_factor")
     names = {name: name for name in SCALING_NAMES}
     return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **names)}

@@ -5,14 +5,14 @@ in `model_config`.
 import re
 
 from pecli.models.dialects import huggingface
-from pecli.models.encoding import Parsed
+from pecli.models.encoding import ParsedEncodings
 from pecli.models.keys import Keys, Setting, stated
 
 #: nanotron marks the kind of model by a flag: `is_llama_config: true`.
 NANOTRON = re.compile(r"is_(\w+)_config")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of MLC's or nanotron's config, which hold a config.json in `model_config`.
 
     It is read by Hugging Face's rules. MLC calls the base `position_embedding_base`, whether the

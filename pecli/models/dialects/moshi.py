@@ -5,8 +5,8 @@ audiocraft's, which has the same transformer in `transformer_lm`.
 from dataclasses import replace
 
 from pecli.models.dialects.translation import translated_ropes, with_defaults
-from pecli.models.encoding import Parsed, joined
-from pecli.models.families import Family
+from pecli.models.encoding import ParsedEncodings, joined
+from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting, place
 from pecli.models.non_rotary import project_rules
 
@@ -15,7 +15,7 @@ DEPTH = "depformer_"
 KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a Moshi configuration: of its transformer and its depth transformer.
 
     Moshi predicts a step in time with one transformer, and the audio codes within the step with a
@@ -49,7 +49,7 @@ def _depth_keys(keys: Keys) -> Keys:
     return replace(keys, data=data, origins=origins)
 
 
-def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
+def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> ParsedEncodings:
     """Return the encodings of one of the transformers: rope, a table of sines, or both (`sin_rope`).
 
     Args:
@@ -59,16 +59,18 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
     """
     word = keys.known_kind(kind, *KINDS)
     base = keys.number("max_period")
-    parsed = Parsed([], [])
+    parsed = ParsedEncodings([], [])
     if word in ("rope", "sin_rope", "rope_concat"):
         settings = {
             "rope_theta": base,
             "rope_interleave": kind.with_value(word != "rope_concat"),
         }
-        parsed = translated_ropes(keys, Family(), reads=("dim", "num_heads"), settings=settings)
+        parsed = translated_ropes(
+            keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings
+        )
     encodings = [*parsed.encodings]
     if word in ("sin", "sin_rope"):
         rule = project_rules("moshi")["sin"]
         encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
     named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
-    return Parsed(named, parsed.warnings)
+    return ParsedEncodings(named, parsed.warnings)

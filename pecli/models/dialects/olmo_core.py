@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
-from pecli.models.encoding import Parsed
-from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, computed, value_of
 
 
@@ -36,7 +36,7 @@ SCALINGS = {
 }
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of an OLMo-core config: those of the block that all layers repeat.
 
     The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
@@ -50,18 +50,18 @@ def read(keys: Keys) -> Parsed:
         warning = (
             "the block of the model has no rope, and OLMo-core has no other positional encoding"
         )
-        return Parsed([], [warning])
+        return ParsedEncodings([], [warning])
     scaling = _scaling(rope.part("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
     warnings = [*_override_warning(model, "block_overrides")]
     warnings += _override_warning(rope, "no_global_rope")
-    rope.mark("full_precision", "_CLASS_")
+    rope.mark_as_read("full_precision", "_CLASS_")
     settings = {
         **renamed(rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"),
         **renamed(attention, n_heads="n_heads", head_dim="head_dim"),
         "hidden_size": model.whole("d_model"),
     }
-    family = Family("OLMo-core", layout=_layout(rope))
+    family = ModelFamily("OLMo-core", layout=_layout(rope))
     parsed = translated_ropes(model, family, scaling=scaling, settings=settings)
     return parsed.after(warnings)
 
@@ -75,7 +75,7 @@ def _layout(rope: Keys) -> str:
 def _override_warning(keys: Keys, name: str) -> list[str]:
     if not keys.data.get(name):
         return []
-    keys.mark(name)
+    keys.mark_as_read(name)
     full_name = keys.full_name(name)
     return [f"{full_name} is given: layers differ, and only those of `block` are described"]
 
@@ -97,7 +97,7 @@ def _scaling(keys: Keys | None) -> Settings:
     scaling = {"rope_type": kind.with_value(rope_type), **renamed(keys, **names)}
     if keys.data.get("attention_rescale_factor") == 1:
         # Any other value is reported as a key that nothing reads.
-        keys.mark("attention_rescale_factor")
+        keys.mark_as_read("attention_rescale_factor")
     return {**scaling, **_stepwise_factors(keys)}
 
 

@@ -13,8 +13,8 @@ from pecli.engine.named_values import NamedValues
 from pecli.models.data import stored, value_at
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import renamed, translated_ropes
-from pecli.models.encoding import Encoding, Parsed, joined
-from pecli.models.families import Family
+from pecli.models.encoding import Encoding, ParsedEncodings, joined
+from pecli.models.families import ModelFamily
 from pecli.models.key_names import LENGTH
 from pecli.models.keys import ClassDefaults, Keys, Setting, Settings
 from pecli.models.non_rotary import project_rules
@@ -61,7 +61,7 @@ class Transformer:
         name: The layer type of its encodings; empty for a language model.
         part: The part of the model, if it is not the language model.
         names: The project's names of rotary settings, by Hugging Face's names.
-        family: What the code implies, by the names of `Family`.
+        family: What the code implies, by the names of `ModelFamily`.
         defaults: Values that the code has for absent keys, by the project's names.
         scaling: The keys of the scaling.
         table: The rule for another encoding than rope, by its name in non_rotary.json.
@@ -92,21 +92,21 @@ class Transformer:
             return False
         return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
 
-    def read(self, keys: Keys, project: str) -> Parsed:
+    def read(self, keys: Keys, project: str) -> ParsedEncodings:
         """Return the encodings of the transformer: a table if the row has one, else rope."""
         keys.account.read.update(self.when)
         code = f"{project}'s code"
         keys = self._own_keys(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
-        keys.mark(LENGTH)
-        parsed = Parsed([], [])
+        keys.mark_as_read(LENGTH)
+        parsed = ParsedEncodings([], [])
         if self.table:
-            parsed = Parsed(project_rules(project)[self.table].encodings(keys), [])
+            parsed = ParsedEncodings(project_rules(project)[self.table].encodings(keys), [])
         elif self.names:
             parsed = self._ropes(keys, code)
         encodings = [self._named(encoding) for encoding in parsed.encodings]
         notes = [self.note] if self.note else []
-        return Parsed(encodings, [*notes, *parsed.warnings])
+        return ParsedEncodings(encodings, [*notes, *parsed.warnings])
 
     def _own_keys(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
@@ -115,10 +115,10 @@ class Transformer:
                 keys = keys.within(name)
         return replace(keys, defaults=ClassDefaults(code, self.defaults))
 
-    def _ropes(self, keys: Keys, code: str) -> Parsed:
+    def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         scaling = {} if self.scaling is None else self.scaling.read(keys)
         settings = renamed(keys, **self.names)
-        family = Family(code, **self.family)
+        family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
     def _named(self, encoding: Encoding) -> Encoding:
@@ -126,7 +126,7 @@ class Transformer:
         return replace(encoding, layer_type=name, part=self.part or encoding.part)
 
 
-def read(keys: Keys, project: str) -> Parsed:
+def read(keys: Keys, project: str) -> ParsedEncodings:
     """Return the encodings of a project whose keys only have other names than Hugging Face's.
 
     Such projects are rows of projects.json, with the names of their keys and the defaults of their

@@ -1,18 +1,18 @@
 """StripedHyena's and Evo's YAML: some of the layers attend, with rotary positions."""
 
 from pecli.models.dialects.translation import linear_scaling, translated_ropes
-from pecli.models.encoding import Parsed
-from pecli.models.families import Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings
 
 READS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings; Evo's model of 131k tokens divides positions by 16."""
     scaling: Settings = {}
     if keys.is_true("use_interpolated_rotary_pos_emb"):
         factor = keys.number("rotary_emb_scaling_factor")
         if factor is not None:
             scaling = linear_scaling(factor)
-    return translated_ropes(keys, Family("StripedHyena"), reads=READS, scaling=scaling)
+    return translated_ropes(keys, ModelFamily("StripedHyena"), reads=READS, scaling=scaling)

@@ -1,8 +1,8 @@
 """TensorRT-LLM's config.json; that of an engine has the same in `pretrained_config`."""
 
 from pecli.models.dialects.translation import renamed, translated_ropes
-from pecli.models.encoding import Parsed
-from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
@@ -27,7 +27,7 @@ READS = (
 )
 
 
-def read(keys: Keys) -> Parsed:
+def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a TensorRT-LLM checkpoint's config.
 
     Its `position_embedding_type` is one of the rotary kinds, such as `rope_gpt_neox`, which differ
@@ -35,10 +35,10 @@ def read(keys: Keys) -> Parsed:
     """
     inner = keys.part("pretrained_config") or keys
     rules = project_rules("tensorrt-llm")
-    word = inner.needed(inner.word("position_embedding_type"), "position_embedding_type")
+    word = inner.required(inner.word("position_embedding_type"), "position_embedding_type")
     kind = keys.known_kind(word, *LAYOUTS, *rules)
     if kind in rules:
-        return Parsed(rules[kind].encodings(inner), [])
+        return ParsedEncodings(rules[kind].encodings(inner), [])
     settings = renamed(
         inner,
         rope_theta="rotary_base",
@@ -46,5 +46,5 @@ def read(keys: Keys) -> Parsed:
         partial_rotary_factor="rotary_pct",
         head_dim="head_size",
     )
-    family = Family("TensorRT-LLM", layout=LAYOUTS[kind])
+    family = ModelFamily("TensorRT-LLM", layout=LAYOUTS[kind])
     return translated_ropes(inner, family, reads=READS, settings=settings)

@@ -8,8 +8,8 @@ import math
 from dataclasses import replace
 
 from pecli.models.data import stored
-from pecli.models.encoding import Parsed
-from pecli.models.families import Family
+from pecli.models.encoding import ParsedEncodings
+from pecli.models.families import ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
     NO_CLASS,
@@ -28,12 +28,12 @@ LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGIN
 
 def translated_ropes(
     keys: Keys,
-    family: Family,
+    family: ModelFamily,
     *,
     reads: tuple[str, ...] = (),
     scaling: Settings | None = None,
     settings: Settings | None = None,
-) -> Parsed:
+) -> ParsedEncodings:
     """Return the rotary encodings of a project's configuration, by way of Hugging Face's names.
 
     Megatron calls the base `rotary_base`. The caller passes it as the setting `rope_theta`, and the
