@@ -266,11 +266,12 @@ def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -
     """
     model_scaling = encoding.parameters.get("scaling")
     scaling = changes.get("scaling", model_scaling)
+    has_other_scaling = scaling != model_scaling
     parameters = dict(encoding.parameters)
-    if scaling != model_scaling:
-        parameters = _with_scaling(parameters, scaling, context)
     mscales = encoding.mscales
-    if scaling != model_scaling or "attention_factor" in changes:
+    if has_other_scaling:
+        parameters = _with_scaling(parameters, scaling, context)
+    if has_other_scaling or "attention_factor" in changes:
         mscales = None  # they belong to the old scaling, and give an attention factor
     return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)
 

@@ -92,18 +92,22 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
         if start - forgotten > FORGET_AFTER:
             contents.forget_before(start)
             forgotten = start
-        column = _COLUMN.match(contents.data, start, stop)
-        if column is not None:
-            yield Piece(column[0], start, ends_line=True, is_column=True)
-            start = column.end()
-            continue
-        match = _PIECES.match(contents.data, start, stop)
-        assert match is not None  # It matches the empty text, too.
-        text = match[0]
-        if len(text) >= PIECE + 2 * MAX_NUMERAL:
-            raise error_at(contents, start + PIECE, "a word of thousands of letters")
-        yield Piece(text, start, ends_line=text.endswith(b"\n") or match.end() == stop)
-        start = match.end()
+        piece = _piece_at(contents, start, stop)
+        yield piece
+        start += len(piece.text)
+
+
+def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
+    """Return the piece that begins at an offset: a column if there is one, else a line or a part."""
+    column = _COLUMN.match(contents.data, start, stop)
+    if column is not None:
+        return Piece(column[0], start, ends_line=True, is_column=True)
+    match = _PIECES.match(contents.data, start, stop)
+    assert match is not None  # It matches the empty text, too.
+    text = match[0]
+    if len(text) >= PIECE + 2 * MAX_NUMERAL:
+        raise error_at(contents, start + PIECE, "a word of thousands of letters")
+    return Piece(text, start, ends_line=text.endswith(b"\n") or match.end() == stop)
 
 
 def line_of(contents: Contents, offset: int) -> int:

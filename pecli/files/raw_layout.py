@@ -1,7 +1,7 @@
 """The dtype and the shape of raw files, which have no header that states them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
@@ -139,21 +139,17 @@ def spelled(shape: Shape) -> str:
 
 def _parse_shape(shape: object) -> Shape:
     """Return the shape of `--shape 2,8,-1,128`, or of a list; one length may be -1, «the rest»."""
-    lengths: Shape = ()
+    sides: list[str] = []
     if isinstance(shape, str):
-        lengths = _lengths(map(str.strip, shape.strip("()[] ").split(",")))
+        sides = [word.strip() for word in shape.strip("()[] ").split(",")]
     elif isinstance(shape, (list, tuple)):
-        lengths = _lengths(map(str, shape))
+        sides = [str(side) for side in shape]
+    are_lengths = all(_LENGTH.fullmatch(side) for side in sides)
+    lengths = tuple(int(side) for side in sides) if are_lengths else ()
     if not lengths or 0 in lengths or lengths.count(-1) > 1:
         rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
         raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")
     return lengths
-
-
-def _lengths(words: Iterable[str]) -> Shape:
-    """Return words as whole numbers; none if one of them is not a length or -1."""
-    sides = list(words)
-    return tuple(map(int, sides)) if all(map(_LENGTH.fullmatch, sides)) else ()
 
 
 def _parse_dtype(text: str) -> str:

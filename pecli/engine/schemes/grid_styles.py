@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -217,8 +216,10 @@ class GridStyle:
                 return self._alternating_blocks(dim)
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
-        orders = range(len(axis_channels))
-        return tuple(map(self._axis_block, orders, self._places, axis_channels, repeat(dim)))
+        blocks = []
+        for order, (axis, count) in enumerate(zip(self._places, axis_channels, strict=True)):
+            blocks.append(self._axis_block(order, axis, count, dim))
+        return tuple(blocks)
 
     def _axis_block(self, order: int, axis: int, count: int, dim: int) -> AxisBlock:
         """Return the frequencies of one axis.

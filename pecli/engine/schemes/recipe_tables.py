@@ -52,16 +52,16 @@ def geometric_phases(
     """
     base_float32 = round_single(base)
     denominator_float32 = np.float32(float(denominator))
-    if not recipe.recurrence:
-        exponents = [float(np.float32(i) / denominator_float32) for i in range(count)]
-        powers = [power(base_float32, exponent) for exponent in exponents]
-        frequencies = steps(np.array(powers, np.float32))
-        return partial(np.multiply, rounded(frequencies, recipe.frequencies))
-    ratio = power(base_float32, float(np.float32(-1) / denominator_float32))
-    slowing = None
-    if scaled is not None:
-        slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
-    return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
+    if recipe.recurrence:
+        ratio = power(base_float32, float(np.float32(-1) / denominator_float32))
+        slowing = None
+        if scaled is not None:
+            slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
+        return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
+    exponents = [float(np.float32(i) / denominator_float32) for i in range(count)]
+    powers = [power(base_float32, exponent) for exponent in exponents]
+    frequencies = steps(np.array(powers, np.float32))
+    return partial(np.multiply, rounded(frequencies, recipe.frequencies))
 
 
 def _slowing(before: Frequencies, after: Frequencies) -> Singles:

@@ -362,7 +362,8 @@ def _scaling_of_file(model: Model) -> Settings:
     by_tensors = _scaling_by_tensors(model.header, kind, original)
     if by_tensors:
         return {**by_tensors, "attention_factor": attention or Setting(1.0, "default")}
-    if kind.value == "none" or (kind.value == "linear" and factor is None):
+    is_linear_without_factor = kind.value == "linear" and factor is None
+    if kind.value == "none" or is_linear_without_factor:
         return _no_scaling(keys, kind)
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"

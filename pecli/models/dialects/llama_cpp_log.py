@@ -98,7 +98,7 @@ def parse_log(data: bytes) -> LoadLog:
     stored = _stored_values(lines)
     shown = _shown_values(lines)
     architecture = shown.get("arch") or _stored_architecture(stored)
-    prefix = f"{architecture}."
+    prefix = f"{architecture}."  # GGUF's keys begin with it: `llama.rope.freq_base`.
     values: MutableValues = {**stored, "general.architecture": architecture}
     origins: dict[str, Origin] = {}
     for name, text in shown.items():

@@ -92,8 +92,9 @@ def draw_heatmap(
 def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     """Draw the line between elements below and above the marked value, if there are both.
 
-    It is interpolated between the middles of cells on the scale of the colours. Around a few cells
-    there is no line, because it would hide them.
+    In a map of errors, the marked value is the tolerance. The line is interpolated between the
+    middles of cells on the scale of the colours. Around a few cells there is none, because it would
+    hide them.
     """
     from contourpy import contour_generator
 
@@ -101,18 +102,18 @@ def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
         return
     rows, columns = panel.shape
     cells_down, cells_across = values.shape
+    cell_size = np.array([columns / cells_across, rows / cells_down])
+    # The middles of the cells, in columns and rows of the table.
     x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
     y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
     logarithms = np.log10(np.ma.masked_invalid(values))
     contours = contour_generator(x, y, logarithms)
-    cell = np.array([columns / cells_across, rows / cells_down])
     for line in contours.lines(np.log10(panel.marked.value)):
         points = np.asarray(line, np.float64)
-        extent = np.ptp(points, axis=0) / cell
-        if extent.max() < MIN_CONTOUR_CELLS:
-            continue
-        for colour, width in _SEEN_ON_ALL:
-            axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
+        extent_in_cells = np.ptp(points, axis=0) / cell_size
+        if extent_in_cells.max() >= MIN_CONTOUR_CELLS:
+            for colour, width in _SEEN_ON_ALL:
+                axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
 
 
 def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:

@@ -178,7 +178,8 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
         codes = [_ordered_colour(number, count, has_few_colours) for number in range(count)]
     else:
         codes = [bright[number % len(bright)] for number in range(count)]
-    return list(map(escape, [*codes, *[grey] * len(chart.levels)]))
+    codes += [grey] * len(chart.levels)
+    return [escape(code) for code in codes]
 
 
 def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
