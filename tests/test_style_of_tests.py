@@ -1,12 +1,13 @@
 """Rules for the tests themselves: ordinary code, one fact per assertion, the program's own limits."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.source_trees import nodes_of, tree_of
+Rule = Callable[[list[ast.AST]], Iterator[ast.AST]]
+"""Yields the nodes of a module that break a rule."""
 
 TESTS = Path(__file__).parent
 TOOLS = TESTS / "tools"
@@ -19,21 +20,21 @@ FIXTURES = [name for name in MODULES if name.endswith("conftest.py")]
 CLOCKS = {"time", "perf_counter", "monotonic", "process_time"}
 
 
-def evaluated_text(tree: ast.Module) -> Iterator[ast.AST]:
+def evaluated_text(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """Yield calls of `eval` and `exec`: no formatter, type checker or debugger sees such code."""
-    for node in nodes_of(tree):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id="eval" | "exec")):
                 yield node
 
 
-def assertions_of_several_facts(tree: ast.Module) -> Iterator[ast.AST]:
+def assertions_of_several_facts(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """Yield `assert (a, b) == (c, d)` and `assert f(x) == ("text", None)`.
 
     They fail with `(2, False) != (2, True)` instead of the values that explain it. Tuples of like
     things, such as shapes and names, are one fact.
     """
-    for assertion in nodes_of(tree):
+    for assertion in nodes:
         if not isinstance(assertion, ast.Assert):
             continue
         for node in ast.walk(assertion.test):
@@ -64,9 +65,9 @@ def is_of_unlike_constants(node: ast.AST) -> bool:
     return len(kinds) > 1
 
 
-def assertions_of_time(tree: ast.Module) -> Iterator[ast.AST]:
+def assertions_of_time(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """Yield assertions that read a clock: they fail when the machine is busy."""
-    for assertion in nodes_of(tree):
+    for assertion in nodes:
         if isinstance(assertion, ast.Assert):
             for node in ast.walk(assertion):
                 if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
@@ -76,12 +77,28 @@ def assertions_of_time(tree: ast.Module) -> Iterator[ast.AST]:
 RULES = [evaluated_text, assertions_of_several_facts, assertions_of_time]
 
 
+def nodes_of(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+@pytest.fixture(scope="module")
+def places() -> dict[Rule, list[str]]:
+    """Return the places that break each rule.
+
+    A module is parsed once for all rules and then dropped: the trees of all modules would take
+    more memory than all else that the tests hold.
+    """
+    places: dict[Rule, list[str]] = {rule: [] for rule in RULES}
+    for module, path in MODULES.items():
+        nodes = nodes_of(path)
+        for rule in RULES:
+            places[rule] += [f"{module}:{node.lineno}" for node in rule(nodes)]
+    return places
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_no_module_has(rule) -> None:
-    places = [
-        f"{module}:{node.lineno}" for module in MODULES for node in rule(tree_of(MODULES[module]))
-    ]
-    assert places == []
+def test_no_module_has(places: dict[Rule, list[str]], rule: Rule) -> None:
+    assert places[rule] == []
 
 
 EXAMPLES = {
@@ -103,12 +120,12 @@ model.eval()
 
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_the_rule_sees(code: str) -> None:
-    assert len([*EXAMPLES[code](ast.parse(code))]) == 1
+    assert len([*EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_rule_allows_ordinary_assertions(rule) -> None:
-    assert [*rule(ast.parse(HARMLESS))] == []
+def test_the_rule_allows_ordinary_assertions(rule: Rule) -> None:
+    assert [*rule([*ast.walk(ast.parse(HARMLESS))])] == []
 
 
 def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
@@ -119,7 +136,7 @@ def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
 def test_fixtures_change_nothing_of_the_program(module: str) -> None:
     """Tests run the program that users run: no limit of pecli is patched for all of them."""
     patched = []
-    for node in nodes_of(tree_of(MODULES[module])):
+    for node in nodes_of(MODULES[module]):
         match node:
             case ast.Call(func=ast.Attribute(attr="setattr"), args=[first, *_]):
                 patched.append(ast.unparse(first))
