@@ -45,21 +45,21 @@ def branch_points(node: ast.AST) -> int:
 
 def crowded_functions(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield functions with more than MAX_BRANCH_POINTS branch points."""
-    for node in nodes_of(tree):
-        if isinstance(node, FUNCTIONS) and branch_points(node) > MAX_BRANCH_POINTS:
+    for node in nodes_of(tree, *FUNCTIONS):
+        if branch_points(node) > MAX_BRANCH_POINTS:
             yield node
 
 
 def loops_over_a_ternary(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `for item in items if flag else ():`."""
-    for node in nodes_of(tree):
-        if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.IfExp):
+    for node in nodes_of(tree, ast.For, ast.comprehension):
+        if isinstance(node.iter, ast.IfExp):
             yield node.iter
 
 
 def products_with_a_flag(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `text * (count > 1)` and `(item,) * (not same)`."""
-    for node in nodes_of(tree):
+    for node in nodes_of(tree, ast.BinOp):
         match node:
             case ast.BinOp(
                 left=ast.Constant(value=str()) | ast.JoinedStr() | ast.Tuple() | ast.List(),
@@ -71,7 +71,7 @@ def products_with_a_flag(tree: ast.Module) -> Iterator[ast.AST]:
 
 def parallel_assignments(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `a, b = x, y`, except for exchanges: `a, b = b, a`."""
-    for node in nodes_of(tree):
+    for node in nodes_of(tree, ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 if {*map(ast.unparse, targets)} != {*map(ast.unparse, values)}:
@@ -80,25 +80,23 @@ def parallel_assignments(tree: ast.Module) -> Iterator[ast.AST]:
 
 def nested_ternaries(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `a if x else b if y else c`."""
-    for node in nodes_of(tree):
-        if isinstance(node, ast.IfExp):
-            inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
-            if len(inner) > 1:
-                yield node
+    for node in nodes_of(tree, ast.IfExp):
+        ternaries = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
+        if len(ternaries) > 1:
+            yield node
 
 
 def comprehensions_that_do_two_things(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield comprehensions with a ternary or a walrus in them."""
-    for node in nodes_of(tree):
-        if isinstance(node, COMPREHENSIONS):
-            kinds = {type(part) for part in ast.walk(node)}
-            if kinds & {ast.NamedExpr, ast.IfExp}:
-                yield node
+    for node in nodes_of(tree, *COMPREHENSIONS):
+        kinds = {type(part) for part in ast.walk(node)}
+        if kinds & {ast.NamedExpr, ast.IfExp}:
+            yield node
 
 
 def getattr_with_a_default(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `getattr(x, "name", default)`: the base class should have the attribute."""
-    for node in nodes_of(tree):
+    for node in nodes_of(tree, ast.Call):
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, _, _]):
                 yield node
@@ -106,11 +104,10 @@ def getattr_with_a_default(tree: ast.Module) -> Iterator[ast.AST]:
 
 def docstrings_that_ask(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield owners of docstrings that begin with What, Which, How, Where, Whether or «The same»."""
-    for node in nodes_of(tree):
-        if isinstance(node, DOCUMENTED):
-            docstring = ast.get_docstring(node)
-            if docstring is not None and docstring.startswith(QUESTION_WORDS):
-                yield node
+    for node in nodes_of(tree, *DOCUMENTED):
+        docstring = ast.get_docstring(node)
+        if docstring is not None and docstring.startswith(QUESTION_WORDS):
+            yield node
 
 
 CEILINGS: dict[Rule, dict[str, int]] = {

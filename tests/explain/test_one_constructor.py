@@ -32,12 +32,11 @@ OTHER_COPIES = {
 
 def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
     """Yield the calls of a function or a class, as `name(…)` or `module.name(…)`."""
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Call):
-            function = node.func
-            called = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
-            if called == name:
-                yield node
+    for node in nodes_of(tree, ast.Call):
+        function = node.func
+        called = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+        if called == name:
+            yield node
 
 
 def copies(tree: ast.Module) -> list[str]:
