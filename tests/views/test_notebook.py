@@ -2,6 +2,8 @@
 
 import re
 from base64 import b64decode
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +18,54 @@ from tests.views.test_report import Page
 ROPE = pecli.Rope(64, 16)
 
 
-def results() -> dict[str, tuple[Any, str]]:
-    """Things that display themselves, each with words that have to be seen."""
-    wrong = {"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}
-    return {
-        "scheme": (ROPE, "seq_len=64"),
-        "slopes": (pecli.Alibi(8), "heads=8"),
-        "long": (pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
-        "model": (pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
-        "model of slopes": (pecli.load_model("bloom-560m"), "alibi"),
-        "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),
-        "verification": (pecli.verify(wrong, ROPE), "FAILED"),
-        "pass": (pecli.verify(ROPE.tables(), ROPE), "passed"),
-        "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
-        "audit": (pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
-        "runtimes": (pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
-        "identification": (
-            pecli.identify(ROPE.tables()["cos"]),
-            "pecli rope --seq-len 64 --dim 16",
-        ),
-    }
+def failed_verification() -> Any:
+    return pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, ROPE)
 
 
-RESULTS = results()
+def difference() -> Any:
+    return pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))})
+
+
+RESULTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "scheme": (lambda: ROPE, "seq_len=64"),
+    "slopes": (lambda: pecli.Alibi(8), "heads=8"),
+    "long": (lambda: pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
+    "model": (lambda: pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
+    "model of slopes": (lambda: pecli.load_model("bloom-560m"), "alibi"),
+    "model without rotary encodings": (lambda: pecli.load_model("gpt2"), "learned"),
+    "verification": (failed_verification, "FAILED"),
+    "pass": (lambda: pecli.verify(ROPE.tables(), ROPE), "passed"),
+    "difference": (difference, "DIFFERENT"),
+    "audit": (lambda: pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
+    "runtimes": (lambda: pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
+    "identification": (
+        lambda: pecli.identify(ROPE.tables()["cos"]),
+        "pecli rope --seq-len 64 --dim 16",
+    ),
+}
+"""Functions that make things which display themselves, each with words that have to be seen."""
+
+
+@cache
+def result(name: str) -> Any:
+    function, _ = RESULTS[name]
+    return function()
+
+
+@cache
+def shown(name: str) -> str:
+    html: str = result(name)._repr_html_()
+    return html
+
+
 WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.sample("slopes", "model without rotary encodings", "pass", "audit", "runtimes")
 def test_everything_displays_itself(name: str) -> None:
-    value, words = RESULTS[name]
-    shown = value._repr_html_()
-    page = Page(shown)
+    _, words = RESULTS[name]
+    page = Page(shown(name))
     assert words in " ".join(" ".join(page.words).split())
     assert len(page.targets) == (name not in WITHOUT_PICTURE)
     for target in page.targets:
@@ -56,7 +74,7 @@ def test_everything_displays_itself(name: str) -> None:
 
 
 def test_failures_are_coloured() -> None:
-    failed = RESULTS["verification"][0]._repr_html_()
+    failed = shown("verification")
     assert '<span class="bad">FAILED</span>' in failed
     assert ".bad { color" in failed
 
@@ -72,8 +90,8 @@ def test_a_figure_shows_itself() -> None:
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
-    assert RESULTS["pass"][0]._repr_png_() is None
-    failure = RESULTS["verification"][0]
+    assert result("pass")._repr_png_() is None
+    failure = result("verification")
     found = decoded(failure._repr_png_())
     expected = comparison_picture([failure])
     assert found.shape[:2] == tuple(round(200 * inches) for inches in reversed(expected.inches))
@@ -103,13 +121,13 @@ def test_a_notebook_of_ten_cells() -> None:
         cells=[nbformat.v4.new_code_cell(line) for line in CELLS.splitlines()]
     )
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    shown = [
+    outputs = [
         {kind for output in cell.outputs for kind in output.get("data", {})}
         for cell in notebook.cells
     ]
-    assert shown[0] == set()
-    assert all("text/html" in kinds for kinds in (*shown[1:7], shown[8]))
-    assert "image/png" in shown[7]
+    assert outputs[0] == set()
+    assert all("text/html" in kinds for kinds in (*outputs[1:7], outputs[8]))
+    assert "image/png" in outputs[7]
     assert notebook.cells[9].outputs[0].data["text/plain"] == "AlibiBias(num_heads=8)"
 
 
@@ -180,9 +198,9 @@ def test_an_error_that_was_not_raised_has_only_its_message() -> None:
 
 
 def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
-    shown = RESULTS["runtimes"][0]._repr_html_()
-    assert ".pecli tr :is(th, td) { text-align: left" in shown
-    assert re.search(r"\.pecli \.said \{[^}]*font-family: monospace", shown)
+    page = shown("runtimes")
+    assert ".pecli tr :is(th, td) { text-align: left" in page
+    assert re.search(r"\.pecli \.said \{[^}]*font-family: monospace", page)
 
 
 def test_a_range_of_values_is_the_ends_of_colours_and_axes() -> None:
