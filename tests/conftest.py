@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -49,7 +49,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run all tests of a module by one worker, so that fixtures of modules are made once."""
     from xdist.scheduler import LoadFileScheduling
 
-    return LoadFileScheduling(config, log)
+    class ForgetfulScheduling(LoadFileScheduling):
+        """It forgets modules that are done.
+
+        Otherwise, every message of a worker makes it count the tests of all modules so far.
+        """
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            module = self._split_scope(self.registered_collections[node][item_index])
+            modules = self.assigned_work[node]
+            if all(modules[module].values()):
+                del modules[module]
+
+    return ForgetfulScheduling(config, log)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
@@ -92,6 +105,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def pytest_runtest_teardown() -> None:
+    """Forget the width of the help, which a command in this process leaves to later processes."""
+    os.environ.pop("TERMINAL_WIDTH", None)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The exit code and the output of a command line."""
@@ -113,13 +131,6 @@ def run_pecli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, captured.out, captured.err)
 
     return call
-
-
-@pytest.fixture(autouse=True)
-def no_width_of_help() -> Iterator[None]:
-    """Forget the width of the help, which a command in this process leaves to later processes."""
-    yield
-    os.environ.pop("TERMINAL_WIDTH", None)
 
 
 @pytest.fixture
