@@ -373,7 +373,7 @@ def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr
     return f"did you mean {show(matches[0])}?"
 
 
-def bracketed(shape: Sequence[int]) -> str:
+def bracketed(shape: Sequence[int | None]) -> str:
     """Return a shape in parentheses, without the comma that Python adds for a single axis.
 
     >>> bracketed((512, 64)), bracketed((64,))

@@ -83,18 +83,29 @@ class Arrangement:
         rows = sum(factor.axis == Axis.ROW for factor in self.factors)
         if rows == len(row_lengths):
             return views
-        ones = [number for number, length in enumerate(row_lengths) if length == 1]
-        return [function._replace(view=_with_ones(function.view, rows, ones)) for function in views]
+        dropped_axes = [axis for axis, length in enumerate(row_lengths) if length == 1]
+        return [
+            function._replace(view=_with_axes_of_length_1(function.view, rows, dropped_axes))
+            for function in views
+        ]
 
 
-def _with_ones(view: View, rows: int, ones: Sequence[int]) -> View:
-    """Return a view with axes of length 1 at these places among its axes of rows."""
+def _with_axes_of_length_1(view: View, rows: int, dropped_axes: Sequence[int]) -> View:
+    """Return a view whose axes of rows have axes of length 1 among them again.
+
+    A bias (1, L, L) that was stored as (L, L) has one axis of rows, and axis 0 was dropped.
+
+    Args:
+        view: The view, (copies…, rows…, columns).
+        rows: The number of its axes of rows.
+        dropped_axes: The places of the others among the axes of rows, in order.
+    """
     shape = list(view.values.shape)
     steps = list(view.steps)
-    first = len(shape) - 1 - rows
-    for place in ones:
-        shape.insert(first + place, 1)
-        steps.insert(first + place, 0)
+    first_row_axis = len(shape) - 1 - rows
+    for axis in dropped_axes:
+        shape.insert(first_row_axis + axis, 1)
+        steps.insert(first_row_axis + axis, 0)
     return view._replace(values=view.values.reshape(shape), steps=tuple(steps))
 
 
@@ -162,7 +173,7 @@ def _factors_by_row_axes(
     last_row_axis = len(lengths) - 1
     for row_axes in _choices_of_row_axes(lengths, candidate.row_lengths):
         if folding.heads_are_last and last_row_axis in row_axes:
-            continue  # Heads are copies.
+            continue  # That axis counts heads, which are copies.
         rows_and_copies = _with_copies(leading, row_axes)
         if folding.transposed:
             yield (*columns, *rows_and_copies)
@@ -231,6 +242,11 @@ class _Case(NamedTuple):
         return without_ones(self.shape) or (1,)
 
     @property
+    def is_vector(self) -> bool:
+        """True for one axis; the lines of a text may be (1, 96) or (96, 1)."""
+        return len(self.shape) == 1 or (self.is_text and len(self.long_axes) == 1)
+
+    @property
     def last_axes(self) -> Shape:
         """The lengths of the last axes of an array in this form."""
         return self.form.axes(self.candidate.width)
@@ -250,25 +266,20 @@ def _flat_vector(case: _Case) -> Iterator[Folding]:
     C programs dump a buffer without its shape. The columns are known from the expected table, and
     the number of rows follows from the size: 96 / 8.
     """
-    if not _is_vector(case) or not case.candidate.row_lengths:
+    if not case.is_vector or not case.candidate.row_lengths:
         return
-    *outer, rows_wanted = case.candidate.row_lengths
-    if None in outer:
-        return  # Only one axis of an unknown length follows from the size.
-    outer_axes = tuple(length or 1 for length in outer)  # the heads of a bias (heads, L, L)
+    # Only the axis of rows may be of unknown length, which follows from the size.
+    *outer, expected_rows = case.candidate.row_lengths
+    outer_axes = tuple(filter(None, outer))  # the heads of a bias (heads, L, L)
     if case.form.arrangement == "stacked":
         outer_axes = (2, *outer_axes)  # cosines, then sines
     size = case.long_axes[0]
     rows = size // math.prod(case.last_axes) // math.prod(outer_axes)
     shape = (*outer_axes, rows, *case.last_axes)
-    has_rows_wanted = rows_wanted in (None, rows)
-    if math.prod(shape) == size and has_rows_wanted and rows > 1:
+    uses_all_elements = math.prod(shape) == size
+    has_expected_rows = expected_rows in (None, rows)
+    if uses_all_elements and has_expected_rows and rows > 1:
         yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
-
-
-def _is_vector(case: _Case) -> bool:
-    """Return True for one axis; the lines of a text may be (1, 96) or (96, 1)."""
-    return len(case.shape) == 1 or (case.is_text and len(case.long_axes) == 1)
 
 
 def _heads_in_batch(case: _Case) -> Iterator[Folding]:
@@ -285,9 +296,9 @@ def _heads_in_batch(case: _Case) -> Iterator[Folding]:
 def _lines_of_text(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table with more than two axes that was written line by line: (4·6, 6) for (4, 6, 6)."""
     lengths = case.candidate.row_lengths
-    if not case.is_text or len(case.long_axes) > 2 or len(lengths) < 2 or None in lengths:
+    if not case.is_text or len(case.long_axes) > 2 or len(lengths) < 2:
         return
-    shape = (*(length or 1 for length in lengths), *case.last_axes)
+    shape = (*filter(None, lengths), *case.last_axes)
     if math.prod(shape) == math.prod(case.shape):
         yield Folding(shape)
 

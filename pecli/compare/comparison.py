@@ -354,11 +354,9 @@ def _measure_slab(
         expected = round_to(widened(expected), "float32")
     for copy, copy_index in enumerate(np.ndindex(part.copies)):
         elements = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
-        found = part.decoded(elements)
+        found = np.ascontiguousarray(part.decoded(elements))
         if as_float32:
             found = round_to(widened(found), "float32")
-        else:
-            found = np.ascontiguousarray(found)
         rounded = part.in_steps(expected, found) if part.step else expected
         row = copy * errors.row_count + slab.start
         errors.measure(rounded, found, start + row * errors.width)

@@ -13,7 +13,6 @@ from pecli.compare.factors import Shape
 from pecli.compare.tolerance import Tolerance
 from pecli.engine import arrays
 from pecli.engine.arrays import (
-    FLOAT8,
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
@@ -295,10 +294,7 @@ def _integer_errors(expected: Array, found: Array) -> _Errors:
 
 def _ulps(expected: Array, found: Array) -> AnyArray:
     if expected.dtype != found.dtype:
-        name = dtype_name(found.dtype)
-        wide = widened(expected)
-        is_float = name in SIGNIFICAND_BITS or name in FLOAT8
-        expected = round_to(wide, name) if is_float else wide.astype(found.dtype)
+        expected = round_to(widened(expected), dtype_name(found.dtype))
     return arrays.ulps_apart(expected, found)
 
 

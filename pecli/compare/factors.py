@@ -69,7 +69,7 @@ class View(NamedTuple):
             np.unravel_index(place, self.values.shape), self.steps, strict=True
         ):
             element += int(coordinate) * step
-        return tuple(int(number) for number in np.unravel_index(element, self.array_shape))
+        return tuple(map(int, np.unravel_index(element, self.array_shape)))
 
 
 def whole_view(array: AnyArray) -> View:

@@ -299,8 +299,7 @@ def forms(array: Array) -> Iterator[Form]:
     """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
         if Form(arrangement).function_views(array) is not None:
-            for doubled in DOUBLINGS:
-                yield Form(arrangement, doubled)
+            yield from _once_and_doubled(arrangement)
 
 
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:

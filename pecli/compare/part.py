@@ -74,7 +74,7 @@ class Part:
         """Return the numbers that elements stand for."""
         if self.step:
             return np.multiply(values, self.step, dtype=np.float64)
-        if not self.masked or values.dtype.kind not in "fV":
+        if not self.masked:
             return values
         is_mask = values <= LOWEST.get(dtype_name(values.dtype), -np.inf)
         if not is_mask.any():

@@ -147,8 +147,7 @@ class Reading:
 
     def _note_on_dropped_axes(self) -> str:
         has_dropped_axes = self.array.shape.count(1) > self.candidate.shape.count(1)
-        is_flat = self.arrangement.folding.is_flat or self.array.ndim < 2
-        return "axes of length 1 dropped" if has_dropped_axes and not is_flat else ""
+        return "axes of length 1 dropped" if has_dropped_axes else ""
 
     def _words_for_masks(self) -> str:
         """Return a note if two files write a mask in two ways; a model's own table has −∞."""
@@ -218,14 +217,13 @@ class Reading:
         scheme = self.scheme
         if self.form.functions > 1:
             return FoundTables(scheme, tables)
-        has_layout = scheme is not None and "layout" in scheme.parameters()
-        if self.form.is_signed or (self.form.doubled and has_layout):
-            tables = {self.name: joined(self._both_columns(), self.form.doubled)}
-            layout: NamedValues = {"layout": self.form.doubled}
-            scheme = None if scheme is None else replace(scheme, **layout)
-        if (
-            self.candidate.waves
-        ):  # Tables of several axes of positions, (3, L, D), are one of 3·L rows.
+        doubled = self.form.doubled
+        if doubled and scheme is not None and "layout" in scheme.parameters():
+            tables = {self.name: joined(self._both_columns(), doubled)}
+            layout: NamedValues = {"layout": doubled}
+            scheme = replace(scheme, **layout)
+        if self.candidate.waves:
+            # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
         return FoundTables(scheme, tables)
 
@@ -438,8 +436,6 @@ def _distance(part: Part) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         found = part.as_in_table(_sample(part))
         error = np.where(expected == found, 0.0, np.abs(expected - found))
-    if not error.size:
-        return 0.0
     return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean())
 
 

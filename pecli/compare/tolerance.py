@@ -71,6 +71,14 @@ class Tolerance:
             return self
         return replace(self, atol=rounding + SINGLE_ROUNDING)
 
+    def or_absolute(self, atol: float) -> "Tolerance":
+        """Return this tolerance, or an absolute error that passes instead if it is exact.
+
+        >>> EXACT.or_absolute(1e-6).atol, Tolerance(atol=1e-3).or_absolute(1e-6).atol
+        (1e-06, 0.001)
+        """
+        return Tolerance(atol=atol) if self == EXACT else self
+
     def for_tensor(self, *names: str) -> "Tolerance":
         """Return the tolerance that applies to a tensor with one of these names.
 
