@@ -168,9 +168,10 @@ def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> l
     Raises:
         ParameterError: There are none; `rule` states why they are needed.
     """
-    candidates = list(found.ropes()) if layer_type is None else [found.one(layer_type)]
     encodings = [
-        encoding for encoding in candidates if encoding.is_rotary and not encoding.no_table
+        encoding
+        for encoding in found.ropes_of(layer_type)
+        if encoding.is_rotary and not encoding.no_table
     ]
     if not encodings:
         raise ParameterError("model", found.file, rule)

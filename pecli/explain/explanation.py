@@ -59,6 +59,10 @@ class Explanation:
         """The edits that say which values differ, not how values were stored."""
         return tuple(edit for edit in self.edits if not edit.storage)
 
+    def has_edit(self, *kinds: type[Edit]) -> bool:
+        """Return True if one of the edits is of one of these kinds."""
+        return any(isinstance(edit, kinds) for edit in self.edits)
+
     def renamed(self, tensors: Iterable[str]) -> "Explanation":
         """Return the explanation with the names that its tensors have in the file."""
         return replace(self, tensors=tuple(tensors))

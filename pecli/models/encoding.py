@@ -487,6 +487,10 @@ class ModelEncodings(Printed):
         of_text = tuple(encoding for encoding in rotary if not encoding.part)
         return of_text or rotary
 
+    def ropes_of(self, layer_type: str | None) -> tuple[Encoding, ...]:
+        """Return the encoding of a layer type; all that `ropes` returns if the type is None."""
+        return self.ropes() if layer_type is None else (self.one(layer_type),)
+
     def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
         """Return the layer type that a tensor's name contains, as a word or as the number of a
         layer.

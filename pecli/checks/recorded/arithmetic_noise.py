@@ -20,7 +20,7 @@ FLOAT32_BITS = SIGNIFICAND_BITS["float32"]
 
 def table_noise(tables: Iterable[Array], last_position: int) -> float:
     """Return the error that a model's cosines and sines may have up to a position."""
-    coarsest = max(_half_ulp(table) for table in tables)
+    coarsest = max(map(_half_ulp, tables))
     return ROUNDINGS * coarsest + ANGLE_ERROR * last_position
 
 

@@ -21,7 +21,7 @@ from pecli.checks.recorded.module_checks import (
 from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, layer_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import tensor_pairs
-from pecli.compare.tolerance import EXACT, Tolerance
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, widened
 from pecli.errors import ParameterError, PecliError, number
 from pecli.files.tensor_roles import role_of
@@ -130,10 +130,6 @@ class ModuleChecker:
             return self.encodings.layer_named(f"layers.{layer}")
         return layer_type
 
-    def _allowed(self, noise: float) -> Tolerance:
-        """Return the tolerance that was given, or else that of the model's own arithmetic."""
-        return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
-
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> TableCheck:
@@ -162,7 +158,7 @@ class ModuleChecker:
         self._refuse_other_parts(module)
         layer_type = self._layer_type(module)
         tokens = self.tokens[call]
-        allowed = self._allowed(table_noise(tensors.values(), tokens.last))
+        allowed = self.tolerance.or_absolute(table_noise(tensors.values(), tokens.last))
         options = tokens.options(next(iter(tensors.values())))
         options["layer_type"] = layer_type
         tables = RecordedTables(tensors, self.encodings, allowed, options)
@@ -212,7 +208,7 @@ class ModuleChecker:
             raise ParameterError(name, f"of shape {before.shape}", "it has other positions")
         layer_type = self._layer_type(module)
         (pair,) = tensor_pairs({name: after}, {name: before}).pairs
-        allowed = self._allowed(rotation_noise(before, after, tokens.last))
+        allowed = self.tolerance.or_absolute(rotation_noise(before, after, tokens.last))
         pair = pair._replace(is_one_of_several=True)
         rotation = RecordedRotation(pair, self.encodings, allowed, layer_type, tokens)
         result = rotation.result()

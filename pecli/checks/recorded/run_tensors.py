@@ -120,14 +120,14 @@ def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
         tensors.get(POSITIONS),
         tensors.get(MASK),
         tensors.get(USED_IDS),
-        tuple(int(number) for number in unrotated.ravel()),
+        tuple(map(int, unrotated.ravel())),
         {name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
     )
 
 
 def is_recorded_run(names: Iterable[str]) -> bool:
     """Return True if tensors with these names are a recorded run."""
-    matches = (_CALL.fullmatch(name) for name in names)
+    matches = map(_CALL.fullmatch, names)
     return any(match is not None and match[2] == POSITIONS for match in matches)
 
 

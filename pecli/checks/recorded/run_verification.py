@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 
 from pecli.checks.doubts import Doubt, ImagesAsRecorded, OnlyTables
 from pecli.checks.file_problems import (
@@ -52,7 +54,7 @@ def verify_run(
     if not checks and not problems:
         raise _nothing_to_check(label, encodings, checker.unchecked)
     failed = [check for check in checks if not check.passed]
-    results = tuple(result for check in checks for result in check.results)
+    results = tuple(chain(*(check.results for check in checks)))
     answer = RunVerification(
         label,
         ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
@@ -115,7 +117,7 @@ def _first_of(failed: Sequence[ModuleCheck]) -> ModuleCheck:
     """
     call = min(check.call for check in failed)
     in_layers = [check for check in failed if check.call == call and check.layer is not None]
-    return min(in_layers, key=lambda check: check.layer or 0, default=failed[0])
+    return min(in_layers, key=attrgetter("layer"), default=failed[0])
 
 
 def _headline(
@@ -228,7 +230,7 @@ def _doubts_about(
     """
     for check in _largest_checks(checks):
         yield from check.weaknesses()
-    has_rotations = any(_rotated_layers(call) for call in run.calls)
+    has_rotations = any(map(_rotated_layers, run.calls))
     if encodings.ropes() and not has_rotations:
         yield OnlyTables()
     if any(call_tokens.are_as_recorded for call_tokens in tokens):

@@ -15,7 +15,7 @@ from pecli.checks.verification import CheckedTensor, Verification, conclusion
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, carried_spec
@@ -42,7 +42,7 @@ def verify_carried(
     """
     spec = _carried_spec(path, file)
     scheme = _scheme(path, spec)
-    expected = {table.name: table for table in scheme.tensors()}
+    expected = tensors_by_name(scheme)
     problems = _unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
     tensors = {name: array for name, array in file.tensors.items() if name in expected}
     checked = []

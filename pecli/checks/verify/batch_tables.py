@@ -69,7 +69,7 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     Raises:
         ParameterError: If a mask is given, and no table is per batch.
     """
-    ids = rows.arranged(axes)
+    ids = rows.arranged(axes)  # (axes, batch, L)
     assert ids is not None
     batch_shape = ids.shape[1:]
     batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
@@ -77,13 +77,13 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
         raise _no_batch(label, rows.name, batch_shape)
     if not batched:
         return TokenTables(dict(tables), _checked_positions(rows.ids), {}, ())
-    seen = np.ones(batch_shape, bool)
+    is_token = np.ones(batch_shape, bool)  # False for padding
     if rows.seen is not None:
-        seen = rows.seen.reshape(batch_shape)
-    positions = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    by_token = {name: tables[name][seen] for name in batched}
-    padding = {name: tables[name][~seen] for name in batched}
-    note = f"{seen.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
+        is_token = rows.seen.reshape(batch_shape)
+    positions = ids[:, is_token] if len(ids) > 1 else ids[0, is_token]
+    by_token = {name: tables[name][is_token] for name in batched}
+    padding = {name: tables[name][~is_token] for name in batched}
+    note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
         {**tables, **by_token},
         _checked_positions(positions),
@@ -216,7 +216,4 @@ def _names_positions(result: Verification) -> bool:
     """Return True if positions are among the reasons for a failure."""
     from pecli.engine.edits import Positions
 
-    for explanation in result.explanations:
-        if any(isinstance(edit, Positions) for edit in explanation.edits):
-            return True
-    return False
+    return any(explanation.has_edit(Positions) for explanation in result.explanations)

@@ -17,6 +17,7 @@ from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, Origin, candidate_of
 from pecli.compare.forms import DOUBLED_LAYOUTS
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -32,8 +33,9 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.relative import Relative
-from pecli.engine.schemes.scheme import Scheme, holds_several
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.table import Table
 from pecli.files.contents import LoadedFile
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
@@ -55,10 +57,9 @@ def _part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Cand
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
     A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma
-    3. Any other scheme is its own only part, without a prefix. Besides the tensors by their names,
-    the one array of a .npy file is yielded if it is none of them.
+    3. Any other scheme is its own only part, without a prefix.
     """
-    tables = {table.name: table for table in part.tensors()}
+    tables = tensors_by_name(part)
     if {*PLURALS} <= tables.keys():
         yield from _scheme_waves(scheme, part, prefix)
     options: NamedValues = {
@@ -69,11 +70,6 @@ def _part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Cand
     for name, table in tables.items():
         if name not in PLURALS:
             yield candidate_of({prefix + name: table}, scheme, **options)
-    if holds_several(scheme):
-        return
-    single = scheme.single_array()
-    if single.name not in (*tables, "cos_sin"):
-        yield candidate_of({single.name: single}, scheme)
 
 
 def _grid_of(scheme: Scheme) -> tuple[int, ...]:
@@ -90,15 +86,22 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Candida
     """
     layout: str = part.value_of("layout", "")
     compact = part
-    if layout not in ("", "compact"):
+    required_layout = ""
+    if layout in DOUBLED_LAYOUTS:
         changes: NamedValues = {"layout": "compact"}
         compact = replace(part, **changes)
-    waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
-    required_layout = layout if layout in DOUBLED_LAYOUTS else ""
+        required_layout = layout
+    tables = {prefix + name: table for name, table in _cosines_and_sines(compact).items()}
     maker = scheme if prefix else compact
     yield from _wave_candidates(
-        candidate_of(waves, maker, layout=required_layout, grid=_grid_of(part))
+        candidate_of(tables, maker, layout=required_layout, grid=_grid_of(part))
     )
+
+
+def _cosines_and_sines(rope: Scheme) -> dict[str, Table]:
+    """Return the tables `cos` and `sin` of a rotary scheme, without its frequencies."""
+    tables = tensors_by_name(rope)
+    return {name: tables[name] for name in PLURALS}
 
 
 def _wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:
@@ -127,14 +130,14 @@ def model_candidates(
         settings: Where the rows of tables are, and how they were computed.
         order: The order of cosines and sines that its name states; None if they may have either.
     """
-    candidates_of = _CANDIDATES_BY_SCHEME.get(encoding.scheme)
-    if candidates_of is None or not array.size:
+    if not array.size:
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
     if role == "both" and order is None:
         order = COS_FIRST
     origin = Origin(encoding.scheme, encoding.layer_type)
+    candidates_of = _CANDIDATES_BY_SCHEME[encoding.scheme]
     for candidate in candidates_of(encoding, array, role, settings):
         if _has_role(candidate, role) and has_order(candidate, order):
             yield replace(candidate, origin=origin)
@@ -207,8 +210,7 @@ def _rope_waves(
 def _rope_rows(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
     """Return cosines and sines with so many rows from the first position on."""
     rope = settings.rope(encoding, rows, dtype=dtype)
-    waves = {table.name: table for table in rope.tensors() if table.name in PLURALS}
-    return MadeTables(rope, waves)
+    return MadeTables(rope, _cosines_and_sines(rope))
 
 
 def _with_grid_of_array(
@@ -240,7 +242,7 @@ def _doubling(encoding: Encoding) -> str:
     """Return how a model's tables double columns; empty if either way will do."""
     if encoding.layout is None or encoding.tables_in_halves:
         return ""
-    return "interleaved" if encoding.layout == "interleaved" else "halves"
+    return LAYOUTS[encoding.layout].after
 
 
 def _tables_per_axis(
@@ -258,10 +260,9 @@ def _tables_per_axis(
     rope = at_all_axes.rope(encoding, len(positions), dtype=dtype)
     rope = replace(rope, mrope_section=None, mrope_interleaved=None)
     words = "one table per axis of positions: sections do not show"
-    for table in rope.tensors():
-        if table.name in PLURALS:
-            by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
-            yield candidate_of({table.name: by_axis}, rope, waves=True, layout=layout, words=words)
+    for name, table in _cosines_and_sines(rope).items():
+        by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
+        yield candidate_of({name: by_axis}, rope, waves=True, layout=layout, words=words)
 
 
 def _inverse_frequencies(
@@ -284,8 +285,7 @@ def _frequencies_at(
 ) -> Iterator[CandidateTable]:
     """Yield the frequencies that an encoding has for prompts of a length."""
     rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
-    tables = {table.name: table for table in rope.tensors()}
-    frequencies = as_dtype(tables["inv_freq"].array(), dtype)
+    frequencies = as_dtype(tensors_by_name(rope)["inv_freq"].array(), dtype)
     for order_words, expected in _orders_of_axes(encoding, frequencies).items():
         words = ", ".join(filter(None, (order_words, length_words)))
         yield candidate_of({"inv_freq": expected}, rope, words=words)

@@ -62,7 +62,7 @@ class ModelTensors:
         """
         encodings = _encodings(model, layer_type, settings)
         tensors = _with_frequencies(file.read_as("float32"))
-        settings = replace(settings, ends=_table_ends(tensors, settings.offset or 0))
+        settings = replace(settings, ends=_table_ends(tensors, settings.first_position))
         return cls(file, tensors, model, layer_type, encodings, encodings, settings)
 
     @property

@@ -152,7 +152,7 @@ def _positions(part: PrintedPart, job: RotationJob) -> Indices:
         rule = "of tokens that were not printed, nothing is known"
         raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
     if tokens.positions is None:
-        return part.tokens + (job.settings.offset or 0)
+        return part.tokens + job.settings.first_position
     positions = np.asarray(tokens.positions)
     if positions.shape != (part.shape[1],):
         rule = f"the dump has {part.shape[1]} tokens"

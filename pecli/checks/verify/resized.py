@@ -11,7 +11,7 @@ import numpy as np
 from pecli.checks.doubts import AnyInterpolation
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
-from pecli.compare.tolerance import EXACT, Tolerance
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, as_dtype, dtype_name, floating, widened
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, listed
@@ -367,7 +367,7 @@ def _compared(
     """Compare all columns with those of the required interpolation, or of the one that fits best."""
     resizing = finding.resizing
     expected = as_dtype(resizing.made(required or finding.nearest), resizing.dtype)
-    allowed = Tolerance(atol=resizing.limit) if tolerance == EXACT else tolerance
+    allowed = tolerance.or_absolute(resizing.limit)
     return compare_arrays(expected, as_dtype(resizing.new, resizing.dtype), allowed, name=name)
 
 

@@ -95,9 +95,7 @@ class RotationJob:
     @cached_property
     def rotary_encodings(self) -> Sequence[Encoding]:
         """The rotary encodings of the layers in question."""
-        encodings: Sequence[Encoding] = self.encodings.ropes()
-        if self.layer_type is not None:
-            encodings = (self.encodings.one(self.layer_type),)
+        encodings = self.encodings.ropes_of(self.layer_type)
         if not encodings or not encodings[0].is_rotary:
             rule = "the model has no rotary encoding"
             raise ParameterError("before", "given", rule, "leave it out")
@@ -115,8 +113,7 @@ class RotationJob:
     @cached_property
     def indexers(self) -> Sequence[Encoding]:
         """The encodings of the indexers of sparse attention (DeepSeek-V3.2); most models have none."""
-        encodings = [rope.of_indexer() for rope in self.rotary_encodings]
-        return [encoding for encoding in encodings if encoding is not None]
+        return [*filter(None, (rope.of_indexer() for rope in self.rotary_encodings))]
 
     def encodings_named(self, name: str) -> Sequence[Encoding]:
         """Return the encodings of the layers, or of the indexer, that a tensor's name states, or all."""

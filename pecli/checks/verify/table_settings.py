@@ -78,6 +78,11 @@ class TableSettings:
         return cls(**others, stated_rows=stated_rows)
 
     @property
+    def first_position(self) -> int:
+        """The position of the first row, 0 unless it is stated."""
+        return self.offset or 0
+
+    @property
     def position_axes(self) -> tuple[tuple[float, ...], ...]:
         """The given positions, axis by axis; empty if none are given."""
         if "positions" not in self.stated_rows:
@@ -98,5 +103,5 @@ class TableSettings:
             options |= self.stated_rows
         else:
             options["seq_len"] = count
-            options["offset"] = self.offset or 0
+            options["offset"] = self.first_position
         return encoding.rope(length=self.length, **options)

@@ -392,6 +392,11 @@ def runtime_names(kind: type[Scheme]) -> tuple[str, ...]:
     return _other_options(kind, "runtime", "none")
 
 
+def tensors_by_name(scheme: Scheme) -> dict[str, Table]:
+    """Return the tensors of a scheme by name, without the single array of a .npy file."""
+    return {table.name: table for table in scheme.tensors()}
+
+
 def named_tensors(scheme: Scheme) -> dict[str, Table]:
     """Return all tensors of a scheme by name, the single array first."""
     return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
