@@ -317,7 +317,7 @@ def _verify_vectors(
     after = Opened(label, file.after)
     before = Opened(label, file.before)
     result = verify_rotated(after, before, model, tolerance, reasons, options)
-    has_tables = any(role_of(name) for name in file.others.tensors)
+    has_tables = any(map(role_of, file.others.tensors))
     if not has_tables:
         return replace(result, unchecked=(*result.unchecked, *file.others.tensors))
     others = Opened(label, file.others)

@@ -23,6 +23,7 @@ from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
 from pecli.compare.reading import Doubling, FoundTables, Reading, doubling_problems
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, widened
 from pecli.engine.named_values import NamedValues
 from pecli.errors import NoTablesError, counted, listed, spelled
@@ -88,19 +89,13 @@ class _Job(NamedTuple):
     tolerance: Tolerance
     reasons: bool
 
-    @property
-    def rotary_encodings(self) -> Sequence[Encoding]:
-        if self.layer_type is None:
-            return self.encodings.ropes()
-        return [self.encodings.one(self.layer_type)]
-
     def answer(
-        self, file: LoadedFile, settings: TableSettings, notes: Mapping[str, str] | None = None
+        self, file: LoadedFile, settings: TableSettings, notes: Mapping[str, str]
     ) -> Verification:
         """Compare the tables of a file.
 
         If no name states the layers that tables belong to, they are compared with those of each
-        layer type, and the best answer is returned.
+        layer type, and the best answer is returned. `notes` are remarks on tensors, by their names.
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
@@ -141,7 +136,7 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
     A search for positions needs tables (batch, L, D), and one rotary encoding: of several, it is
     not known whose tables these are.
     """
-    rotary = job.rotary_encodings
+    rotary = job.encodings.ropes_of(job.layer_type)
     if attempt.rows is None or len(rotary) != 1 or rotary[0].no_table:
         return attempt.answer
     solved = solved_positions(attempt.tables, attempt.rows, model, rotary[0], job.tolerance)
@@ -155,7 +150,7 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     file = job.source.file
     without_mask = {name: value for name, value in options.items() if name != "attention_mask"}
     settings = TableSettings.of(without_mask)
-    answer = job.answer(file, settings)
+    answer = job.answer(file, settings, notes={})
     is_placed = bool(settings.offset) or bool(settings.stated_rows)
     if answer.passed or is_placed:
         return _Attempt(answer, file.tensors, None)
@@ -206,7 +201,8 @@ def _badness(answer: Verification) -> tuple[int, ...]:
     """Return a key by which the best of several answers about the same tables comes first.
 
     It counts, the gravest first: tensors that fail without a reason, mistakes that explain others,
-    tensors that fail, and elements that fail.
+    tensors that fail, and elements that fail. Of two layer types, a wrong table fits the one better
+    from which it differs by one mistake than the one from which it differs by two.
     """
     failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
     mistakes = len(answer.problems)
@@ -215,17 +211,17 @@ def _badness(answer: Verification) -> tuple[int, ...]:
         mistakes += len(explanation.mistakes)
         explained.update(explanation.tensors)
     unexplained = max(0, len(failed) - len(explained))
-    wrong = sum(tensor.mismatched or 0 for tensor in failed)
-    return unexplained, mistakes, len(failed), wrong
+    wrong_elements = sum(tensor.mismatched or 0 for tensor in failed)
+    return unexplained, mistakes, len(failed), wrong_elements
 
 
 class _ModelCheck:
     """The tables that were found in a file, compared with those of the encodings that they belong to."""
 
-    def __init__(self, path: str, tensors: ModelTensors, notes: Mapping[str, str] | None) -> None:
+    def __init__(self, path: str, tensors: ModelTensors, notes: Mapping[str, str]) -> None:
         self.path = path
         self.tensors = tensors
-        self.notes = notes or {}
+        self.notes = notes
 
     def verify(self, tolerance: Tolerance, reasons: bool) -> Verification:
         """Compare all tables of the file; search for reasons for failures if `reasons` is True.
@@ -257,7 +253,7 @@ class _ModelCheck:
         return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_hold_queries(self) -> bool:
-        return any(self._may_be_rotated(array) for array in self.tensors.tensors.values())
+        return any(map(self._may_be_rotated, self.tensors.tensors.values()))
 
     def _may_be_rotated(self, array: Array) -> bool:
         """Return True if an array has the shape of queries or keys, and values that no table has."""
@@ -276,25 +272,25 @@ class _ModelCheck:
         if reading is None:
             return self._unreadable(name)
         label = reading.name if name == ARRAY_NAME else name
-        layers = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
+        layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
         checked = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
-        note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
-        checked = replace(checked, note=note, layers=layers)
-        if not layers:
+        note = ", ".join(filter(None, self._notes(name, label, layer_type, reading)))
+        checked = replace(checked, note=note, layers=layer_type)
+        if not layer_type:
             return checked
         if checked.result.passed:
             doubt = self._doubt_about_layers(name, label, reading)
             return replace(checked, doubt=checked.doubt or doubt)
-        return replace(checked, right_for=self._right_for(name, layers, reading, tolerance))
+        return replace(checked, right_for=self._right_for(name, layer_type, reading, tolerance))
 
-    def _right_for(self, name: str, layers: str, reading: Reading, tolerance: Tolerance) -> str:
+    def _right_for(self, name: str, layer_type: str, reading: Reading, tolerance: Tolerance) -> str:
         """Return the layer type for which a wrong table would be right; empty if there is none.
 
         To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
         """
         for encoding in self.tensors.all_encodings:
-            if encoding.layer_type == layers:
+            if encoding.layer_type == layer_type:
                 continue
             best = self.tensors.reading_as(name, role_of(reading.name), encoding)
             if best is not None and compare_reading(name, best, tolerance).passed:
@@ -315,7 +311,7 @@ class _ModelCheck:
             return None
         return LayersNotNamed(label, layer_type)
 
-    def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
+    def _notes(self, name: str, label: str, layer_type: str, reading: Reading) -> Iterator[str]:
         """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
 
         «cos», «sliding_attention layers, which it fits best», «columns doubled as halves».
@@ -323,9 +319,9 @@ class _ModelCheck:
         is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
         if not is_named:
             yield reading.name
-        if layers:
+        if layer_type:
             fits = "" if self.tensors.layer_named(name) else ", which it fits best"
-            yield f"{layers} layers{fits}"
+            yield f"{layer_type} layers{fits}"
         yield reading.note
         yield self.notes.get(name, "")
 
@@ -335,7 +331,7 @@ class _ModelCheck:
         The message lists the shapes that were expected, and whether the tensor fits transposed.
         """
         shape = self.tensors.tensors[name].shape
-        shapes = dict.fromkeys(_shapes_of(encoding) for encoding in self.tensors.likely(name))
+        shapes = dict.fromkeys(map(_shapes_of, self.tensors.likely(name)))
         transposed = self.tensors.best_reading(name, self.tensors.role(name), transposed=True)
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
         problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
@@ -397,13 +393,12 @@ class _ModelCheck:
 
 def _schemes(tables: Tables) -> set[str]:
     """Return the schemes of the tables that were found."""
-    return {reading.origin.scheme for reading in tables.values() if reading is not None}
+    return {reading.origin.scheme for reading in filter(None, tables.values())}
 
 
 def _doublings(tables: Tables) -> Iterator[Doubling]:
-    for reading in tables.values():
-        if reading is not None:
-            yield Doubling(reading.origin.layer_type, reading, reading.form.doubled)
+    for reading in filter(None, tables.values()):
+        yield Doubling(reading.origin.layer_type, reading, reading.form.doubled)
 
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
@@ -414,9 +409,14 @@ def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
 
 def _likely_layout(encoding: Encoding, array: Array) -> str:
     """Return the layout that a table has most likely, judging by its width and the model."""
-    if (encoding.axis_dim or 0) // 2 in array.shape:
+    if _pair_count(encoding) in array.shape:
         return "compact"
-    return "interleaved" if encoding.layout == "interleaved" else "halves"
+    return LAYOUTS[encoding.layout or "halves"].after
+
+
+def _pair_count(encoding: Encoding) -> int:
+    """Return the pairs of channels that a rotary encoding rotates, along each axis of positions."""
+    return (encoding.axis_dim or 0) // 2
 
 
 def _shapes_of(encoding: Encoding) -> str:
@@ -426,8 +426,8 @@ def _shapes_of(encoding: Encoding) -> str:
     """
     parameters = encoding.parameters
     if encoding.is_rotary:
-        dim = encoding.axis_dim or 0
-        return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
+        pairs = _pair_count(encoding)
+        return f"({pairs}), (positions, {pairs}) or (positions, {2 * pairs})"
     if "heads" in parameters:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
     if {"grid", "dim"} <= parameters.keys():

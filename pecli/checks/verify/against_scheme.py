@@ -23,7 +23,7 @@ from pecli.compare.reading import (
 )
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, dtype_name
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
 from pecli.files.tensor_roles import function_order, role_of
@@ -60,7 +60,7 @@ def verify_scheme(
     tensors = file.tensors
     named = check.named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
-    is_one_tensor = is_one_tensor or all(is_relative(name) for name in tensors)
+    is_one_tensor = is_one_tensor or all(map(is_relative, tensors))
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors
         checked = check.all_checked({name: check.tables_named(name, ())}, by_name=False)
@@ -111,14 +111,8 @@ class _SchemeCheck:
         """
         if tensor in self.table_names:
             return [tensor]
-        role = role_of(tensor)
-        tables = []
-        for table in self.table_names:
-            part, _, own_name = table.rpartition(".")  # Tables of a bundle begin with their part.
-            has_role = role == (role_of(own_name) or own_name)
-            if table not in present and has_role and part in tensor:
-                tables.append(table)
-        return tables
+        absent = [table for table in self.table_names if table not in present]
+        return [table for table in absent if _may_mean(tensor, table)]
 
     def named_tables(self) -> dict[str, list[str]]:
         """Return, by tensor in the order of the scheme, the tables that it may be by its name.
@@ -192,7 +186,7 @@ class _SchemeCheck:
         array = self.file.tensors[name]
         if reading is None:
             likely = self._likely(real_dtype(array), tables)
-            expected = bracketed([length or 0 for length in likely[0].shape])
+            expected = bracketed(likely[0].shape)
             result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
             return CheckedTensor(name, result, self.scheme, {likely[0].name: array})
         part = reading.name.rpartition(".")[0]
@@ -223,8 +217,19 @@ class _SchemeCheck:
         for tensor in checked:
             present.update(tensor.found)
         held = [*self.file.tensors]
-        missing = [table.name for table in self.scheme.tensors() if table.name not in present]
-        return [MissingTable(name, held) for name in missing]
+        return [
+            MissingTable(name, held) for name in tensors_by_name(self.scheme) if name not in present
+        ]
+
+
+def _may_mean(tensor: str, table: str) -> bool:
+    """Return True if the name of a tensor means a table: `model.sliding.rope_cos` for `sliding.cos`.
+
+    Tables of a bundle have the name of their layers before a dot, which the tensor must have too.
+    """
+    layers, _, table_in_layers = table.rpartition(".")
+    table_role = role_of(table_in_layers) or table_in_layers
+    return layers in tensor and role_of(tensor) == table_role
 
 
 def _candidates(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:

@@ -72,7 +72,7 @@ def _parts_near(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
     if all_heads is None:
         return
     for part in _parts_of_heads(all_heads, values):
-        if part.values.shape == values.shape and _is_near(part.values, values):
+        if _is_near(part.values, values):
             yield part
 
 

@@ -79,14 +79,21 @@ class HeadSizes(NamedTuple):
         >>> HeadSizes([16], [4, 2]).unfolded((2, 4, 5, 16))
         (2, 4, 5, 16)
         """
-        if not shape or shape[-1] in self.widths:
-            return shape
         columns = shape[-1]
+        if columns in self.widths:
+            return shape
         for width in self.widths:
             count, rest = divmod(columns, width)
             if rest == 0 and count > 1 and (not self.counts or count in self.counts):
                 return (*shape[:-1], count, width)
         return shape
+
+    def note_on_folding(self, shape: Shape) -> str:
+        """Return «4 heads of 64 folded into columns»; empty if columns are those of one head."""
+        unfolded = self.unfolded(shape)
+        if unfolded == shape:
+            return ""
+        return f"{counted(unfolded[-2], 'head')} of {unfolded[-1]} folded into columns"
 
     def are_folded(self, shape: Shape) -> bool:
         """Return True if the last axis holds the channels of several heads."""
@@ -129,12 +136,12 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
     """
     shape = pair.before.shape
     size = math.prod(shape)
-    is_flat = size == max(shape, default=0)
+    is_flat = size == max(shape)
     if not is_flat or heads.are_columns(shape):
         return
     for width, count in product(heads.widths, heads.counts):
         positions, rest = divmod(size, width * count)
-        if positions and not rest:
+        if not rest:
             advice = (
                 f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
                 f"or --shape {positions},{count},{width} for (positions, heads, D)"
@@ -157,23 +164,37 @@ def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    notes = []
+    note_on_rows = ""
     if pair.before.ndim == pair.after.ndim == 1:
-        notes.append("a single row")
+        note_on_rows = "a single row"
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
-    before_shape = heads.unfolded(pair.before.shape)
+    before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
-    for shape, unfolded in ((pair.before.shape, before_shape), (pair.after.shape, after_shape)):
-        if unfolded != shape:
-            notes.append(f"{counted(unfolded[-2], 'head')} of {unfolded[-1]} folded into columns")
-    before = pair.before.reshape(before_shape)
-    if axis >= 0:
-        axis -= before.ndim
-    elif before.ndim > pair.before.ndim:
-        axis -= 1  # Heads have an axis between positions and channels now.
-    ways = head_axes(pair.after, before, after_shape, axis)
-    if ways is None:
+    position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
+    axes = head_axes(pair.after, before, after_shape, position_axis)
+    if axes is None:
         raise pair.unlike_shapes()
-    notes.append(ways.note)
+    notes = (
+        note_on_rows,
+        heads.note_on_folding(pair.before.shape),
+        heads.note_on_folding(pair.after.shape),
+        axes.note,
+    )
     note = ", ".join(dict.fromkeys(filter(None, notes)))
-    return HeadTensor(pair, before, ways.view(pair.after), axis, note)
+    return HeadTensor(pair, before, axes.view(pair.after), position_axis, note)
+
+
+def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:
+    """Return an axis as a negative number, after heads got an axis of their own.
+
+    Of (L, 256), axis -2 counts positions. As (L, 4, 64), positions are axis -3, since heads have
+    an axis between positions and channels.
+
+    Args:
+        axis: The axis, which may be counted from the beginning, 0, 1, …
+        axes: The number of axes before.
+        unfolded_axes: The number of axes now, which is one more if heads were unfolded.
+    """
+    if axis >= 0:
+        return axis - unfolded_axes
+    return axis - (unfolded_axes - axes)

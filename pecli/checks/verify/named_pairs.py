@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from pecli.engine.arrays import Array
@@ -53,7 +54,7 @@ def split_by_names(file: LoadedFile) -> RotatedFile | None:
     pairs = pair_names([*file.outlines])
     if not pairs:
         return None
-    paired = {name for names in pairs.values() for name in names}
+    paired = set(chain(*pairs.values()))
     others = {name: name for name in file.outlines if name not in paired}
     return RotatedFile(
         renamed(file, {stem: names.before for stem, names in pairs.items()}),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def verify_rotated(
     job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
     checks = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
-    explanations = [reason for check in checks for reason in check.reasons]
+    explanations = [*chain(*(check.reasons for check in checks))]
     return Verification(
         matched.label,
         "rope",
@@ -143,7 +144,7 @@ def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob)
     head_dims = [encoding.head_dim for encoding in encodings]
     rotary_dims = [encoding.rotary_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
-    widths = [*dict.fromkeys(width for width in (*head_dims, *rotary_dims) if width)]
+    widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
     heads = HeadSizes(widths, job.head_counts)
     refuse_flat(pair, heads)
     pair = unfold_positions(pair, heads)
@@ -209,7 +210,7 @@ class RotatedCheck:
             self.rows,
             seq_axis=self.tensor.axis,
             layout="interleaved" if self._rotates_neighbours() else settings.layout,
-            offset=settings.offset or 0,
+            offset=settings.first_position,
         )
 
     def _has_permuted_weights(self) -> bool:
@@ -478,7 +479,7 @@ class UnrotatedCheck(RotatedCheck):
 
 def _are_rotations(reasons: Sequence[Explanation]) -> bool:
     """Return True if a tensor is rotated in some way, and not only scaled or damaged."""
-    edits = [edit for reason in reasons for edit in reason.mistakes]
+    edits = [*chain(*(reason.mistakes for reason in reasons))]
     is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
     return is_rotated and Rotation("none") not in edits
 

@@ -32,7 +32,7 @@ class WrongRotation(NamedTuple):
 
 
 class _UsedRotation(NamedTuple):
-    """The rotation that was used to the tensor instead."""
+    """The rotation that was applied to the tensor instead."""
 
     rope: Rope
     layout: str
@@ -45,20 +45,31 @@ def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str
     It is the option that reads the tensor rightly (`--seq-axis 1`), and the command that makes the
     same wrong tensor again: «reproduce with pecli apply rope q.npy --base 500000 …».
     """
-    if len(reasons) != 1:
-        return
-    (reason,) = reasons
+    if len(reasons) == 1:
+        (reason,) = reasons
+        yield from _advice_on_position_axis(wrong, reason)
+        yield from _advice_on_heads_below_each_other(wrong, reason)
+        yield from _command_that_rotates_so(wrong, reason)
+
+
+def _advice_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+    """Yield the option that names the axis of positions, if the reason found another one."""
     axis = _position_axis(reason)
     if axis is not None:
         number = axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
-    yield from _advice_on_heads_below_each_other(wrong, reason)
+
+
+def _command_that_rotates_so(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+    """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
+
+    The command rotates arrays as they are in a file, and has no option for folded heads.
+    """
     used = _used_rotation(wrong, reason)
     pair = wrong.tensor.pair
-    # `pecli apply` rotates arrays as they are in the file, and has no option for folded heads.
-    has_own_axes = wrong.tensor.before.shape == pair.before.shape
-    if used is None or not pair.source or not has_own_axes:
+    has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
+    if used is None or not pair.source or not has_axes_of_file:
         return
     command = shlex.join(_command(wrong, used))
     if is_readable(command):
