@@ -31,7 +31,7 @@ class Answer(Printed, ABC):
 
     def __repr__(self) -> str:
         verdict = "passed" if self else "failed"
-        words = [word for word in self.words() if word]
+        words = [*filter(None, self.words())]
         about = "; ".join(words[:MAX_WORDS])
         if about:
             return f"<{type(self).__name__} {verdict}: {about}>"

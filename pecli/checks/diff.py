@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_json
@@ -188,7 +188,7 @@ def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
     return None if forms is None else Difference(str(a), str(b), **forms)
 
 
-def _may_be_model(given: Given) -> bool:
+def _may_be_model(given: Given) -> TypeGuard[str | os.PathLike[str]]:
     if not isinstance(given, (str, os.PathLike)):
         return False
     path = os.fspath(given)
@@ -220,7 +220,7 @@ def _missing_tensors(
     """
     derived: set[str] = set()
     for scheme in schemes:
-        if scheme is not None and matches:
+        if scheme is not None:
             derived |= scheme.derived_tensors
     matched_in_a = derived.union(*(match.names_in_a for match in matches))
     matched_in_b = derived.union(*(match.names_in_b for match in matches))

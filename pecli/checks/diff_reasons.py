@@ -11,7 +11,7 @@ from pecli.compare.problems import OtherDtype
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Scaled
-from pecli.engine.schemes.scheme import Scheme, holds_several
+from pecli.engine.schemes.scheme import Scheme, holds_several, tensors_by_name
 from pecli.explain import array_transforms, recognition, search, time_limit
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.words import FILE_A, sentence
@@ -171,7 +171,7 @@ def _may_be_parameter(transform: Explanation) -> bool:
     """Return True if a parameter may explain a transform: a factor may be YaRN's attention factor,
     and a few wrong columns the ones that a scaling changes.
     """
-    return any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in transform.edits)
+    return transform.has_edit(Scaled, ColumnsWrong)
 
 
 def _explain_by_parameters(
@@ -234,9 +234,8 @@ class _Recognised(NamedTuple):
 
         Names that do not tell belong to the table that the scheme writes into a file of one array.
         """
-        known = {table.name for table in scheme.tensors()}
-        for candidate in (self.function, name, role_of(name)):
-            if candidate is not None and candidate in known:
+        for candidate in filter(None, (self.function, name, role_of(name))):
+            if candidate in tensors_by_name(scheme):
                 return candidate
         return scheme.single_array().name
 

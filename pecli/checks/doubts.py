@@ -199,7 +199,7 @@ class UndetectedRotation(Doubt):
     def __str__(self) -> str:
         from pecli.explain.words import clause
 
-        mistakes = " and ".join(clause(edit) for edit in self.edits)
+        mistakes = " and ".join(map(clause, self.edits))
         return f"{self.rows} cannot tell whether {mistakes}; compare more positions"
 
 
@@ -235,8 +235,8 @@ class UndetectedMistake(Doubt):
         """
         from pecli.explain.words import NOTHING, Context, clause
 
-        if all(_has_contrast(edit) for edit in self.edits):
-            return " and ".join(_contrast(edit) for edit in self.edits)
+        if all(map(_has_contrast, self.edits)):
+            return " and ".join(map(_contrast, self.edits))
         mistakes = ", and ".join(clause(edit, Context(NOTHING)) for edit in self.edits)
         return f"whether {mistakes}"
 

@@ -1,6 +1,7 @@
 """`pecli.extend`: the settings that stretch a model's context; who honours them is measured."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class Recommendation(NamedTuple):
 _LONG_QWEN = "original 32768, factor 4 for 131072 positions"
 _QWEN3 = Recommendation("yarn", "Qwen3's model card", _LONG_QWEN, 32768, (40960,))
 _GEMMA3 = Recommendation("linear", "Gemma 3's own config", "factor 8, on its global layers")
-RECOMMENDED = {
+RECOMMENDED: Mapping[str | None, Recommendation] = {
     "qwen2": Recommendation("yarn", "Qwen2.5's model card", _LONG_QWEN, 32768, (32768,)),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
@@ -278,7 +279,7 @@ def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     32768, …». The reason is empty if there is nothing to explain: the user's method is the makers'
     own, or they recommend none.
     """
-    recommended = RECOMMENDED.get(model.model_type or "", DEFAULT)
+    recommended = RECOMMENDED.get(model.model_type, DEFAULT)
     quote = recommended.quote(model.context)
     original = recommended.original if recommended.fits(model.context) else None
     if method is None:

@@ -296,23 +296,21 @@ def _matching_schemes(group: Mapping[str, Array]) -> list[Match]:
 
 def _recognised_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
-    matches = []
-    for explanation in recognise(group):
-        if explanation.scheme is not None:
-            matches.append(_reported_match(explanation, explanation.scheme))
+    matches = [_reported_match(explanation) for explanation in recognise(group)]
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
     return _matches_of_angles(name, array)
 
 
-def _reported_match(explanation: Explanation, scheme: Scheme) -> Match:
+def _reported_match(explanation: Explanation) -> Match:
     """Return the scheme that explains tensors, as `identify` reports it.
 
     An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
     Two kinds of them are reported elsewhere: the rounding recipe is a parameter of the scheme, and
     the runtimes that compute such tables have a field of their own.
     """
+    assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
     runtimes: tuple[str, ...] = ()
     edits = []
     for edit in explanation.edits:
@@ -321,8 +319,14 @@ def _reported_match(explanation: Explanation, scheme: Scheme) -> Match:
         elif not isinstance(edit, Recipe):
             edits.append(edit)
     doubts = undetermined(explanation)
-    error = explanation.residual
-    return Match(scheme, error, explanation.tensors, tuple(edits), doubts, runtimes)
+    return Match(
+        explanation.scheme,
+        max_abs_error=explanation.residual,
+        tensors=explanation.tensors,
+        edits=tuple(edits),
+        undetermined=doubts,
+        runtimes=runtimes,
+    )
 
 
 def _matches_of_angles(name: str, array: Array) -> list[Match]:

@@ -89,7 +89,7 @@ def measure_drifts(
         on_block: Called with the number of positions that were done since its last call.
     """
     positions: Positions | range = range(exact.first, exact.first + exact.count)
-    if places is not None and len(places):
+    if places is not None:
         positions = places
     edges = _stretches(exact.first, int(positions[-1]) + 1)
     drifts = Drifts(edges, [_no_errors(name, edges, exact) for name in tables])

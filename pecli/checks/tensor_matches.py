@@ -1,7 +1,6 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from pecli.compare.reading import Reading, best_reading, lone_transposes
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.grouping import grouped
 from pecli.engine.named_values import NamedValues
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
@@ -99,6 +99,21 @@ class TensorMatch:
                 pairs.append(TablePair(name, a=table, b=found))
         return pairs
 
+    def read_from(
+        self, sides: "Sequence[_Side]", read: "Callable[[_Side], Reading | None]"
+    ) -> "TensorMatch":
+        """Return the match with the first side that can be read as the other; unchanged if none can.
+
+        Args:
+            sides: A to be read as B, and B as A, the better one first.
+            read: Reads a side; returns None if it cannot.
+        """
+        for side in sides:
+            reading = read(side)
+            if reading is not None:
+                return replace(self, reading=reading, reads_a=side.reads_a)
+        return self
+
     @property
     def is_near(self) -> bool:
         """True if one was read as the other, and a few rows have nearly the same values."""
@@ -181,15 +196,11 @@ def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     return names
 
 
-def _by_role(names: Sequence[str]) -> dict[str, str]:
-    """Return the tensors that are the only ones with their role."""
-    roles = {}
-    for name in names:
-        role = role_of(name)
-        if role in MATCHED_ROLES:
-            roles[name] = role
-    counts = Counter(roles.values())
-    return {role: name for name, role in roles.items() if role and counts[role] == 1}
+def _by_role(names: Sequence[str]) -> dict[str | None, str]:
+    """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}."""
+    with_role = [name for name in names if role_of(name) in MATCHED_ROLES]
+    by_role = grouped(with_role, role_of)
+    return {role: members[0] for role, members in by_role.items() if len(members) == 1}
 
 
 def _match_cos_sin(
@@ -231,7 +242,7 @@ def _candidates_of_both(waves: Waves) -> Iterator[CandidateTable]:
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     """Return an array as it is, and, by the way columns are doubled, with one of two columns per frequency."""
     tables = {"": array}
-    if not array.ndim or array.shape[-1] % 2:
+    if array.shape[-1] % 2:
         return tables
     for doubled in DOUBLED_LAYOUTS:
         first, second = halved(array, doubled)
@@ -253,20 +264,13 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> 
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
     sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
     if a.shape == b.shape and not (has_waves and is_quantised):
-        reading = _read_upright_or_transposed(name, sides[0], has_waves, rules)
-        return replace(match, reading=reading, reads_a=sides[0].reads_a)
-    for side in sides:
-        table = _read_as_table(name, has_waves, rules, side)
-        if table is not None:
-            match = replace(match, reading=table, reads_a=side.reads_a)
-            break
-    if match.is_near or not has_waves:
-        return match
-    for side in sides:
-        cos_sin = _read_as_cos_sin(rules, side)
-        if cos_sin is not None:
-            return replace(match, reading=cos_sin, reads_a=side.reads_a)
-    return match
+        return match.read_from(
+            sides, lambda side: _read_upright_or_transposed(name, side, has_waves, rules)
+        )
+    as_table = match.read_from(sides, lambda side: _read_as_table(name, has_waves, rules, side))
+    if as_table.is_near or not has_waves:
+        return as_table
+    return as_table.read_from(sides, lambda side: _read_as_cos_sin(rules, side))
 
 
 class _Side(NamedTuple):
@@ -298,7 +302,7 @@ def _significand_bits(array: Array) -> int:
 
 def _read_as_table(name: str, has_waves: bool, rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the table that another one is."""
-    candidates = _forms_of_table(name, side.expected, has_waves, rules)
+    candidates = _candidates_of_table(name, side.expected, has_waves, rules)
     return best_reading(side.found, candidates, is_text=rules.is_text)
 
 
@@ -326,7 +330,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     return straight
 
 
-def _forms_of_table(
+def _candidates_of_table(
     name: str, expected: AnyArray, has_waves: bool, rules: _Rules
 ) -> Iterator[CandidateTable]:
     """Yield the tables to look for in the other file, which may have this array in other shapes.
@@ -349,11 +353,10 @@ def _forms_of_table(
     }
     for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
-        if not has_waves or table.ndim < 2:
-            yield candidate_of({name: table}, **options)
-            continue
-        for doubled, single in _single_columns(table).items():
-            yield candidate_of({name: single}, waves=True, layout=doubled, **options)
+        has_columns = has_waves and table.ndim > 1
+        tables = _single_columns(table) if has_columns else {"": table}
+        for doubled, single in tables.items():
+            yield candidate_of({name: single}, waves=has_columns, layout=doubled, **options)
 
 
 def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:

@@ -1,7 +1,9 @@
 """The result of comparing a file with what it should be: the answer, its reasons, and what a pass does not prove."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +18,7 @@ from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFini
 from pecli.compare.reading import Reading
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
+from pecli.engine.grouping import grouped
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
@@ -153,9 +156,7 @@ class CheckedTensor:
     @property
     def is_to_explain(self) -> bool:
         """True if values differ, and copies of the table do not differ from each other."""
-        result = self.result
-        has_errors = result.mismatched != 0 and result.max_abs_error != 0
-        return has_errors and not isinstance(result.finding, CopiesDiffer)
+        return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
 
 def _doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
@@ -336,21 +337,19 @@ def _failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
     """
     layer_counts = _layer_counts(checked)
     for layer_type, layers in _failed_layers(checked):
-        for group in _alike_layers(layers)[:MAX_EXPLAINED]:
+        for alike_layers in _alike_layers(layers)[:MAX_EXPLAINED]:
             words = layer_type
-            is_some_of_layers = len(group) < layer_counts[layer_type]
-            if is_some_of_layers:
-                words = f"{layer_type} {_layers_named([*filter(None, group)])}".strip()
-            tensors = [tensor for layer in group.values() for tensor in layer]
-            yield _Failure(words, tensors)
+            are_some_of_several = len(alike_layers) < layer_counts[layer_type]
+            if are_some_of_several:
+                numbers = [*filter(None, alike_layers)]
+                words = f"{layer_type} {_layers_named(numbers)}".strip()
+            yield _Failure(words, [*chain(*alike_layers.values())])
 
 
 def _layer_counts(checked: Sequence[CheckedTensor]) -> Mapping[str, int]:
     """Return the number of layers of each type; tensors without a layer's number count as one."""
-    numbers: dict[str, set[str]] = {}
-    for tensor in checked:
-        numbers.setdefault(tensor.layers, set()).add(_layer_number(tensor.tensor))
-    return {layer_type: len(layers) for layer_type, layers in numbers.items()}
+    layers = {(tensor.layers, _layer_number(tensor.tensor)) for tensor in checked}
+    return Counter(layer_type for layer_type, _ in layers)
 
 
 def _failed_layers(checked: Iterable[CheckedTensor]) -> "Iterator[tuple[str, Layers]]":
@@ -358,14 +357,13 @@ def _failed_layers(checked: Iterable[CheckedTensor]) -> "Iterator[tuple[str, Lay
 
     Tensors that are right for other layers share one reason, so that their numbers do not matter.
     """
-    failed: dict[tuple[str, str], Layers] = {}
-    for tensor in checked:
-        if tensor.is_to_explain:
-            number = "" if tensor.right_for else _layer_number(tensor.tensor)
-            layers = failed.setdefault((tensor.layers, tensor.right_for), {})
-            layers.setdefault(number, []).append(tensor)
-    for (layer_type, _), layers in failed.items():
-        yield layer_type, layers
+    failed = [tensor for tensor in checked if tensor.is_to_explain]
+    by_reason = grouped(failed, lambda tensor: (tensor.layers, tensor.right_for))
+    for (layer_type, right_for), tensors in by_reason.items():
+        if right_for:
+            yield layer_type, {"": tensors}
+        else:
+            yield layer_type, grouped(tensors, lambda tensor: _layer_number(tensor.tensor))
 
 
 def _layer_number(tensor: str) -> str:

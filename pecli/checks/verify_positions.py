@@ -186,7 +186,7 @@ def _failed_check(
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
         return replace(check, reasons=reasons or (shapes,))
     wrong = np.argwhere(found != expected)
-    first = tuple(int(number) for number in wrong[0])
+    first = tuple(map(int, wrong[0]))
     return replace(
         check,
         mismatched=len(wrong),

@@ -4,6 +4,7 @@ Names are mapped to GGUF's, encodings compared by the frequencies that they mean
 through the order of rows that each form requires, and all other tensors by value.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypedDict
@@ -47,7 +48,9 @@ class ComparedPair(NamedTuple):
     result: Comparison
 
 
-def diff_models(a: object, b: object, tolerance: Tolerance) -> ModelDifference | None:
+def diff_models(
+    a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: Tolerance
+) -> ModelDifference | None:
     """Compare two forms of a model, such as a Hugging Face folder and a .gguf file.
 
     Returns None if these are not two forms. Two folders of the same project are not two forms:

@@ -104,14 +104,12 @@ class Source(NamedTuple):
     config: str
 
 
-def find_source(given: object) -> Source | None:
+def find_source(given: str | os.PathLike[str]) -> Source | None:
     """Return the files of the form that a path leads to; None if it is not a form of a model.
 
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
     configuration.
     """
-    if not isinstance(given, (str, os.PathLike)):
-        return None
     path = os.fspath(given)
     if not os.path.exists(path):
         return None

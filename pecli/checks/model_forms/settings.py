@@ -184,7 +184,7 @@ def _parameter_changes(
 
 
 def _sections(encoding: Encoding) -> tuple[int, ...]:
-    return tuple(int(size) for size in encoding.sections.mrope_section or ())
+    return tuple(map(int, encoding.sections.mrope_section or ()))
 
 
 def _frequency_changes(
