@@ -17,7 +17,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
-from pecli.models.keys import place
+from pecli.models.keys import origin_at
 
 
 class Recommendation(NamedTuple):
@@ -398,7 +398,7 @@ def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: 
         numbers = _numbers_of_scaling(encoding, method, original)
         parameters = {**unscaled, "scaling": method, "factor": factor, **numbers}
         printed = [*numbers]
-    origins = {**encoding.origins, **dict.fromkeys(printed, place("printed"))}
+    origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
     return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
 
 

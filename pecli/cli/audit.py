@@ -84,7 +84,7 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
     """
     not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
     scheme = scheme_options.scheme_from(kind, {**not_given, **values})
-    parts = dict(scheme.named_parts())
+    parts = dict(scheme.by_layer_type())
     first_part = next(iter(parts.values()))
     recipes = _recipes(first_part, values["recipes"])
     positions = sum(part.by_position().count for part in parts.values())

@@ -333,7 +333,7 @@ class _Verifier(NamedTuple):
 
 def _target(given: Mapping[str, str]) -> _Target:
     """Return the expected tensors that options describe; `given` are the options that were given."""
-    return _Target(_expected_spec(given), _arguments_of_places(given))
+    return _Target(_expected_spec(given), _arguments_of_verify(given))
 
 
 def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
@@ -398,7 +398,7 @@ def _learned_table(given: Mapping[str, str]) -> Array:
     return _numbers("table", given["table"])
 
 
-def _arguments_of_places(given: Mapping[str, str]) -> dict[str, object]:
+def _arguments_of_verify(given: Mapping[str, str]) -> dict[str, object]:
     """Return the options that place tensors (positions, masks, layers) as arguments of `verify`.
 
     Options are texts. `--positions 0,1,5` is parsed by the rule of its parameter, `--positions

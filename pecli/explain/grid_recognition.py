@@ -291,12 +291,12 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
     phasors = _on_grid(prior, keep)
     first = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
-    place_of_rows = coordinates.index(first, first + len(phasors))  # (axes, rows)
+    source_of_rows = coordinates.index(first, first + len(phasors))  # (axes, rows)
     axis_of_pairs = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
     axis_of_pairs = axis_of_pairs[: phasors.shape[1]]
     return all(
         _is_equal_by_place(phasors[:, axis_of_pairs == axis], place, limit)
-        for axis, place in enumerate(place_of_rows)
+        for axis, place in enumerate(source_of_rows)
     )
 
 

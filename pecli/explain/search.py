@@ -54,7 +54,7 @@ def explain(scheme: Scheme, tensors: Tensors, atol: float = 0.0) -> list[Explana
         tensors: Arrays by the scheme's names for them.
         atol: The tolerance of the check, granted if nothing explains the tensors more closely.
     """
-    parts = scheme.named_parts()
+    parts = scheme.by_layer_type()
     has_names = bool(parts[0][0])
     if has_names:
         return _explain_parts(parts, tensors, atol)

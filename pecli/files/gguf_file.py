@@ -104,8 +104,8 @@ PLAIN = {kind: BlockType(dtype, 1, _ITEM_BYTES[dtype]) for kind, dtype in DTYPES
 BLOCKS = QUANTISED | PLAIN
 
 
-class Place(NamedTuple):
-    """The place of a tensor; its shape is in NumPy's order, the last axis the fastest."""
+class GgufTensor(NamedTuple):
+    """The entry of a tensor; its shape is in NumPy's order, the last axis the fastest."""
 
     shape: tuple[int, ...]
     kind: int  #: ggml's number of its type
@@ -113,29 +113,29 @@ class Place(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The header of a file: settings by key, and the places of its tensors."""
+    """The header of a file: settings by key, and the entries of its tensors."""
 
     contents: Contents
     values: JsonObject
-    tensors: dict[str, Place]
+    tensors: dict[str, GgufTensor]
 
     def numbers(self, name: str) -> list[float] | None:
         """Return a short tensor of floats that is a setting, such as `rope_freqs.weight`.
 
         Returns None if the file has no tensor of that name.
         """
-        place = self.tensors.get(name)
-        if place is None:
+        entry = self.tensors.get(name)
+        if entry is None:
             return None
-        dtype = DTYPES.get(place.kind, "")
+        dtype = DTYPES.get(entry.kind, "")
         is_float = dtype.startswith(("float", "bfloat"))
-        is_short = 0 < math.prod(place.shape) <= MAX_NUMBERS
+        is_short = 0 < math.prod(entry.shape) <= MAX_NUMBERS
         self.contents.refuse_if(
             not is_float or not is_short,
             f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats",
         )
         self.checked_bytes(name)
-        array = self.contents.array(dtype, place.shape, place.offset)
+        array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
 
     def checked_bytes(self, name: str) -> int | None:
@@ -143,13 +143,13 @@ class Header(NamedTuple):
 
         Returns None for a type whose size is not known.
         """
-        place = self.tensors[name]
-        if place.kind not in BLOCKS:
+        entry = self.tensors[name]
+        if entry.kind not in BLOCKS:
             return None
-        block = BLOCKS[place.kind]
-        size = self.contents.tensor(name).data_bytes(place.shape, block.size) // block.elements
+        block = BLOCKS[entry.kind]
+        size = self.contents.tensor(name).data_bytes(entry.shape, block.size) // block.elements
         self.contents.refuse_if(
-            place.offset + size > len(self.contents.data),
+            entry.offset + size > len(self.contents.data),
             f"is truncated: tensor {quoted(name)} goes on beyond its end",
         )
         return size
@@ -225,7 +225,7 @@ class Reader:
 
 
 def read_header(contents: Contents) -> Header:
-    """Parse the settings of a file and the places of its tensors."""
+    """Parse the settings of a file and the entries of its tensors."""
     reader = Reader(contents)
     contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")
@@ -243,29 +243,29 @@ def read_header(contents: Contents) -> Header:
         name = reader.text()
         contents.refuse_if(name in values, f"names {name[:60]!r} twice")
         values[name] = reader.value(reader.number("I"))
-    places: dict[str, Place] = {}
+    entries: dict[str, GgufTensor] = {}
     for _ in range(tensor_count):
         name = reader.text()
-        contents.refuse_if(name in places, f"names {name[:60]!r} twice")
-        places[name] = _read_place(contents, reader)
+        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
+        entries[name] = _read_entry(contents, reader)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     is_alignment = isinstance(alignment, int) and alignment >= 1
     contents.refuse_if(not is_alignment, f"has the alignment {alignment!r}")
     # The data begin at the next multiple of the alignment; the header's offsets count from there.
     data_start = -(-reader.at // alignment) * alignment
-    for name, place in places.items():
-        places[name] = place._replace(offset=data_start + place.offset)
-    return Header(contents, values, places)
+    for name, entry in entries.items():
+        entries[name] = entry._replace(offset=data_start + entry.offset)
+    return Header(contents, values, entries)
 
 
-def _read_place(contents: Contents, reader: Reader) -> Place:
+def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
     """Read a tensor's entry; its offset counts from the beginning of the data."""
     axes = reader.number("I")
     contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
     sides = [reader.number("Q") for _ in range(axes)]
     kind = reader.number("I")
     offset = reader.number("Q")
-    return Place(tuple(reversed(sides)), kind, offset)
+    return GgufTensor(tuple(reversed(sides)), kind, offset)
 
 
 def header_of(path: str) -> Header:
@@ -278,22 +278,22 @@ def read(contents: Contents) -> LoadedFile:
     header = read_header(contents)
     tensors: dict[str, Array] = {}
     unread = []
-    for name, place in header.tensors.items():
+    for name, entry in header.tensors.items():
         size = header.checked_bytes(name)
-        if place.kind in DTYPES:
-            tensors[name] = contents.array(DTYPES[place.kind], place.shape, place.offset)
+        if entry.kind in DTYPES:
+            tensors[name] = contents.array(DTYPES[entry.kind], entry.shape, entry.offset)
         else:
-            unread.append(_unread(contents, name, place, size))
+            unread.append(_unread(contents, name, entry, size))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 
-def _unread(contents: Contents, name: str, place: Place, size: int | None) -> UnreadTensor:
+def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
     """Return a tensor of another type, with the bytes of its rows if they are whole blocks."""
-    unknown = BlockType(f"ggml type {place.kind}", 1, 0)
-    block = QUANTISED.get(place.kind, unknown)
+    unknown = BlockType(f"ggml type {entry.kind}", 1, 0)
+    block = QUANTISED.get(entry.kind, unknown)
     blocks = None
-    has_whole_rows = place.shape and place.shape[-1] % block.elements == 0
+    has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
     if size and has_whole_rows:
-        rows = place.shape[:-1]
-        blocks = contents.array("uint8", (*rows, size // math.prod(rows)), place.offset)
-    return UnreadTensor(name, block.name, place.shape, size, blocks)
+        rows = entry.shape[:-1]
+        blocks = contents.array("uint8", (*rows, size // math.prod(rows)), entry.offset)
+    return UnreadTensor(name, block.name, entry.shape, size, blocks)

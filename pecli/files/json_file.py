@@ -63,10 +63,10 @@ def read(contents: Contents) -> LoadedFile:
         from pecli.files.plain_json import read_plain
 
         return read_plain(contents)
-    return _read_own_form(contents)
+    return _read_pecli_json(contents)
 
 
-def _read_own_form(contents: Contents) -> LoadedFile:
+def _read_pecli_json(contents: Contents) -> LoadedFile:
     """Return the tensors of a .json file that pecli wrote, and its spec."""
     text = whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))

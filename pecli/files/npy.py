@@ -57,8 +57,8 @@ class Header(NamedTuple):
     end: int  #: the offset of the first element
 
 
-class ArrayPlace(NamedTuple):
-    """The place and form of an array in a .npy file."""
+class ArrayEntry(NamedTuple):
+    """The place and dtype of an array in a .npy file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -76,17 +76,17 @@ def read(contents: "Contents") -> "LoadedFile":
 
 def read_array(contents: "Contents") -> Array:
     """Return the array of a .npy file or archive member; nothing is unpickled."""
-    place = read_place(contents, len(contents.data))
+    entry = read_entry(contents, len(contents.data))
     return contents.array(
-        place.dtype,
-        place.shape,
-        place.offset,
-        big_endian=place.big_endian,
-        fortran=place.fortran,
+        entry.dtype,
+        entry.shape,
+        entry.offset,
+        big_endian=entry.big_endian,
+        fortran=entry.fortran,
     )
 
 
-def read_place(contents: "Contents", size: int) -> ArrayPlace:
+def read_entry(contents: "Contents", size: int) -> ArrayEntry:
     """Return the place of the array in a .npy file of `size` bytes.
 
     `contents` may be only the beginning of the file, as for a compressed archive member.
@@ -103,7 +103,7 @@ def read_place(contents: "Contents", size: int) -> ArrayPlace:
         f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read",
     )
     contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
-    return ArrayPlace(name, shape, offset, dtype.str[0] == ">", fortran)
+    return ArrayEntry(name, shape, offset, dtype.str[0] == ">", fortran)
 
 
 def read_header(contents: "Contents") -> Header:

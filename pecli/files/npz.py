@@ -16,7 +16,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile
-from pecli.files.npy import CODES, MAX_HEADER, header, read_array, read_header, read_place
+from pecli.files.npy import CODES, MAX_HEADER, header, read_array, read_entry, read_header
 from pecli.files.output import KEY, open_output
 from pecli.files.writing import (
     WriteRequest,
@@ -128,9 +128,9 @@ def _outline(member: Member) -> Array:
     if not member.compressed:
         return read_array(member.contents)
     start = member.start(2 * MAX_HEADER, packed=4 * MAX_HEADER)
-    place = read_place(start, member.size)
-    zero = np.zeros((), numpy_dtype(place.dtype))
-    return np.broadcast_to(zero, place.shape)  # which takes no memory
+    entry = read_entry(start, member.size)
+    zero = np.zeros((), numpy_dtype(entry.dtype))
+    return np.broadcast_to(zero, entry.shape)  # which takes no memory
 
 
 def _text(member: Member) -> str:

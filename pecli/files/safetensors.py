@@ -88,12 +88,12 @@ def _header(request: WriteRequest, ordered: Sequence[Table], digest: str) -> byt
     begin = 0
     for table in ordered:
         end = begin + table.nbytes
-        place = {
+        entry = {
             "dtype": CODES[table.dtype],
             "shape": table.shape,
             "data_offsets": (begin, end),
         }
-        entries.append(f"{compact(table.name)}:{compact(place)}")
+        entries.append(f"{compact(table.name)}:{compact(entry)}")
         begin = end
     text = ("{" + ",".join(entries) + "}").encode("ascii")
     text += b" " * (-len(text) % ALIGNMENT)
@@ -128,7 +128,7 @@ def write_copy(
         write_blocks(tables, [output.write], on_block)
 
 
-class Place(NamedTuple):
+class HeaderEntry(NamedTuple):
     """A tensor's entry in the header; offsets count from the end of the header."""
 
     begin: int
@@ -141,18 +141,18 @@ class Place(NamedTuple):
 def read(contents: Contents) -> LoadedFile:
     """Return the tensors of a .safetensors file, in the order of their data, and its metadata."""
     length = int.from_bytes(contents.data[:LENGTH_BYTES], "little")
-    entries = _read_entries(contents, length)
-    metadata = _pop_metadata(contents, entries)
-    places = sorted(_place(contents, name, entry) for name, entry in entries.items())
+    header = _read_header(contents, length)
+    metadata = _pop_metadata(contents, header)
+    entries = sorted(_checked_entry(contents, name, value) for name, value in header.items())
     start = LENGTH_BYTES + length
-    _check_places(contents, places, start)
+    _check_offsets(contents, entries, start)
     tensors = {}
-    for place in places:
-        tensors[place.name] = contents.array(place.dtype, place.shape, start + place.begin)
+    for entry in entries:
+        tensors[entry.name] = contents.array(entry.dtype, entry.shape, start + entry.begin)
     return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
 
-def _read_entries(contents: Contents, length: int) -> dict[str, object]:
+def _read_header(contents: Contents, length: int) -> dict[str, object]:
     """Parse a header of `length` bytes."""
     contents.refuse_if(
         length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
@@ -188,19 +188,19 @@ def _broken_header(contents: Contents) -> FileError:
     )
 
 
-def _check_places(contents: Contents, places: Sequence[Place], start: int) -> None:
+def _check_offsets(contents: Contents, entries: Sequence[HeaderEntry], start: int) -> None:
     """Refuse tensors that overlap, holes between them, and bytes after the last one."""
     previous = 0
-    for place in places:
-        tensor = contents.tensor(place.name)
-        tensor.refuse_if(place.begin < previous, "overlaps the tensor before it")
-        hole = place.begin - previous
+    for entry in entries:
+        tensor = contents.tensor(entry.name)
+        tensor.refuse_if(entry.begin < previous, "overlaps the tensor before it")
+        hole = entry.begin - previous
         tensor.refuse_if(hole > 0, f"leaves a hole of {hole} bytes before it")
-        previous = place.end
+        previous = entry.end
     contents.check_size(start + previous)
 
 
-def _place(contents: Contents, name: str, entry: object) -> Place:
+def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
     """Check a tensor's entry in the header."""
     tensor = contents.tensor(name)
     match entry:
@@ -222,4 +222,4 @@ def _place(contents: Contents, name: str, entry: object) -> Place:
     tensor.refuse_if(
         end - begin != size, f"needs {size} bytes, its data_offsets are {begin} and {end}"
     )
-    return Place(begin, end, name, dtype, shape)
+    return HeaderEntry(begin, end, name, dtype, shape)

@@ -18,7 +18,7 @@ from pecli.files.number_text import NumberList, line_of
 MAX_NAMED = 6  # labels that a note names
 
 
-class _Places(NamedTuple):
+class _RowOrder(NamedTuple):
     """The places of rows on the axes that their labels count.
 
     Attributes:
@@ -92,16 +92,16 @@ class Rows:
         rows = self.numbers.array(contents, (self.count, self.width))
         if self._is_list and self.count == 1:
             return rows.reshape(-1)
-        places = self._places()
-        if places is None:
+        row_order = self._row_order()
+        if row_order is None:
             return rows
         ordered = rows
-        if (places.order[1:] < places.order[:-1]).any():
+        if (row_order.order[1:] < row_order.order[:-1]).any():
             ordered = np.empty_like(rows)
-            ordered[places.order] = rows
+            ordered[row_order.order] = rows
         if self.width == 1:
-            return ordered.reshape(places.sides)
-        return ordered.reshape(*places.sides, self.width)
+            return ordered.reshape(row_order.sides)
+        return ordered.reshape(*row_order.sides, self.width)
 
     def _label_table(self) -> Indices:
         """Return the indices of labels, (rows, axes), without leading axes on which all agree.
@@ -113,7 +113,7 @@ class Rows:
             labels = labels[:, 1:]
         return labels
 
-    def _places(self) -> _Places | None:
+    def _row_order(self) -> _RowOrder | None:
         """Return where the labels of rows place them; None unless they number every place once.
 
         Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have the sides (2, 2) and the places 0, 1,
@@ -129,21 +129,21 @@ class Rows:
         order = np.ravel_multi_index(tuple((labels - first).T), sides)
         if np.bincount(order).max() > 1:
             return None
-        return _Places(sides, order, tuple(first.tolist()))
+        return _RowOrder(sides, order, tuple(first.tolist()))
 
     def label_note(self) -> str:
         """Return a note if the labels do not count from 0 on; empty if they do, or there are none."""
         labels = self._label_table()
         if not len(labels) or self.width == 1:
             return ""
-        places = self._places()
-        if places is None:
+        row_order = self._row_order()
+        if row_order is None:
             numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
             return f"labels are {numbers}, rows are read as 0, 1, …; --positions states others"
-        if not any(places.first):
+        if not any(row_order.first):
             return ""
-        if len(places.first) == 1:
-            first = places.first[0]
+        if len(row_order.first) == 1:
+            first = row_order.first[0]
             return f"labels start at {first}, rows are read as 0, 1, …; --offset {first} states it"
-        start = "".join(f"[{index}]" for index in places.first)
+        start = "".join(f"[{index}]" for index in row_order.first)
         return f"labels start at {start}, rows are read from 0 on; --offset states a first position"

@@ -99,7 +99,7 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
 
 def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Setting[int] | None:
     for number, name in enumerate(types):
-        layer = layers.part(str(number)) if name == layer_type else None
+        layer = layers.inner(str(number)) if name == layer_type else None
         if layer is not None:
             return layer.whole("head_dim")
     return None

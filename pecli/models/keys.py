@@ -41,7 +41,7 @@ class Origin(NamedTuple):
     stated_by: tuple[str, ...] = ()
 
 
-def place(name: str) -> Origin:
+def origin_at(name: str) -> Origin:
     """Return the origin of a value that a key, a flag, a tensor or a line of a log states."""
     return Origin(name, (name,))
 
@@ -274,7 +274,7 @@ class Keys:
         if name in self.origins:
             return self.origins[name]
         full_name = self.prefix + name
-        return Origin(full_name) if self.is_implied else place(full_name)
+        return Origin(full_name) if self.is_implied else origin_at(full_name)
 
     def full_name(self, name: str) -> str:
         return self.origin(name).source
@@ -411,17 +411,17 @@ class Keys:
             raise FileError(self.path, problem, f"known are {', '.join(kinds)}")
         return kind.value
 
-    def part(self, name: str) -> "Keys | None":
+    def inner(self, name: str) -> "Keys | None":
         """Return an object within, like `section`, except that values of other kinds count as
         absent.
         """
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None
 
-    def within(self, name: str) -> "Keys":
-        """Return an object within, like `part`; one without keys if it is absent, from which
+    def inner_or_empty(self, name: str) -> "Keys":
+        """Return an object within, like `inner`; one without keys if it is absent, from which
         nothing is recorded.
         """
-        return self.part(name) or Keys({}, self.path)
+        return self.inner(name) or Keys({}, self.path)
 
     def section(self, name: str) -> "Keys | None":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
@@ -472,7 +472,7 @@ class Keys:
         if inner:
             data["rope_scaling"] = inner
             # The object has no name in the file: a warning about it says "settings".
-            origins["rope_scaling"] = place("settings")
+            origins["rope_scaling"] = origin_at("settings")
         for name, origin in origins_of(scaling).items():
             origins[f"rope_scaling.{name}"] = origin
         return replace(self, data=data, origins=origins)

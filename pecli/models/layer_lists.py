@@ -11,8 +11,8 @@ from pecli.models.keys import (
     Setting,
     Settings,
     as_numbers,
+    origin_at,
     origins_of,
-    place,
     stated,
     values_of,
 )
@@ -63,10 +63,10 @@ def _settings_of_type(
 
 def _origins(nested: Mapping[str, Settings]) -> dict[str, Origin]:
     """Return the keys of the file by the names of nested settings, `rope_scaling.full.rope_theta`."""
-    origins = {"rope_scaling": place("settings")}
+    origins = {"rope_scaling": origin_at("settings")}
     for layer_type, settings in nested.items():
         section = f"rope_scaling.{layer_type}"
-        origins[section] = place(f"settings of {layer_type}")
+        origins[section] = origin_at(f"settings of {layer_type}")
         for name, origin in origins_of(settings).items():
             origins[f"{section}.{name}"] = origin
     return origins

@@ -117,7 +117,7 @@ def _mark_all(keys: Keys) -> None:
     """Record all keys of an object as read, and those of the objects within."""
     keys.mark_as_read(*keys.data)
     for name in keys.data:
-        section = keys.part(name)
+        section = keys.inner(name)
         if section is not None:
             _mark_all(section)
 

@@ -258,7 +258,7 @@ def _theta(layer: Layer) -> Setting[float]:
     """
     keys = layer.keys
     # MPT and DBRX keep the base with their other settings of attention.
-    attention = keys.within("attn_config")
+    attention = keys.inner_or_empty("attn_config")
     theta = (
         layer.theta
         or layer.settings.number("rope_theta")

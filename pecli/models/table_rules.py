@@ -435,7 +435,7 @@ class ChoiceRule(EncodingRule):
     def chosen(self, keys: Keys) -> EncodingRule | None:
         """Return the rule that applies to a configuration."""
         section, _, name = self.key.rpartition(".")
-        place = keys.within(section) if section else keys
+        place = keys.inner_or_empty(section) if section else keys
         setting = place.value(name)
         value = self.default if setting is None else setting.value
         rule = self.then if value == self.value else self.otherwise

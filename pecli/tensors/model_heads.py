@@ -68,7 +68,7 @@ class FamilyLayout(NamedTuple):
         count = _whole(keys, self.kv_keys)
         if not self.kv_keys:
             return count
-        attention = keys.part("attn_config")
+        attention = keys.inner("attn_config")
         if not count and attention is not None:
             return _whole(attention, ("kv_n_heads",))
         return count
@@ -159,7 +159,7 @@ def _has_encoding_of_text(encodings: ModelEncodings) -> bool:
 def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
     """Return the keys and the model_type of the language part of a multimodal model."""
     for name in TEXTS:
-        inner = keys.part(name)
+        inner = keys.inner(name)
         if inner:
             return inner, value_of(inner.word("model_type")) or encodings.model_type
     return keys, encodings.model_type

@@ -10,7 +10,7 @@ from pecli.engine.application import LAYOUTS, PairLayouts, rotate
 from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, Whole
-from pecli.engine.schemes.positions import place_of_rows
+from pecli.engine.schemes.positions import source_of_rows
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import ALWAYS_CACHED_BYTES, Positions, RotationFactors
 from pecli.errors import ParameterError
@@ -65,7 +65,7 @@ class RowRotation:
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
         """Check a scheme with positions of its own: no others may be given, and L must agree."""
-        place = place_of_rows(self.rope)
+        place = source_of_rows(self.rope)
         if self.shift is not None or self.rows.ids is not None:
             name = self.rows.name if self.shift is None else "shift"
             raise ParameterError(name, "given", f"{place} says where rows stand", "leave it out")

@@ -93,7 +93,7 @@ _IN_PIPE = _Style(gap=" ", equals="=", dots="...")
 def show(scheme: Scheme) -> None:
     """Print the parameters of a scheme and the corners of its tensors."""
     style = _ON_TERMINAL if screen.is_terminal() else _IN_PIPE
-    for index, (layer_type, part) in enumerate(scheme.named_parts()):
+    for index, (layer_type, part) in enumerate(scheme.by_layer_type()):
         if index > 0:
             screen.print_line()
         if layer_type:

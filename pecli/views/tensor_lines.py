@@ -40,11 +40,11 @@ def failed_tensor_lines(
     tensors: Sequence[Comparison], result: Verification | Difference, sides: Sides
 ) -> list[list[str]]:
     """Return the parts of a line for each tensor: name, shape, reading, errors."""
-    with_place = _explains_only_places(result)
+    with_ranges = _names_only_ranges(result)
     lines: list[list[str]] = []
     shown_readings = {""}  # cos and sin are usually read alike: the second line does not repeat it
     for tensor in tensors:
-        head, *errors = parts_of(tensor, sides, with_place=with_place)
+        head, *errors = line_parts(tensor, sides, with_ranges=with_ranges)
         reading = result.readings.get(tensor.name, "")
         if reading not in shown_readings:
             head += f", {reading}"
@@ -53,7 +53,7 @@ def failed_tensor_lines(
     return lines
 
 
-def _explains_only_places(result: Verification | Difference) -> bool:
+def _names_only_ranges(result: Verification | Difference) -> bool:
     """Return True if no mistake is known except which rows, columns or heads are wrong.
 
     Then the place of the errors is the best clue; otherwise the mistake itself is.
@@ -65,7 +65,7 @@ def _explains_only_places(result: Verification | Difference) -> bool:
     return True
 
 
-def parts_of(tensor: Comparison, sides: Sides, *, with_place: bool = False) -> list[str]:
+def line_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool = False) -> list[str]:
     """Return a tensor's name and shape, its problem if it has one, and its errors."""
     parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
@@ -74,7 +74,7 @@ def parts_of(tensor: Comparison, sides: Sides, *, with_place: bool = False) -> l
         return parts
     if tensor.worst_index is None and tensor.mismatched == 0:
         return parts + _equality(tensor, sides)
-    parts.append(_mismatches(tensor, with_place=with_place))
+    parts.append(_mismatches(tensor, with_ranges=with_ranges))
     if tensor.worst_index is not None:
         parts.append(worst_element(tensor, sides) + _worse_in_ulps(tensor))
     if tensor.strange_expected:
@@ -96,35 +96,35 @@ def _equality(tensor: Comparison, sides: Sides) -> list[str]:
     return ["every element is equal"]
 
 
-def _mismatches(tensor: Comparison, *, with_place: bool) -> str:
+def _mismatches(tensor: Comparison, *, with_ranges: bool) -> str:
     """Return «3 of 64 out of tolerance, all in column 5, the first at [0, 5]».
 
     The first index is left out if it is the worst, which another part of the line shows.
     """
     text = f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance"
-    if with_place:
-        text += _place(tensor)
+    if with_ranges:
+        text += _wrong_ranges(tensor)
     if tensor.first_index is not None and tensor.first_index != tensor.worst_index:
         text += f", the first at {list(tensor.first_index)}"
     return text
 
 
-def _place(tensor: Comparison) -> str:
+def _wrong_ranges(tensor: Comparison) -> str:
     """Return the rows, columns, heads or sequences that are wrong: «, all in rows 4–7, column 2».
 
     An axis is left out if more than half of it is wrong: then the place says nothing.
     """
-    places: list[str] = []
+    ranges: list[str] = []
     axes = ("columns", "rows", "heads", "batch")  # from the last axis; a table has only two
     for axis, size in zip(axes, reversed(tensor.shape), strict=False):
         runs = list(tensor.where.get(axis, ()))
         wrong = sum(last - first + 1 for first, last in runs)
         if 0 < 2 * wrong <= size:
             noun = axis if wrong > 1 else axis.removesuffix("s")
-            places.append(f"{noun} {listed(list(map(_run, runs)), MAX_LISTED)}")
-    if not places:
+            ranges.append(f"{noun} {listed(list(map(_run, runs)), MAX_LISTED)}")
+    if not ranges:
         return ""
-    return f", all in {', '.join(reversed(places))}"
+    return f", all in {', '.join(reversed(ranges))}"
 
 
 def _run(ends: tuple[int, int]) -> str:

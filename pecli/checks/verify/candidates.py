@@ -48,7 +48,7 @@ ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 def scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
     """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
     candidates: list[CandidateTable] = []
-    for name, part in scheme.named_parts():
+    for name, part in scheme.by_layer_type():
         candidates += _part_candidates(scheme, part, f"{name}." if name else "")
     return candidates
 

@@ -63,7 +63,7 @@ class CompiledTile(Tile):
         self._rows = ColumnFactors(factors.fine, waves, factors.functions)
         self._rows.set_rows(factors.small)
         self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.functions)
-        self._places = np.empty(factors.leap * columns, np.int64)
+        self._doubtful_elements = np.empty(factors.leap * columns, np.int64)
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
         super()._enter_leap(leap, start)
@@ -73,7 +73,7 @@ class CompiledTile(Tile):
         """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
 
         The compiled loop multiplies the direction at every anchor with those of the rows after it,
-        and rounds the products to float32. The loop writes into `_places` the numbers of the
+        and rounds the products to float32. The loop writes into `_doubtful_elements` the numbers of the
         elements whose rounding is in doubt: with 64 columns, element 130 is in row 2 and column 2
         of the rows that it was given.
         """
@@ -92,10 +92,12 @@ class CompiledTile(Tile):
             self.columns,
             self._scale[()],
             self._shift[()],
-            self._places,
+            self._doubtful_elements,
         )
         if doubtful_count:
-            doubtful_rows, columns = np.divmod(self._places[:doubtful_count], self.columns)
+            doubtful_rows, columns = np.divmod(
+                self._doubtful_elements[:doubtful_count], self.columns
+            )
             yield Doubtful(in_leap.start + doubtful_rows, columns)
 
 

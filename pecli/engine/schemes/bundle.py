@@ -53,7 +53,7 @@ class Bundle(Scheme):
         parts = tuple((name, part.in_dtype(dtype)) for name, part in self.parts)
         return replace(self, parts=parts, dtype=dtype)
 
-    def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
+    def by_layer_type(self) -> tuple[tuple[str, Scheme], ...]:
         return self.parts
 
     @property

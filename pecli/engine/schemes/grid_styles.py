@@ -191,7 +191,7 @@ class GridStyle:
         return "".join(sorted(self.axes, key=AXES.index))
 
     @property
-    def _places(self) -> list[int]:
+    def _axis_numbers(self) -> list[int]:
         """Return the number of each axis among those of positions: [1, 0] for w before h."""
         return [self.sorted_axes.index(axis) for axis in self.axes]
 
@@ -217,7 +217,7 @@ class GridStyle:
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
         blocks = []
-        for order, (axis, count) in enumerate(zip(self._places, axis_channels, strict=True)):
+        for order, (axis, count) in enumerate(zip(self._axis_numbers, axis_channels, strict=True)):
             blocks.append(self._axis_block(order, axis, count, dim))
         return tuple(blocks)
 
@@ -248,7 +248,9 @@ class GridStyle:
         blocks = [AxisBlock(0, still_channels, Fraction(1), progression="still")]
         for index in range(count):
             # base^(−i/(1 − count)) is base^(i/(count − 1)).
-            blocks += [AxisBlock(axis, 2, Fraction(1 - count), index) for axis in self._places]
+            blocks += [
+                AxisBlock(axis, 2, Fraction(1 - count), index) for axis in self._axis_numbers
+            ]
         return tuple(blocks)
 
     def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
@@ -259,7 +261,7 @@ class GridStyle:
         """
         blocks = []
         for index in range(dim // 4):
-            blocks += [AxisBlock(axis, 2, Fraction(dim, 4), index) for axis in self._places]
+            blocks += [AxisBlock(axis, 2, Fraction(dim, 4), index) for axis in self._axis_numbers]
         return tuple(blocks)
 
     def _rising_block(self, place: int, count: int) -> AxisBlock:

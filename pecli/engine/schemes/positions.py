@@ -91,21 +91,21 @@ class Positioned(Scheme):
             preset: Parameters of the style, for those that the user left out.
         """
         self._check_first("positions", "grid", "keep")
-        self._check_place()
+        self._check_positions_or_grid()
         if self.grid is not None and self.keep is None and preset.get("keep"):
             self._set("keep", preset["keep"])
-        rows = self._rows_of_place()
+        rows = self._rows_of_positions_or_grid()
         if rows is not None:
             self._check_first("seq_len")
             is_other = self.seq_len not in (None, rows)
             self._refuse_if(
-                is_other, "seq_len", f"{place_of_rows(self)} has {rows} rows", "leave it out"
+                is_other, "seq_len", f"{source_of_rows(self)} has {rows} rows", "leave it out"
             )
             self._set("seq_len", rows)
         # Styles have rows beside the grid; without a grid they must not be filled in.
         super()._complete({name: value for name, value in preset.items() if name != "keep"})
 
-    def _rows_of_place(self) -> int | None:
+    def _rows_of_positions_or_grid(self) -> int | None:
         """Return the number of rows of the positions or the grid, None if there are neither."""
         if self.positions is not None:
             return self.positions.shape[-1]
@@ -113,7 +113,7 @@ class Positioned(Scheme):
             return math.prod(self.grid) + (self.keep or 0)
         return None
 
-    def _check_place(self) -> None:
+    def _check_positions_or_grid(self) -> None:
         """Raise ParameterError unless rows are a range, a list of positions, or a grid with a style."""
         if self.grid is None:
             self._check_without_grid()
@@ -337,7 +337,7 @@ class Positioned(Scheme):
         return ByPosition(self.first_position, self._rows, "frequencies", frequencies, groups, read)
 
 
-def place_of_rows(scheme: Positioned) -> str:
+def source_of_rows(scheme: Positioned) -> str:
     """Return the place of the rows as the subject of a sentence."""
     if scheme.grid is not None:
         kept = f" with {scheme.keep} rows beside it" if scheme.keep else ""

@@ -223,7 +223,7 @@ class Scheme(Displayed, ABC):
         """Return the same scheme with tables of another dtype."""
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
-    def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
+    def by_layer_type(self) -> "tuple[tuple[str, Scheme], ...]":
         """Return the schemes that it holds by name; a single scheme holds itself, unnamed."""
         return (("", self),)
 
@@ -404,4 +404,4 @@ def named_tensors(scheme: Scheme) -> dict[str, Table]:
 
 def holds_several(scheme: Scheme) -> bool:
     """Return True if a scheme holds others, and no single array can stand for all of them."""
-    return any(part is not scheme for _, part in scheme.named_parts())
+    return any(part is not scheme for _, part in scheme.by_layer_type())

@@ -18,7 +18,7 @@ from pecli.models.data import plain_name, stored, synonyms, value_at
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
-from pecli.models.keys import Keys, place, value_of
+from pecli.models.keys import Keys, origin_at, value_of
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
@@ -111,7 +111,7 @@ def read_object(
         origins: The flags that keys come from, by full names of keys, if not from the file.
         served: The context that the settings are made for, if it is not the configuration's.
     """
-    places = {name: place(flag) for name, flag in (origins or {}).items()}
+    places = {name: origin_at(flag) for name, flag in (origins or {}).items()}
     keys = Keys(config, label, origins=places)
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
@@ -168,7 +168,7 @@ def _objects_of(keys: Keys) -> list[Keys]:
     """Return the keys of the file, and those of the objects that may hold a language model."""
     objects = [keys]
     for name in (*TEXTS, *INSIDE):
-        section = keys.part(name)
+        section = keys.inner(name)
         if section is not None:
             objects.append(section)
     return objects

@@ -97,7 +97,7 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     """
     keys = part.keys
     # torchtune and Hydra name the code that makes the model.
-    code = keys.within("model").word("_component_", "_target_")
+    code = keys.inner_or_empty("model").word("_component_", "_target_")
     path = _path_of_text_model(keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
@@ -292,7 +292,7 @@ def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
 
 def _attends_with_rope(keys: Keys) -> bool:
     """Return True if MPT's or DBRX's settings of attention have rope."""
-    attention = keys.within("attn_config")
+    attention = keys.inner_or_empty("attn_config")
     return attention.any("rope_theta") or attention.data.get("rope") is True
 
 
@@ -411,7 +411,7 @@ def _asks_for_alibi(keys: Keys, word: str) -> bool:
     """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias,
     `alibi_starting_size`.
     """
-    attention = keys.within("attn_config")
+    attention = keys.inner_or_empty("attn_config")
     flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")
     if word == "alibi" or value_of(flag):
         return True

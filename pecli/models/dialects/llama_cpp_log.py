@@ -13,7 +13,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.models.dialects import gguf
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED
-from pecli.models.keys import Origin, as_number, place
+from pecli.models.keys import Origin, as_number, origin_at
 
 MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 #: Lines may begin with a time, a host and a level, as journald and Docker write them.
@@ -106,7 +106,7 @@ def parse_log(data: bytes) -> LoadLog:
         value = _shown_value(key, text) if key else None
         if value is not None:
             values[prefix + key] = value
-            origins[key] = place(f"print_info: {name}")
+            origins[key] = origin_at(f"print_info: {name}")
     layout = LAYOUTS.get(shown.get("rope type", ""), "")
     warnings = _warnings_about_tensors(values, prefix)
     warnings += _warnings_about_flags(lines, values, prefix)
@@ -125,7 +125,7 @@ def read(log: LoadLog, label: str) -> ModelEncodings:
 def _with_layout(encoding: Encoding, layout: str) -> Encoding:
     if not encoding.is_rotary:
         return encoding
-    origins = {**encoding.origins, "layout": place("print_info: rope type")}
+    origins = {**encoding.origins, "layout": origin_at("print_info: rope type")}
     return replace(encoding, layout=layout, origins=origins)
 
 

@@ -36,7 +36,7 @@ def read(keys: Keys) -> ParsedEncodings:
     read as such.
     """
     # NeMo has the arguments in `model`, Megatron's test cases in `MODEL_ARGS`, with hyphens.
-    inner = keys.part("model") or keys.part("MODEL_ARGS")
+    inner = keys.inner("model") or keys.inner("MODEL_ARGS")
     if inner is None or "num_attention_heads" in keys:
         inner = keys
     plain, warnings = plain_keys(inner)

@@ -7,7 +7,7 @@ from pecli.models.dialects.translation import llama3_scaling, renamed, translate
 from pecli.models.encoding import Encoding, ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, Settings, place, stated
+from pecli.models.keys import Keys, Setting, Settings, origin_at, stated
 from pecli.models.rope_warnings import multiplied_queries
 
 READS = (
@@ -32,7 +32,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Both projects rotate neighbouring channels (interleaved pairs).
     """
     if "dim" not in keys:
-        keys = keys.part("model") or keys
+        keys = keys.inner("model") or keys
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
     settings = {
         "no_rope_layer_interval": keys.whole("nope_layer_interval"),
@@ -91,11 +91,11 @@ def _scaling_of_params(keys: Keys) -> Settings:
 
 def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
     """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face."""
-    inner = keys.part(name)
+    inner = keys.inner(name)
     if inner is None:
         return ParsedEncodings([], [])
     data = {"vision_config": {"model_type": model_type, **inner.data}}
-    return huggingface.read(replace(keys, data=data, origins={"vision_config": place(name)}))
+    return huggingface.read(replace(keys, data=data, origins={"vision_config": origin_at(name)}))
 
 
 def _interleaved(encoding: Encoding) -> Encoding:

@@ -30,7 +30,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Rotary classes are read here: GLM's rotate neighbouring channels of half a head, the others
     halves of the whole head. All other files are read by Hugging Face's rules.
     """
-    model = keys.within("model").within("model_config")
+    model = keys.inner_or_empty("model").inner_or_empty("model_config")
     kind = model.word("type")
     if kind is None or kind.value not in (*ROTARY, *GLM):
         return huggingface.read(keys)
@@ -59,6 +59,6 @@ def _scaling(model: Keys) -> Settings:
         return {}
     if kind == "PI":
         return linear_scaling(model.required(model.number("scaling_factor"), "scaling_factor"))
-    settings = model.within("scaling_factor")
+    settings = model.inner_or_empty("scaling_factor")
     names = {name: name for name in SCALING_NAMES}
     return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **names)}

@@ -19,8 +19,8 @@ def read(keys: Keys) -> ParsedEncodings:
     family calls it `rope_theta` or `rotary_emb_base`, and has the model type outside. nanotron has
     `model_config` within `model`.
     """
-    outer = keys.part("model") or keys
-    config = outer.part("model_config") or keys
+    outer = keys.inner("model") or keys
+    config = outer.inner("model_config") or keys
     flag = _nanotron_flag(config)
     base = _mlc_base(config)
     model_type = None if "model_type" in config else keys.word("model_type")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pecli.models.dialects.translation import translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings, joined
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting, place
+from pecli.models.keys import Keys, Setting, origin_at
 from pecli.models.non_rotary import project_rules
 
 #: What the keys of the depth transformer begin with.
@@ -21,7 +21,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Moshi predicts a step in time with one transformer, and the audio codes within the step with a
     small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
-    keys = keys.part("transformer_lm") or keys
+    keys = keys.inner("transformer_lm") or keys
     warnings = []
     kind = keys.word("positional_embedding")
     if kind is None:
@@ -45,7 +45,7 @@ def _depth_keys(keys: Keys) -> Keys:
     """Return the keys of the depth transformer without their prefix."""
     names = {name.removeprefix(DEPTH): name for name in keys.data if name.startswith(DEPTH)}
     data = {name: keys.data[full_name] for name, full_name in names.items()}
-    origins = {name: place(full_name) for name, full_name in names.items()}
+    origins = {name: origin_at(full_name) for name, full_name in names.items()}
     return replace(keys, data=data, origins=origins)
 
 

@@ -42,16 +42,16 @@ def read(keys: Keys) -> ParsedEncodings:
     The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
     the block (`block_overrides`), which is reported and not read.
     """
-    model = keys if "d_model" in keys else keys.part("model") or keys
-    block = model.part("block") or model
-    attention = block.part("attention") or block.part("sequence_mixer") or block
-    rope = attention.part("rope")
+    model = keys if "d_model" in keys else keys.inner("model") or keys
+    block = model.inner("block") or model
+    attention = block.inner("attention") or block.inner("sequence_mixer") or block
+    rope = attention.inner("rope")
     if rope is None:
         warning = (
             "the block of the model has no rope, and OLMo-core has no other positional encoding"
         )
         return ParsedEncodings([], [warning])
-    scaling = _scaling(rope.part("scaling"))
+    scaling = _scaling(rope.inner("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
     warnings = [*_override_warning(model, "block_overrides")]
     warnings += _override_warning(rope, "no_global_rope")

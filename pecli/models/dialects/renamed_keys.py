@@ -38,7 +38,7 @@ class ScalingNames:
     def read(self, keys: Keys) -> Settings:
         """Return the settings of `rope_scaling`; none if the file has none of the keys."""
         if self.section:
-            keys = keys.within(self.section)
+            keys = keys.inner_or_empty(self.section)
         settings = {name: _setting_at(keys, place) for name, place in self.names.items()}
         given = {name: setting for name, setting in settings.items() if setting is not None}
         if not given:
@@ -96,7 +96,7 @@ class Transformer:
         """Return the encodings of the transformer: a table if the row has one, else rope."""
         keys.account.read.update(self.when)
         code = f"{project}'s code"
-        keys = self._own_keys(keys, code)
+        keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
         parsed = ParsedEncodings([], [])
@@ -108,11 +108,11 @@ class Transformer:
         notes = [self.note] if self.note else []
         return ParsedEncodings(encodings, [*notes, *parsed.warnings])
 
-    def _own_keys(self, keys: Keys, code: str) -> Keys:
+    def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
         if self.place:
             for name in self.place.split("."):
-                keys = keys.within(name)
+                keys = keys.inner_or_empty(name)
         return replace(keys, defaults=ClassDefaults(code, self.defaults))
 
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
@@ -150,7 +150,7 @@ def read(keys: Keys, project: str) -> ParsedEncodings:
 def _setting_at(keys: Keys, place: str) -> Setting[object] | None:
     *objects, name = place.split(".")
     for inner in objects:
-        keys = keys.within(inner)
+        keys = keys.inner_or_empty(inner)
     return keys.value(name)
 
 

@@ -140,7 +140,7 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
     """
-    own = _own_settings(section)
+    own = _rotary_settings_in(section)
     for name in SETTINGS:
         section.pop(name, None)
         override.origins.pop(".".join((*path, name)), None)
@@ -148,7 +148,7 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
         section[THETA] = own[THETA]
 
 
-def _own_settings(section: NamedValues) -> NamedValues:
+def _rotary_settings_in(section: NamedValues) -> NamedValues:
     for name in SETTINGS:
         if isinstance(section.get(name), Mapping):
             settings: NamedValues = section[name]
@@ -164,7 +164,7 @@ def _replace_base(override: Override, section: tuple[str, ...], settings: FlagSe
     """
     base = settings[Meaning.BASE]
     holder = _section_at(override.values, section)
-    inner = _own_settings(holder)
+    inner = _rotary_settings_in(holder)
     if THETA in inner:
         name = next(name for name in SETTINGS if isinstance(holder.get(name), Mapping))
         replaced = {**inner, THETA: base.value}
@@ -226,7 +226,7 @@ def _warn_of_lost_keys(
             findings.warn(Problem.KEYS_LOST, sentence)
         if _keeps_base(replaced, override, server):
             continue
-        default = _lose_base(replaced, model, server, findings)
+        default = _base_after_override(replaced, model, server, findings)
         if default is not None:
             source = f"default of {server.name}"
             _replace(override, (*replaced.path, THETA), default, source)
@@ -238,7 +238,7 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
         *path, key = full_name.split(".")
         if key not in SETTINGS:
             continue
-        own = _own_settings(_section_of(config, path))
+        own = _rotary_settings_in(_section_of(config, path))
         section = _section_at(override.values, tuple(path))
         settings = section[key]
         if isinstance(settings, Mapping):
@@ -263,7 +263,7 @@ def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
     return config
 
 
-def _lose_base(
+def _base_after_override(
     replaced: ReplacedSettings, model: ModelEncodings, server: Server, findings: Findings
 ) -> float | None:
     """Warn that settings without a base lose the model's; return the one that the server then takes.
@@ -272,7 +272,7 @@ def _lose_base(
     takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. None if the
     model's base stays, or if it is not known what counts instead of it.
     """
-    base = _own_base(replaced)
+    base = _base_of_model(replaced)
     if base is None:
         return None
     source = replaced.source
@@ -289,7 +289,7 @@ def _lose_base(
     return default
 
 
-def _own_base(replaced: ReplacedSettings) -> float | None:
+def _base_of_model(replaced: ReplacedSettings) -> float | None:
     """Return the model's base: in its settings, or beside them; None if the file states none."""
     beside = [replaced.section.get(name) for name in THETAS]
     stated = map(as_number, [replaced.own.get(THETA), *beside])

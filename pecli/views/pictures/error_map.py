@@ -18,7 +18,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.engine.grouping import grouped
 from pecli.files.tensor_roles import role_of
-from pecli.views.pictures.panels import Place
+from pecli.views.pictures.panels import TablePoint
 
 MAX_ROWS = 192  #: Rows of a map; a figure has as many pixels for each of three maps.
 MAX_COLUMNS = 192
@@ -45,7 +45,7 @@ class ErrorMap:
         return not self.rows
 
     @property
-    def worst(self) -> Place:
+    def worst(self) -> TablePoint:
         """The middle of the cell with the largest error, in rows and columns of the table.
 
         Of 8192 rows in 192 cells, cell 85 stands for the rows 3627 to 3669.
@@ -56,7 +56,7 @@ class ErrorMap:
         height, width = self.shape
         row = (float(cell_row) + 0.5) * height / cells_down - 0.5
         column = (float(cell_column) + 0.5) * width / cells_across - 0.5
-        return Place(row, column)
+        return TablePoint(row, column)
 
     @property
     def tolerance(self) -> float:

@@ -63,14 +63,14 @@ def render(
     _add_titles(figure, picture, layout)
     if not layout.rows:
         return figure
-    places = _places(figure, layout)
+    subplots = _subplots_by_row_and_column(figure, layout)
     heatmaps: list[DrawnHeatmap] = []
     for down, row in enumerate(layout.rows):
         inches = layout.panel_inches(down)
         room = Room(inches.width / layout.scale, inches.height / layout.scale)
         for right, panel in enumerate(row):
             projection = "polar" if panel.polar else None
-            axes = figure.add_subplot(places[down, right], projection=projection)
+            axes = figure.add_subplot(subplots[down, right], projection=projection)
             title = _panel_title(panel, room)
             if isinstance(panel, Chart):
                 draw_chart(axes, panel, title, room, colours)
@@ -159,7 +159,9 @@ def _has_rows_of(panel: HeatmapPanel, left: Panel) -> bool:
     return isinstance(left, HeatmapPanel) and panel.has_rows_of(left)
 
 
-def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpec]:
+def _subplots_by_row_and_column(
+    figure: Figure, layout: _Layout
+) -> dict[tuple[int, int], SubplotSpec]:
     """Return the place of each panel in matplotlib's grid, by row and column.
 
     Rows of heatmaps have panels side by side; a chart may have a row to itself. A chart that is as
@@ -171,11 +173,11 @@ def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpe
     groups = [list(run) for _, run in runs]  # Rows 0 and 1 of heatmaps, 2 a chart: [0, 1], [2].
     shares = [[layout.shares[row] for row in group] for group in groups]
     outer = figure.add_gridspec(len(groups), 1, height_ratios=list(map(sum, shares)))
-    places = {}
+    subplots = {}
     for number, group in enumerate(groups):
         columns = max(len(layout.rows[row]) for row in group)
         grid = outer[number].subgridspec(len(group), columns, height_ratios=shares[number])
         for row_in_group, row in enumerate(group):
             for column in range(columns):
-                places[row, column] = grid[row_in_group, column]
-    return places
+                subplots[row, column] = grid[row_in_group, column]
+    return subplots

@@ -36,10 +36,10 @@ def whole_pixels(figure: Figure) -> Iterator[None]:
     figure.set_layout_engine("none")
     moves = [_Move(_box(axes), _in_whole_pixels(axes)) for axes in heatmaps]
     for axes, move in zip(heatmaps, moves, strict=True):
-        _place(axes, move.after)
+        _move_to(axes, move.after)
     for axes in figure.axes:
         if axes.get_label() == COLOUR_BAR:
-            _place(axes, _beside(_box(axes), moves))
+            _move_to(axes, _beside(_box(axes), moves))
     try:
         yield
     finally:
@@ -102,7 +102,7 @@ def _pixels_per_cell(pixels: float, cells: int) -> int:
     return per_cell if loss <= MAX_LOSS else 0
 
 
-def _place(axes: Axes, box: _Box) -> None:
+def _move_to(axes: Axes, box: _Box) -> None:
     """Move axes to a box; positions of axes are shares of the figure."""
     figure = axes.get_figure(root=True)
     assert figure is not None, "axes belong to a figure"

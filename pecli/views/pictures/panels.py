@@ -50,7 +50,7 @@ class Level(NamedTuple):
     value: float
 
 
-class Place(NamedTuple):
+class TablePoint(NamedTuple):
     """An element of a table, or the middle of the cell that stands for it."""
 
     row: float
@@ -75,7 +75,7 @@ class HeatmapPanel:
     log: bool = False  #: True if colours follow the logarithm; zero is left blank.
     reduction: Reduction = Reduction.MEAN  #: The rule for rows and columns without room.
     marked: Level | None = None  #: A value that is marked on the colour bar, and by a contour.
-    worst: Place | None = None  #: The element that a figure marks with a ring.
+    worst: TablePoint | None = None  #: The element that a figure marks with a ring.
     quantity: str = ""  #: The name of the values in front of a terminal's colour bar: |bias|.
 
     @property

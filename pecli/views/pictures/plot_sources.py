@@ -121,7 +121,7 @@ def of_scheme(
         context: The longest context of its model.
         window: The model's sliding window; only sliding layers have it, if a bundle names any.
     """
-    by_layer_type = scheme.named_parts()
+    by_layer_type = scheme.by_layer_type()
     has_sliding_layers = any(_is_sliding(layer_type) for layer_type, _ in by_layer_type)
     sources = []
     for layer_type, layer_scheme in by_layer_type:
@@ -256,10 +256,10 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
     tables = [table_of(name, array) for name, array in file.tensors.items()]
-    return [_part_of_file(label, tables, name, part) for name, part in scheme.named_parts()]
+    return [_layers_of_file(label, tables, name, part) for name, part in scheme.by_layer_type()]
 
 
-def _part_of_file(
+def _layers_of_file(
     label: str, tables: Sequence[Table], layer_type: str, scheme: Scheme
 ) -> PlotSource:
     """Return the tables of one type of layer of a file that holds several (`sliding.cos`, …).

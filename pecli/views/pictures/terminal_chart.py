@@ -79,7 +79,7 @@ def _axis_names(chart: Chart, terminal: Terminal) -> str:
 
 
 class _Axis:
-    """A linear or logarithmic axis, on which numbers have places between 0 and 1.
+    """A linear or logarithmic axis, on which numbers are fractions between 0 and 1.
 
     `low` and `high` are the numbers at its ends, or their logarithms.
     """
@@ -102,8 +102,8 @@ class _Axis:
             high = math.log10(high)
         self.low, self.high = apart(low, high)
 
-    def places(self, values: Floats) -> Floats:
-        """Return the places of numbers: on an axis from 10 to 1000, logarithmic, 100 is at 0.5."""
+    def fractions(self, values: Floats) -> Floats:
+        """Return numbers as fractions of the axis: on an axis from 10 to 1000, logarithmic, 100 is at 0.5."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.log:
                 values = np.log10(values)
@@ -116,7 +116,7 @@ class _Axis:
             values = [value for value in values if value > 0]
         else:
             values = ticks(self.low, self.high, most)
-        places = np.rint(self.places(np.array(values)) * (room - 1)).tolist()
+        places = np.rint(self.fractions(np.array(values)) * (room - 1)).tolist()
         labels = {}
         for place, value in zip(places, values, strict=True):
             labels[int(min(max(place, 0), room - 1))] = typeset(value)
@@ -281,8 +281,8 @@ def _marked_characters(
     Points beyond the ends of an axis, which `--range` may set, are not drawn.
     """
     for x, y in curve.marks:
-        (right,) = x_axis.places(np.array([x]))
-        (high,) = y_axis.places(np.array([y]))
+        (right,) = x_axis.fractions(np.array([x]))
+        (high,) = y_axis.fractions(np.array([y]))
         if 0 <= right <= 1 and 0 <= high <= 1:
             yield round((1 - high) * (size.lines - 1)), round(right * (size.columns - 1))
 
@@ -294,8 +294,8 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
     """
     masks = []
     for curve in chart.curves:
-        x = x_axis.places(curve.x)
-        mask = _raster(x, y_axis.places(curve.y), size, chart.joined)
+        x = x_axis.fractions(curve.x)
+        mask = _raster(x, y_axis.fractions(curve.y), size, chart.joined)
         if curve.spread is not None:
             mask |= _spread_mask(x, y_axis, curve.spread, size)
         if curve.reference:  # Dashes: two dots of four.
@@ -304,7 +304,7 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
         masks.append(mask)
     left_and_right = np.array([0.0, 1.0])
     for number, level in enumerate(chart.levels):
-        height = y_axis.places(np.full(2, level.value))
+        height = y_axis.fractions(np.full(2, level.value))
         mask = _raster(left_and_right, height, size, joined=True)
         every = _LEVELS[number % len(_LEVELS)].every
         masks.append(mask & (np.arange(size.columns) % every == 0))
@@ -314,7 +314,7 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
 def _spread_mask(x: Floats, y_axis: _Axis, spread: Spread, size: _Size) -> Flags:
     """Return the dots between the smallest and the largest values, as strokes up and down."""
     low_and_high = np.stack(spread, axis=1)
-    return _raster(np.repeat(x, 2), y_axis.places(low_and_high.ravel()), size, joined=True)
+    return _raster(np.repeat(x, 2), y_axis.fractions(low_and_high.ravel()), size, joined=True)
 
 
 def _braille_bits(mask: Flags, size: _Size) -> Indices:

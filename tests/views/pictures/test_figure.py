@@ -18,7 +18,7 @@ import pecli
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import save, svg
-from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, Place
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, TablePoint
 from pecli.views.pictures.plot_sources import PlotRequest
 from pecli.views.pictures.theme import colour_map, theme
 from tests.exit_codes import SUCCESS
@@ -454,7 +454,7 @@ def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
         limits=(1e-5, 1.0),
         log=True,
         marked=Level("tolerance", 0.01),
-        worst=Place(0, 3),
+        worst=TablePoint(0, 3),
     )
     (axes, _) = render(Picture("t", [panel])).axes
     rings = [line for line in axes.lines if line.get_marker() == "o"]
