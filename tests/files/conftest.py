@@ -46,7 +46,7 @@ def tables(arrays: dict[str, NDArray[np.generic]]) -> list[Table]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, which is the working folder of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -67,7 +67,7 @@ def is_read(path: str) -> bool:
     return False
 
 
-def refusals(
+def count_refused_mutations(
     good: bytes,
     path: str,
     step: int,

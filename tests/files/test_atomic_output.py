@@ -25,16 +25,16 @@ from tests.exit_codes import FILE_ERROR, SUCCESS
 from tests.files.conftest import ENVIRONMENT
 
 
-def put(path: object, data: bytes = b"new") -> None:
+def write_output(path: object, data: bytes = b"new") -> None:
     with open_output(str(path)) as output:
         output.write(data)
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
+def names_in(working_folder: Path) -> list[str]:
+    return sorted(entry.name for entry in working_folder.iterdir())
 
 
-def run(script: str, **settings: Any) -> str:
+def printed_by_process(script: str, **settings: Any) -> str:
     """What a process prints that runs these lines, with `put` as above and errors printed."""
     begin = "import os; from pecli.files.output import open_output; from pecli.errors import FileError\n"
     begin += (
@@ -51,37 +51,37 @@ def run(script: str, **settings: Any) -> str:
 
 
 def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_its_own(
-    folder: Path,
+    working_folder: Path,
 ) -> None:
     old = os.umask(0o027)
     try:
-        put("a.bin")
+        write_output("a.bin")
     finally:
         os.umask(old)
     assert Path("a.bin").read_bytes() == b"new"
     assert stat.S_IMODE(os.stat("a.bin").st_mode) == 0o640
     for mode in (0o600, 0o664, 0o755):
         os.chmod("a.bin", mode)
-        put("a.bin")
+        write_output("a.bin")
         assert stat.S_IMODE(os.stat("a.bin").st_mode) == mode
-    assert names(folder) == ["a.bin"]
+    assert names_in(working_folder) == ["a.bin"]
 
 
 @pytest.mark.parametrize("old", [b"old", None])
-def test_a_link_stays_and_its_target_is_replaced(folder: Path, old: bytes | None) -> None:
-    (folder / "store").mkdir()
+def test_a_link_stays_and_its_target_is_replaced(working_folder: Path, old: bytes | None) -> None:
+    (working_folder / "store").mkdir()
     if old is not None:
-        (folder / "store" / "real.bin").write_bytes(old)
+        (working_folder / "store" / "real.bin").write_bytes(old)
     os.symlink("store/real.bin", "link.bin")
-    put("link.bin")
+    write_output("link.bin")
     assert os.readlink("link.bin") == "store/real.bin"
     assert Path("store/real.bin").read_bytes() == b"new"
-    assert names(folder / "store") == ["real.bin"]
+    assert names_in(working_folder / "store") == ["real.bin"]
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
 def test_all_is_as_before_until_the_end_and_after_an_exception(
-    folder: Path, old: bytes | None
+    working_folder: Path, old: bytes | None
 ) -> None:
     before = [] if old is None else ["a.bin"]
     if old is not None:
@@ -89,12 +89,12 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(
     for error in (RuntimeError, KeyboardInterrupt, SystemExit):
         with suppress(error), open_output("a.bin") as output:
             output.write(b"half")
-            (temporary,) = [name for name in names(folder) if name != "a.bin"]
+            (temporary,) = [name for name in names_in(working_folder) if name != "a.bin"]
             assert temporary.startswith(".a.bin.")
             assert temporary.endswith(".tmp")
             assert old is None or Path("a.bin").read_bytes() == old
             raise error
-        assert names(folder) == before
+        assert names_in(working_folder) == before
         assert old is None or Path("a.bin").read_bytes() == old
 
 
@@ -107,47 +107,53 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize(("path", "problem"), IMPOSSIBLE.items())
-def test_impossible_outputs_are_refused(folder: Path, path: str, problem: str) -> None:
+def test_impossible_outputs_are_refused(working_folder: Path, path: str, problem: str) -> None:
     Path("file").write_bytes(b"")
     os.symlink("loop", "loop")
     with pytest.raises(FileError, match=problem):
-        put(path)
-    assert names(folder) == ["file", "loop"]
+        write_output(path)
+    assert names_in(working_folder) == ["file", "loop"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be refused")
-def test_folders_and_files_that_may_not_be_read_or_written(folder: Path) -> None:
+def test_missing_permissions_are_named_and_change_nothing(working_folder: Path) -> None:
+    """As another user: a folder without write permission, a write-protected file, and a folder that
+    may be written but not listed.
+    """
     for name, mode in {"locked": 0o555, "drop": 0o333}.items():
-        (folder / name).mkdir()
+        (working_folder / name).mkdir()
         os.chmod(name, mode)
     Path("mine.bin").write_bytes(b"old")
     os.chmod("mine.bin", 0o444)
-    os.chmod(folder, 0o777)
+    os.chmod(working_folder, 0o777)
     script = "from pecli.files.load import load\nos.setuid(65534)\n"
     script += "for name in ('locked/a.bin', 'mine.bin', 'drop/a.bin'): tried(name)\n"
-    said = run(script + "try: load('drop')\nexcept FileError as error: print(error)").splitlines()
+    said = printed_by_process(
+        script + "try: load('drop')\nexcept FileError as error: print(error)"
+    ).splitlines()
     assert said[::2] == ["locked/a.bin: permission denied", "drop: permission denied"]
     assert said[1].startswith("mine.bin: is write-protected;")
-    assert names(folder / "locked") == []
-    assert names(folder / "drop") == ["a.bin"]
+    assert names_in(working_folder / "locked") == []
+    assert names_in(working_folder / "drop") == ["a.bin"]
     assert len(said) == 3
 
 
-def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
+def test_a_full_disk_or_a_limit_leaves_nothing_behind(working_folder: Path) -> None:
+    """Writes to /dev/full fail with ENOSPC; RLIMIT_FSIZE limits files to 20,000 bytes."""
     with pytest.raises(FileError, match="/dev/full: the disk is full"):
-        put("/dev/full")
+        write_output("/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
     limits = (20000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-    done = run(
+    done = printed_by_process(
         "tried('a.bin', bytes(100_000))",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits),
     )
     assert done.startswith("a.bin: the file would be larger than the limit")
-    assert names(folder) == []
+    assert names_in(working_folder) == []
 
 
 def test_what_is_larger_than_the_free_space_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From 16 MiB on, and only where it would lie on that disk."""
     least, block = 1 << 24, 4096
@@ -164,51 +170,54 @@ def test_what_is_larger_than_the_free_space_is_refused(
             check_free_space(path, [Table("a", "uint8", (size,), print)])
 
 
-def test_a_fifo_is_written_to(folder: Path) -> None:
+def test_a_fifo_is_written_to(working_folder: Path) -> None:
     os.mkfifo("pipe")
     with ThreadPoolExecutor() as pool:
         received = pool.submit(Path("pipe").read_bytes)
-        put("pipe", bytes(300000))
+        write_output("pipe", bytes(300000))
     assert received.result() == bytes(300000)
-    assert names(folder) == ["pipe"]
+    assert names_in(working_folder) == ["pipe"]
 
 
 def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with open(write_end, "wb"), pytest.raises(BrokenPipeError):
-        put(f"/dev/fd/{write_end}")
+        write_output(f"/dev/fd/{write_end}")
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
-def test_standard_output_goes_on_where_it_is(folder: Path, name: str) -> None:
+def test_standard_output_goes_on_where_it_is(working_folder: Path, name: str) -> None:
+    """A redirection with >> must not be replaced by a new file."""
     with open("log", "wb") as log:
         log.write(b"before ")
         log.flush()
-        run(f"put({name!r})", stdout=log, check=True)
+        printed_by_process(f"put({name!r})", stdout=log, check=True)
     assert Path("log").read_bytes() == b"before new"
 
 
-def test_what_a_killed_writer_left_is_swept_by_the_next_one(folder: Path) -> None:
+def test_what_a_killed_writer_left_is_swept_by_the_next_one(working_folder: Path) -> None:
+    """Temporary files of living writers, of other outputs, and links stay."""
     for _ in range(3):
-        run("with open_output('a.bin'): os.kill(os.getpid(), 9)")
+        printed_by_process("with open_output('a.bin'): os.kill(os.getpid(), 9)")
     others = [".b.bin.0123abcd.tmp", ".a.bin.tmp", ".a.bin.0123abcd.tmp.npy"]
     for name in others:
         Path(name).touch()
     os.symlink("a.bin", ".a.bin.00000001.tmp")
     with open_output("a.bin") as living:
         living.write(b"1")
-        put("a.bin", b"2")
+        write_output("a.bin", b"2")
         assert (
-            len([name for name in names(folder) if name.startswith(".a.bin")]) == 4
+            len([name for name in names_in(working_folder) if name.startswith(".a.bin")]) == 4
         )  # the living writer's, too
     assert Path("a.bin").read_bytes() == b"1"
-    assert names(folder) == sorted([*others, ".a.bin.00000001.tmp", "a.bin"])
+    assert names_in(working_folder) == sorted([*others, ".a.bin.00000001.tmp", "a.bin"])
 
 
 def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The number of open descriptors must be the same afterwards."""
     np.save("a.npy", np.arange(6.0))
     before = len(os.listdir("/dev/fd"))
     with monkeypatch.context() as patch:
@@ -218,9 +227,11 @@ def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., Any]) -> None:
+def test_too_few_descriptors_are_one_line(
+    working_folder: Path, process: Callable[..., Any]
+) -> None:
     """How many a command needs depends on how Python was installed: with few it works, or says so."""
-    write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", folder / "b.npy")
+    write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", working_folder / "b.npy")
     for limit in (5, 8):
         limits = (limit, limit)
         done = process(
@@ -241,7 +252,7 @@ def test_a_pipe_that_does_not_block_is_waited_for() -> None:
     with open(read_end, "rb") as reader, ThreadPoolExecutor() as pool:
         received = pool.submit(reader.read)
         with open(write_end, "wb"):
-            put(f"/dev/fd/{write_end}", bytes(500000))
+            write_output(f"/dev/fd/{write_end}", bytes(500000))
         assert received.result() == bytes(500000)
 
 
@@ -261,6 +272,7 @@ def test_similar_names_are_no_streams(path: str) -> None:
 
 
 def test_temporary_names_are_hidden_and_fit() -> None:
+    """255 bytes are the longest name of usual file systems."""
     name = temporary_name("a")
     assert name.startswith(".a.")
     assert name.endswith(".tmp")
@@ -268,7 +280,7 @@ def test_temporary_names_are_hidden_and_fit() -> None:
 
 
 def test_without_locks_a_file_is_closed_before_it_is_renamed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows has no fcntl, and renames no file that is open."""
     monkeypatch.setattr("pecli.files.output.fcntl", None)

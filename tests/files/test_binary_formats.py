@@ -27,7 +27,7 @@ from tests.exit_codes import FILE_ERROR
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def same(found: Arrays, expected: Arrays) -> bool:
+def are_equal(found: Arrays, expected: Arrays) -> bool:
     return found.keys() == expected.keys() and all(
         np.array_equal(array, expected[name])
         and array.dtype.newbyteorder("=") == expected[name].dtype.newbyteorder("=")
@@ -36,9 +36,10 @@ def same(found: Arrays, expected: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_others_read_what_is_written(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str
+def test_numpy_and_the_official_library_read_what_is_written(
+    working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str
 ) -> None:
+    """The stored SHA-256 is that of the data in the order of the file: larger elements first."""
     save_tables(f"a.{kind}", tables, spec)
     if kind == "npz":
         with np.load("a.npz", allow_pickle=False) as loaded:
@@ -48,19 +49,22 @@ def test_others_read_what_is_written(
         others = safetensors.numpy.load_file("a.safetensors")
         with safe_open("a.safetensors", "numpy") as file:
             noted = json.loads(file.metadata()["pecli"])
-    assert same(others, arrays)
+    assert are_equal(others, arrays)
     order = ["bias", "inv_freq", "cos"]
     digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in order)).hexdigest()
     assert noted == {**spec, "sha256": digest}
     found = load_file(f"a.{kind}")
     assert list(found.tensors) == order
     assert json.loads(found.metadata["pecli"]) == noted
-    assert same(dict(found.tensors), arrays)
+    assert are_equal(dict(found.tensors), arrays)
 
 
 def test_members_are_stored_aligned_and_without_a_date(
-    folder: Path, tables: list[Table], arrays: Arrays
+    working_folder: Path, tables: list[Table], arrays: Arrays
 ) -> None:
+    """A multiple of 64 bytes lets the data be mapped; 1980 is the earliest date of zip, so that
+    equal tables are equal files.
+    """
     save_tables("a.npz", tables, None)
     raw = Path("a.npz").read_bytes()
     assert [raw.index(array.tobytes()) % 64 for array in arrays.values()] == [0, 0, 0]
@@ -72,13 +76,13 @@ def test_members_are_stored_aligned_and_without_a_date(
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
 def test_archives_of_numpy_are_read_and_damage_is_named(
-    folder: Path, arrays: Arrays, write, run_pecli
+    working_folder: Path, arrays: Arrays, write, run_pecli
 ) -> None:
     fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
     for held in (more, {}):
         write("a.npz", **held)
-        assert same(dict(load_file("a.npz").tensors), held)
+        assert are_equal(dict(load_file("a.npz").tensors), held)
     write("a.npz", a=np.random.default_rng(0).random((300, 40)))
     raw = bytearray(Path("a.npz").read_bytes())
     raw[len(raw) // 2] ^= 1
@@ -93,12 +97,13 @@ def test_archives_of_numpy_are_read_and_damage_is_named(
 
 
 @pytest.mark.parametrize("name", ["pecli", "../a", "/a", "a\\b", "", "a/../b"])
-def test_names_that_lead_elsewhere_are_not_written(folder: Path, name: str) -> None:
+def test_names_that_lead_elsewhere_are_not_written(working_folder: Path, name: str) -> None:
     with pytest.raises(ParameterError, match="cannot be called that"):
         save_tables("a.npz", [table_of(name, np.zeros(2))], None)
 
 
-def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
+def test_names_as_long_as_an_archive_has_room_for(working_folder: Path) -> None:
+    """A name in a zip archive has at most 65,535 bytes, «.npy» included; ü has two."""
     longest = "ü" * 32_765 + "y"
     save_tables("a.npz", [table_of(longest, np.arange(3.0))], None)
     assert np.load("a.npz").files == list(load("a.npz")) == [longest]
@@ -107,7 +112,7 @@ def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
     assert not Path("b.npz").exists()
 
 
-def test_every_dtype_of_safetensors_there_and_back(folder: Path) -> None:
+def test_every_dtype_of_safetensors_there_and_back(working_folder: Path) -> None:
     for dtype in (
         "f8",
         "f4",
@@ -125,13 +130,13 @@ def test_every_dtype_of_safetensors_there_and_back(folder: Path) -> None:
     ):
         array = np.arange(12).reshape(3, 4).astype(dtype)  # type: ignore[call-overload]
         save_tables("a.safetensors", [table_of("a", array)], None)
-        assert same(safetensors.numpy.load_file("a.safetensors"), {"a": array})
+        assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
         loaded = load_file("a.safetensors")
         assert loaded.metadata == {}
         assert loaded.tensors["a"].tobytes() == array.tobytes()
 
 
-def test_small_elements_do_not_misalign_large_ones(folder: Path) -> None:
+def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None:
     save_tables(
         "a.safetensors",
         [table_of("a", np.zeros(3, ml_dtypes.bfloat16)), table_of("b", np.zeros(2))],
@@ -143,20 +148,20 @@ def test_small_elements_do_not_misalign_large_ones(folder: Path) -> None:
     assert length % 8 == 0
 
 
-def test_what_the_official_library_writes_is_read(folder: Path, arrays: Arrays) -> None:
+def test_what_the_official_library_writes_is_read(working_folder: Path, arrays: Arrays) -> None:
     metadata = {"format": "pt", 'quo"te': "back\\slash ünï \U0001f600 \n"}
     more = {**arrays, 'grö"ße': np.zeros((0, 3), "f2")}
     safetensors.numpy.save_file(more, "a.safetensors", metadata)
     loaded = load_file("a.safetensors")
     assert loaded.metadata == metadata
-    assert same(dict(loaded.tensors), more)
+    assert are_equal(dict(loaded.tensors), more)
 
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (3, 0), (0, 3), (5, 4), (2, 3, 4)]
 
 
-def numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
+def random_numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
     return (
         (np.random.default_rng(1).random(shape) * 100 - 20)
         .astype(dtype.replace("u", "i"))
@@ -164,19 +169,21 @@ def numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
     )
 
 
-def test_the_bytes_are_those_of_np_save(folder: Path) -> None:
+def test_the_bytes_are_those_of_np_save(working_folder: Path) -> None:
     for dtype, shape in product(DTYPES, SHAPES):
-        array = numbers(shape, dtype)
+        array = random_numbers(shape, dtype)
         save_tables("a.npy", [table_of("a", array)], None)
         file = io.BytesIO()
         np.save(file, array)
         assert Path("a.npy").read_bytes() == file.getvalue(), (dtype, shape)
 
 
-def test_what_numpy_writes_is_read_in_every_version(folder: Path) -> None:
+def test_what_numpy_writes_is_read_in_every_version(working_folder: Path) -> None:
     versions = [(1, 0), (2, 0), (3, 0)]
     for dtype, shape, order, layout in product(DTYPES[::2], SHAPES, "<>", "CF"):
-        array = np.array(numbers(shape, dtype), order + np.dtype(dtype).str[1:], order=layout)  # type: ignore[call-overload]
+        array = np.array(
+            random_numbers(shape, dtype), order + np.dtype(dtype).str[1:], order=layout
+        )  # type: ignore[call-overload]
         with open("a.npy", "wb") as file:
             np.lib.format.write_array(file, array, versions[len(shape) % 3])
         loaded = load_file("a.npy")
@@ -200,7 +207,8 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("text", HEADERS)
-def test_headers_of_other_writers_are_read(folder: Path, text: str) -> None:
+def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> None:
+    """Double quotes, the L of Python 2, and other spaces."""
     shape = HEADERS[text]
     data = (
         b"\x93NUMPY\x01\x00"
@@ -235,7 +243,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("suffix", "tables", "problem"), REFUSED, ids=[row[2] for row in REFUSED])
 def test_refusals_leave_the_output_untouched(
-    folder: Path, suffix: str, tables: list[Table], problem: str
+    working_folder: Path, suffix: str, tables: list[Table], problem: str
 ) -> None:
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):
@@ -245,7 +253,7 @@ def test_refusals_leave_the_output_untouched(
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)])
 def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
-    folder: Path, major: int, minor: int
+    working_folder: Path, major: int, minor: int
 ) -> None:
     np.save("a.npy", np.ones(3))
     data = bytearray(Path("a.npy").read_bytes())
@@ -259,18 +267,18 @@ def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
         load_file("a.npy")
 
 
-def test_bfloat16_as_np_save_writes_it(folder: Path) -> None:
+def test_bfloat16_as_np_save_writes_it(working_folder: Path) -> None:
     """NumPy has no name for it, and writes two bytes of no kind."""
     array = np.array([[1.5, -2.0], [0.0, 3.0]]).astype(ml_dtypes.bfloat16)
     np.save("x.npy", array)
     np.savez("x.npz", cos=array)
     assert b"V2" in Path("x.npy").read_bytes()[:128]
-    assert same(
+    assert are_equal(
         {"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array}
     )
 
 
-def test_headers_are_read_in_threads(folder: Path) -> None:
+def test_headers_are_read_in_threads(working_folder: Path) -> None:
     """Python 3.11 parses in one thread at a time; here every collection of garbage lets another one in."""
     np.save("x.npy", np.arange(12.0).reshape(3, 4))
     usual, interval = gc.get_threshold(), sys.getswitchinterval()
@@ -287,7 +295,8 @@ def test_headers_are_read_in_threads(folder: Path) -> None:
     assert shapes == {(3, 4)}
 
 
-def test_the_longest_name_that_an_archive_holds(folder: Path) -> None:
+def test_the_longest_name_that_an_archive_holds(working_folder: Path) -> None:
+    """A name in a zip archive has at most 65,535 bytes, «.npy» included."""
     name = "a" * (0xFFFF - len(".npy"))
     save_tables("a.npz", [table_of(name, np.zeros(1))], None)
     assert [*load("a.npz")] == [name]

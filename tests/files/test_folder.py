@@ -18,13 +18,13 @@ from tests.files.conftest import is_read
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
-def shard(**arrays: int) -> None:
+def write_shards(**arrays: int) -> None:
     """Files a.safetensors, b.safetensors, … with tensors of those values."""
     for name, value in arrays.items():
         save_file({f"{name}.weight": np.full(3, value, np.float32)}, f"{name}.safetensors")
 
 
-def index(**weight_map: object) -> str:
+def write_index(**weight_map: object) -> str:
     Path("model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": weight_map})
     )
@@ -34,28 +34,32 @@ def index(**weight_map: object) -> str:
 @pytest.mark.parametrize(
     "path", ["shards", "shards/model.safetensors.index.json", "bin", "bin/pytorch_model.bin"]
 )
-def test_one_model_in_several_forms(path: str) -> None:
+def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
+    """The same tiny Llama, as one file, as shards, and as PyTorch's."""
     expected = load(LLAMA / "one_file" / "model.safetensors")
     found = load(LLAMA / path)
     assert found.keys() == expected.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
-def test_arrays_take_the_names_of_their_files(folder: Path) -> None:
+def test_arrays_take_the_names_of_their_files(working_folder: Path) -> None:
     np.save("cos.npy", np.ones(2))
     np.save("sin.npy", np.zeros(2))
     assert {name: array.tolist() for name, array in load(".").items()} == {
         "cos": [1, 1],
         "sin": [0, 0],
     }
-    (folder / "sub").mkdir()
+    (working_folder / "sub").mkdir()
     Path("sub/training_args.bin").write_bytes(b"\x80\x02")  # which trainers leave
     with pytest.raises(FileError, match="folder without a file of tensors"):
         load("sub")
 
 
-def test_shards_without_an_index(folder: Path) -> None:
-    shard(a=1, b=2)
+def test_shards_without_an_index(working_folder: Path) -> None:
+    """Files are joined, by prefixes if names repeat; model.safetensors or an index decides if there
+    is one.
+    """
+    write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
     save_file({"a.weight": np.zeros(1)}, "c.safetensors")
     assert sorted(load(".")) == [
@@ -66,9 +70,9 @@ def test_shards_without_an_index(folder: Path) -> None:
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
-    shard(model=3)
+    write_shards(model=3)
     assert sorted(load(".")) == ["model.weight"]  # the others may be of its adapters
-    index(**{"b.weight": "b.safetensors"})
+    write_index(**{"b.weight": "b.safetensors"})
     assert sorted(load(".")) == ["b.weight"]
     Path("model.fp16.safetensors.index.json").write_text("{}")
     with pytest.raises(
@@ -78,9 +82,9 @@ def test_shards_without_an_index(folder: Path) -> None:
         load(".")
 
 
-def test_links_to_files_are_followed(folder: Path) -> None:
+def test_links_to_files_are_followed(working_folder: Path) -> None:
     """A snapshot of a Hugging Face cache holds nothing else."""
-    shard(a=1)
+    write_shards(a=1)
     Path("blobs").mkdir()
     Path("a.safetensors").rename("blobs/0123")
     Path("snapshot").mkdir()
@@ -99,24 +103,26 @@ INDEXED = {
 
 
 def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
-    folder: Path, run_pecli: Callable[..., Any]
+    working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
-    shard(a=1)
+    write_shards(a=1)
     Path("folder").mkdir()
     os.mkfifo("pipe")
     Path("loop").symlink_to("loop")
     Path("dangling").symlink_to("nowhere")
     Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
     for file, problem in INDEXED.items():
-        result = run_pecli("inspect", index(**{"a.weight": "a.safetensors", "b.weight": file}))
+        result = run_pecli(
+            "inspect", write_index(**{"a.weight": "a.safetensors", "b.weight": file})
+        )
         assert result.exit_code == FILE_ERROR
         assert result.out == ""
         assert result.err.count("\n") == 1
         assert problem in result.err
 
 
-def test_broken_indices_are_refused(folder: Path) -> None:
-    shard(a=1, b=2)
+def test_broken_indices_are_refused(working_folder: Path) -> None:
+    write_shards(a=1, b=2)
     twice = '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}'
     maps = ["{}", "5", '{"a.weight": 5}', '{"c.weight": "a.safetensors"}']
     for text in (
@@ -133,9 +139,10 @@ def test_broken_indices_are_refused(folder: Path) -> None:
 
 
 def test_a_pipe_in_a_folder_is_no_configuration(
-    folder: Path, run_pecli: Callable[..., Any]
+    working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
-    shard(a=1)
+    """Opening a pipe would wait for a writer for ever."""
+    write_shards(a=1)
     for name in ("config.json", "params.json", "m.gguf"):
         os.mkfifo(name)
         for command in ("config", "verify"):
@@ -145,7 +152,9 @@ def test_a_pipe_in_a_folder_is_no_configuration(
         os.unlink(name)
 
 
-def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..., int]) -> None:
+def test_ten_gigabytes_take_little_memory(
+    working_folder: Path, peak_memory: Callable[..., int]
+) -> None:
     """A sparse shard of 10 GB, with a table of frequencies at its end."""
     size = 10 << 30
     header = {
@@ -165,7 +174,7 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
         file.write(len(text).to_bytes(8, "little") + text)
         file.seek(size, os.SEEK_CUR)
         file.write((10000.0 ** (-np.arange(64) / 64)).astype("<f4").tobytes())
-    index(**dict.fromkeys(header, "a.safetensors"))
+    write_index(**dict.fromkeys(header, "a.safetensors"))
     config = {
         "model_type": "llama",
         "hidden_size": 128,
@@ -176,7 +185,7 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
     assert peak_memory("-m", "pecli", "verify", ".") < 150
 
 
-def test_archives_in_a_folder_keep_their_checksums(folder: Path) -> None:
+def test_archives_in_a_folder_keep_their_checksums(working_folder: Path) -> None:
     np.savez("a.npz", cos=np.ones(4))
     np.savez("b.npz", sin=np.ones(4))
     damaged = bytearray(Path("b.npz").read_bytes())

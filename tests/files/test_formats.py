@@ -24,6 +24,7 @@ from pecli.files.formats import (
     ],
 )
 def test_first_bytes_select_the_format(start: bytes, name: str) -> None:
+    """Magic numbers of the formats, whatever the file is called."""
     assert format_of_bytes("x", start).name == name
 
 

@@ -13,13 +13,14 @@ from pecli.files.contents import Contents
 from pecli.files.gguf_file import ARRAY, MAX_ARRAY, MAX_TEXT, Reader
 from pecli.files.load import load
 from tests.exit_codes import FILE_ERROR
-from tests.files.conftest import refusals
+from tests.files.conftest import count_refused_mutations
 
 TINY = Path(__file__).parent / "data" / "tiny.gguf"
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def test_tensors_of_floats_are_read_from_gguf() -> None:
+    """tiny.gguf was written with the gguf package: a matrix of 0 to 5 in three float types."""
     found = load(TINY)
     assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
     np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))
@@ -33,6 +34,7 @@ def test_tensors_of_floats_are_read_from_gguf() -> None:
 
 
 def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
+    """A row of 32 elements is one block of 18 bytes in Q4_0."""
     found = run_pecli("inspect", TINY, "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
     assert found["format"] == "gguf"
@@ -53,16 +55,17 @@ def test_a_file_with_quantised_tensors_is_not_converted(
     assert not (tmp_path / "x.safetensors").exists()
 
 
-def test_mutations_and_pieces_are_read_or_refused(folder: Path) -> None:
+def test_mutations_and_pieces_are_read_or_refused(working_folder: Path) -> None:
+    """One byte in eleven is changed, in turn; nothing but a FileError may be raised."""
     good = TINY.read_bytes()
-    assert refusals(good, "x.gguf", step=11) > 30
+    assert count_refused_mutations(good, "x.gguf", step=11) > 30
     for length in (4, 20, 100, 1000, 2000, 2300):
         Path("x.gguf").write_bytes(good[:length])
         with pytest.raises(FileError, match=r"is truncated|GGUF"):
             load("x.gguf")
 
 
-def reader(*parts: bytes) -> Reader:
+def gguf_reader_of(*parts: bytes) -> Reader:
     return Reader(Contents("x.gguf", memoryview(b"".join(parts))))
 
 
@@ -71,11 +74,16 @@ def length(number: int) -> bytes:
 
 
 def test_a_text_of_a_mebibyte_is_kept_and_a_longer_one_skipped() -> None:
-    assert reader(length(MAX_TEXT), bytes(MAX_TEXT)).text() == "\0" * MAX_TEXT
-    assert reader(length(MAX_TEXT + 1), bytes(MAX_TEXT + 1)).text() == ""
+    assert gguf_reader_of(length(MAX_TEXT), bytes(MAX_TEXT)).text() == "\0" * MAX_TEXT
+    assert gguf_reader_of(length(MAX_TEXT + 1), bytes(MAX_TEXT + 1)).text() == ""
 
 
 def test_an_array_of_4096_numbers_is_kept_and_a_longer_one_skipped() -> None:
     bytes_type = bytes(4)
-    assert reader(bytes_type, length(MAX_ARRAY), bytes(MAX_ARRAY)).value(ARRAY) == [0] * MAX_ARRAY
-    assert reader(bytes_type, length(MAX_ARRAY + 1), bytes(MAX_ARRAY + 1)).value(ARRAY) is None
+    assert (
+        gguf_reader_of(bytes_type, length(MAX_ARRAY), bytes(MAX_ARRAY)).value(ARRAY)
+        == [0] * MAX_ARRAY
+    )
+    assert (
+        gguf_reader_of(bytes_type, length(MAX_ARRAY + 1), bytes(MAX_ARRAY + 1)).value(ARRAY) is None
+    )

@@ -23,14 +23,14 @@ from pecli.errors import FileError
 from pecli.files import format_of, save_tables
 from pecli.files.load import load
 from tests.exit_codes import FILE_ERROR, SUCCESS
-from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
+from tests.files.conftest import ENVIRONMENT, SPEC, count_refused_mutations, is_read
 from tests.tools.campaigns.faults import attempt_writer
 
 MEMORY = 200 << 20
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
-def refused(data: bytes, problem: str) -> None:
+def assert_refused(data: bytes, problem: str) -> None:
     """Reading these bytes, header and data, fails with that problem."""
     Path("hostile").write_bytes(data)
     assert not is_read("hostile")
@@ -38,7 +38,7 @@ def refused(data: bytes, problem: str) -> None:
         load("hostile")
 
 
-def npy(text: str, data: bytes = b"", version: int = 1) -> bytes:
+def npy_file(text: str, data: bytes = b"", version: int = 1) -> bytes:
     width = 2 if version == 1 else 4
     return (
         b"\x93NUMPY"
@@ -49,7 +49,7 @@ def npy(text: str, data: bytes = b"", version: int = 1) -> bytes:
     )
 
 
-def described(descr: str = "'<f4'", fortran: str = "False", shape: str = "(2, 3)") -> str:
+def npy_header(descr: str = "'<f4'", fortran: str = "False", shape: str = "(2, 3)") -> str:
     return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
 
 
@@ -62,12 +62,12 @@ def pickled() -> bytes:
 IMPOSSIBLE = ["(4294967296, 4294967296)", "(4611686018427387904, 4)", "(9999999999999999999, 0)"]
 IMPOSSIBLE += ["(4611686018427387904, 0, 4)"]
 BROKEN = [
-    described("'<f3'"),
-    described(fortran="0"),
+    npy_header("'<f3'"),
+    npy_header(fortran="0"),
     "{'descr': '<f4', 'fortran_order': False}",
     "",
 ]
-BROKEN += [described(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")]
+BROKEN += [npy_header(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")]
 BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr': " + "[" * 9900]
 
 
@@ -79,24 +79,27 @@ BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr'
             pickle.dumps([1, 2]),
             "is a pickle without an archive around it, and those are never loaded; write the",
         ),
-        (npy(described("'|O'"), bytes(24)), "pickle"),
-        (npy(described("[('a', '<f4')]"), bytes(24)), "structured"),
-        (npy(described("'<U3'"), bytes(72)), "only plain numbers"),
-        (npy(described("'<M8[s]'"), bytes(48)), "only plain numbers"),
-        (npy(described("'<f16'"), bytes(96)), "only plain numbers"),
+        (npy_file(npy_header("'|O'"), bytes(24)), "pickle"),
+        (npy_file(npy_header("[('a', '<f4')]"), bytes(24)), "structured"),
+        (npy_file(npy_header("'<U3'"), bytes(72)), "only plain numbers"),
+        (npy_file(npy_header("'<M8[s]'"), bytes(48)), "only plain numbers"),
+        (npy_file(npy_header("'<f16'"), bytes(96)), "only plain numbers"),
         (
-            npy(described(), bytes(23)),
+            npy_file(npy_header(), bytes(23)),
             "is truncated: its header declares 94 bytes, the file has 93",
         ),
         (
-            npy(described(), bytes(25)),
+            npy_file(npy_header(), bytes(25)),
             "has trailing bytes: its header declares 94 bytes, the file has 95",
         ),
-        (npy(described(shape="(2, -3)"), bytes(24)), "impossible shape"),
-        *((npy(described(shape=shape)), "claims an impossible shape") for shape in IMPOSSIBLE),
-        *((npy(header, bytes(24)), "broken .npy header") for header in BROKEN),
-        (npy(described(shape="(1099511627776,)"), bytes(24)), "is truncated"),
-        (npy(described(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
+        (npy_file(npy_header(shape="(2, -3)"), bytes(24)), "impossible shape"),
+        *(
+            (npy_file(npy_header(shape=shape)), "claims an impossible shape")
+            for shape in IMPOSSIBLE
+        ),
+        *((npy_file(header, bytes(24)), "broken .npy header") for header in BROKEN),
+        (npy_file(npy_header(shape="(1099511627776,)"), bytes(24)), "is truncated"),
+        (npy_file(npy_header(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(100), "claims a header of 4294967295 bytes"),
         (b"\x93NUMPY\x01\x00\x00\x10" + bytes(100), "broken .npy header"),
         (b"\x93NUMPY\x03\x00\x04\x00\x00\x00\xff\xfe\xfd\xfc", "broken .npy header"),
@@ -104,11 +107,14 @@ BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr'
     ],
 )
 def test_hostile_npy_files_are_refused(data: bytes, problem: str) -> None:
-    refused(data, problem)
+    """Pickles, lying shapes and sizes, broken headers: one line that names the problem, and no code
+    is run.
+    """
+    assert_refused(data, problem)
     assert not Path("owned").exists()
 
 
-def packed(header: object, data: bytes = b"") -> bytes:
+def safetensors_file(header: object, data: bytes = b"") -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
 
@@ -127,56 +133,71 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (packed({"a": tensor()}, bytes(7)), "is truncated"),
-        (packed({"a": tensor()}, bytes(9)), "has trailing bytes"),
-        (packed({}, bytes(1)), "has trailing bytes"),
+        (safetensors_file({"a": tensor()}, bytes(7)), "is truncated"),
+        (safetensors_file({"a": tensor()}, bytes(9)), "has trailing bytes"),
+        (safetensors_file({}, bytes(1)), "has trailing bytes"),
         (
-            packed({"a": tensor(), "b": tensor(12, 20)}, bytes(20)),
+            safetensors_file({"a": tensor(), "b": tensor(12, 20)}, bytes(20)),
             "tensor 'b' leaves a hole of 4 bytes before it",
         ),
         (
-            packed({"a": tensor(), "b": tensor(4, 12)}, bytes(12)),
+            safetensors_file({"a": tensor(), "b": tensor(4, 12)}, bytes(12)),
             "tensor 'b' overlaps the tensor before it",
         ),
-        (packed({"a": tensor(8, 0)}, bytes(8)), "needs 8 bytes, its data_offsets are 8 and 0"),
-        (packed({"a": tensor(0, 12)}, bytes(12)), "needs 8 bytes"),
-        (packed({"a": tensor(shape=(2**40, 2**40))}, bytes(8)), "claims an impossible shape"),
-        (packed({"a": tensor(0, 0, shape=(2**60, 0))}), "claims an impossible shape"),
+        (
+            safetensors_file({"a": tensor(8, 0)}, bytes(8)),
+            "needs 8 bytes, its data_offsets are 8 and 0",
+        ),
+        (safetensors_file({"a": tensor(0, 12)}, bytes(12)), "needs 8 bytes"),
+        (
+            safetensors_file({"a": tensor(shape=(2**40, 2**40))}, bytes(8)),
+            "claims an impossible shape",
+        ),
+        (safetensors_file({"a": tensor(0, 0, shape=(2**60, 0))}), "claims an impossible shape"),
         *(
-            (packed({"a": tensor(shape=shape)}, bytes(8)), "broken header")
+            (safetensors_file({"a": tensor(shape=shape)}, bytes(8)), "broken header")
             for shape in ((2**80,), (-2,), (2.0,), "2")
         ),
         *(
-            (packed({"a": entry}, bytes(8)), "broken header")
+            (safetensors_file({"a": entry}, bytes(8)), "broken header")
             for entry in ({**tensor(), "more": 1}, None)
         ),
-        *((packed({"__metadata__": texts}), "broken header") for texts in ({"a": 1}, "text")),
         *(
-            (packed(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header")
+            (safetensors_file({"__metadata__": texts}), "broken header")
+            for texts in ({"a": 1}, "text")
+        ),
+        *(
+            (safetensors_file(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header")
             for name, rest in NAMED
         ),
-        (packed(b"{"), "broken header"),
-        (packed(b'{"a":' * 100_000), "broken header, which is nested too deeply"),
-        (packed({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
+        (safetensors_file(b"{"), "broken header"),
+        (safetensors_file(b'{"a":' * 100_000), "broken header, which is nested too deeply"),
+        (safetensors_file({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
         (
-            packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)),
+            safetensors_file({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)),
             "claims an impossible shape",
         ),
-        (packed({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)), "which is not known"),
-        (packed({"a": tensor(dtype="F33")}, bytes(8)), "dtype 'F33', which is not known"),
-        (packed(b'{"a":' + GOOD + b',"a":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
-        (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
-        (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
         (
-            packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)),
+            safetensors_file({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)),
+            "which is not known",
+        ),
+        (safetensors_file({"a": tensor(dtype="F33")}, bytes(8)), "dtype 'F33', which is not known"),
+        (safetensors_file(b'{"a":' + GOOD + b',"a":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
+        (
+            safetensors_file(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)),
+            "names 'a' twice",
+        ),
+        (safetensors_file(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
+        (
+            safetensors_file(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)),
             "names 'dtype' twice",
         ),
         (
-            packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)),
+            safetensors_file(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)),
             "'NaN', a number out of range",
         ),
         (
-            packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)),
+            safetensors_file(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)),
             "broken header",
         ),
         (b"\xff" * 7 + b"\x7f{" + bytes(100), "claims a header of"),
@@ -184,7 +205,10 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
     ],
 )
 def test_hostile_safetensors_files_are_refused(data: bytes, problem: str) -> None:
-    refused(data, problem)
+    """Holes, overlaps, lying sizes, repeated names and broken JSON: one line that names the
+    problem.
+    """
+    assert_refused(data, problem)
 
 
 MIB16 = 16 << 20
@@ -217,7 +241,8 @@ print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
-    Path("hostile").write_bytes(packed(BOMBS[kind]()[:MIB16]))
+    """Headers of 16 MiB that would make a JSON parser allocate gigabytes; 200 MB are allowed."""
+    Path("hostile").write_bytes(safetensors_file(BOMBS[kind]()[:MIB16]))
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, "hostile"], capture_output=True, text=True, env=ENVIRONMENT
     )
@@ -226,11 +251,11 @@ def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
     assert int(memory) << 10 < MEMORY
 
 
-def member(data: bytes = b"", shape: str = "(2, 3)") -> bytes:
-    return npy(described(shape=shape), data or bytes(24))
+def npy_member(data: bytes = b"", shape: str = "(2, 3)") -> bytes:
+    return npy_file(npy_header(shape=shape), data or bytes(24))
 
 
-def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytearray:
+def zip_archive_of(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytearray:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as out:
         for name, data in members:
@@ -244,101 +269,128 @@ def with_field(data: bytearray, mark: bytes, offset: int, value: bytes) -> bytes
     return bytes(data[:at] + value + data[at + len(value) :])
 
 
-def changed(mark: bytes, offset: int, value: bytes) -> bytes:
+def archive_with_changed_bytes(mark: bytes, offset: int, value: bytes) -> bytes:
     """An archive of one good member, with some bytes changed."""
-    return with_field(archive(("a.npy", member())), mark, offset, value)
+    return with_field(zip_archive_of(("a.npy", npy_member())), mark, offset, value)
 
 
-NO_TEXTS = (npy(described(shape="()"), bytes(4)), npy(described("'<U1'", shape="(1,)"), bytes(4)))
+NO_TEXTS = (
+    npy_file(npy_header(shape="()"), bytes(4)),
+    npy_file(npy_header("'<U1'", shape="(1,)"), bytes(4)),
+)
 
 
 @pytest.mark.parametrize(
     "name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"]
 )
 def test_members_of_npz_with_other_names_are_refused(name: str) -> None:
-    data = archive(("x" * len(name), member())).replace(b"x" * len(name), name.encode())
-    refused(bytes(data), "has no place in a .npz file")
+    data = zip_archive_of(("x" * len(name), npy_member())).replace(b"x" * len(name), name.encode())
+    assert_refused(bytes(data), "has no place in a .npz file")
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (archive(("a.npy", pickled())), "member 'a.npy' holds Python objects"),
-        (archive(("a.npy", member() + b"x")), "member 'a.npy' has trailing bytes"),
-        (archive(("a.npy", member()[:-1])), "member 'a.npy' is truncated"),
-        (archive(("a.npy", b"")), "not a whole .npy file"),
-        (archive(("a.npy", member())) + b"x", "something follows its end"),
-        (archive(("a.npy", member()))[:-1], "is truncated"),
-        (archive(("a.npy", member()))[:50], "is truncated"),
+        (zip_archive_of(("a.npy", pickled())), "member 'a.npy' holds Python objects"),
+        (zip_archive_of(("a.npy", npy_member() + b"x")), "member 'a.npy' has trailing bytes"),
+        (zip_archive_of(("a.npy", npy_member()[:-1])), "member 'a.npy' is truncated"),
+        (zip_archive_of(("a.npy", b"")), "not a whole .npy file"),
+        (zip_archive_of(("a.npy", npy_member())) + b"x", "something follows its end"),
+        (zip_archive_of(("a.npy", npy_member()))[:-1], "is truncated"),
+        (zip_archive_of(("a.npy", npy_member()))[:50], "is truncated"),
         (b"PK\x03\x04", "is truncated"),
-        (b"PK\x03\x04" + archive(("a.npy", member())), "contradict"),
+        (b"PK\x03\x04" + zip_archive_of(("a.npy", npy_member())), "contradict"),
         (
-            archive(("a.npy", member()), ("b.npy", member())).replace(b"b.npy", b"a.npy"),
+            zip_archive_of(("a.npy", npy_member()), ("b.npy", npy_member())).replace(
+                b"b.npy", b"a.npy"
+            ),
             "two members called 'a.npy'",
         ),
-        (changed(b"PK\1\2", 46, b"b"), "disagrees with the central directory"),
-        (changed(b"PK\1\2", 8, b"\1"), "is encrypted"),
-        (changed(b"PK\1\2", 24, b"\0\0\1\0"), "claims two sizes"),
-        (changed(b"PK\1\2", 16, b"abcd"), "is damaged: its checksum"),
-        (changed(b"PK\1\2", 42, b"\7"), "is not where the directory says"),
-        (changed(b"PK\1\2", 42, b"\xff\xff\xff\x7f"), "is not where the directory says"),
-        (changed(b"PK\1\2", 42, b"\xff\xff\xff\xff"), "is not where the directory says"),
-        (changed(b"PK\5\6", 10, b"\2"), "contradict"),
-        (changed(b"PK\5\6", 8, b"\2\0\2"), "contradict"),
-        (changed(b"PK\5\6", 8, b"\0\0\0"), "contradict"),
-        (changed(b"PK\5\6", 8, b"\xff\xff\xff\xff"), "contradict|is not where"),
-        (changed(b"PK\5\6", 16, b"\xff\xff\xff\xff"), "contradict|is not where"),
-        (archive(("a.npy", member()), method=zipfile.ZIP_LZMA), r"not read \(method 14\)"),
-        (archive(("a.npy", member()), method=zipfile.ZIP_BZIP2), r"not read \(method 12\)"),
+        (archive_with_changed_bytes(b"PK\1\2", 46, b"b"), "disagrees with the central directory"),
+        (archive_with_changed_bytes(b"PK\1\2", 8, b"\1"), "is encrypted"),
+        (archive_with_changed_bytes(b"PK\1\2", 24, b"\0\0\1\0"), "claims two sizes"),
+        (archive_with_changed_bytes(b"PK\1\2", 16, b"abcd"), "is damaged: its checksum"),
+        (archive_with_changed_bytes(b"PK\1\2", 42, b"\7"), "is not where the directory says"),
+        (
+            archive_with_changed_bytes(b"PK\1\2", 42, b"\xff\xff\xff\x7f"),
+            "is not where the directory says",
+        ),
+        (
+            archive_with_changed_bytes(b"PK\1\2", 42, b"\xff\xff\xff\xff"),
+            "is not where the directory says",
+        ),
+        (archive_with_changed_bytes(b"PK\5\6", 10, b"\2"), "contradict"),
+        (archive_with_changed_bytes(b"PK\5\6", 8, b"\2\0\2"), "contradict"),
+        (archive_with_changed_bytes(b"PK\5\6", 8, b"\0\0\0"), "contradict"),
+        (archive_with_changed_bytes(b"PK\5\6", 8, b"\xff\xff\xff\xff"), "contradict|is not where"),
+        (archive_with_changed_bytes(b"PK\5\6", 16, b"\xff\xff\xff\xff"), "contradict|is not where"),
+        (
+            zip_archive_of(("a.npy", npy_member()), method=zipfile.ZIP_LZMA),
+            r"not read \(method 14\)",
+        ),
+        (
+            zip_archive_of(("a.npy", npy_member()), method=zipfile.ZIP_BZIP2),
+            r"not read \(method 12\)",
+        ),
         *(
-            (archive(("pecli.npy", data)), "member 'pecli.npy' should hold one text")
+            (zip_archive_of(("pecli.npy", data)), "member 'pecli.npy' should hold one text")
             for data in NO_TEXTS
         ),
         (
-            archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))),
+            zip_archive_of(
+                ("pecli.npy", npy_file(npy_header("'<U1'", shape="()"), b"\xff\xff\xff\xff"))
+            ),
             "not Unicode",
         ),
-        (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "broken .npy header"),
+        (
+            zip_archive_of(("pecli.npy", npy_file(npy_header("'<U999999999'", shape="()")))),
+            "broken .npy header",
+        ),
     ],
 )
 def test_hostile_npz_files_are_refused(data: bytes, problem: str) -> None:
-    refused(bytes(data), problem)
+    """Fields of the zip format are changed at their offsets (PKWARE's APPNOTE.TXT), so that records
+    contradict each other.
+    """
+    assert_refused(bytes(data), problem)
 
 
-def test_npz_members_that_overlap() -> None:
+def test_npz_members_that_overlap_are_refused() -> None:
     """An entry of the central directory has its sizes at bytes 20 and 24, its member's place at 42."""
-    data = archive(("a.npy", member()), ("b.npy", member()))
+    data = zip_archive_of(("a.npy", npy_member()), ("b.npy", npy_member()))
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     renamed = data.replace(b"b.npy", b"a.npy", 1)
     renamed[second + 42 : second + 46] = bytes(4)
-    refused(bytes(renamed), "disagrees with the central directory")
+    assert_refused(bytes(renamed), "disagrees with the central directory")
     first = data.index(b"PK\1\2")
     longer = bytearray(data)
-    size = len(member()) + 60
+    size = len(npy_member()) + 60
     for at in (20, 24):
         longer[first + at : first + at + 4] = size.to_bytes(4, "little")
-    refused(bytes(longer), "member 'a.npy' overlaps what follows it")
+    assert_refused(bytes(longer), "member 'a.npy' overlaps what follows it")
 
 
-def test_npz_bombs() -> None:
+def test_zip_bombs_are_refused() -> None:
     """One member of 1 GiB of zeros, or what claims to be one; many small ones together."""
-    zeros = member(bytes(4 << 20), "(1024, 1024)")
-    refused(
-        bytes(archive(*((f"{at}.npy", zeros) for at in range(20)), method=zipfile.ZIP_DEFLATED)),
+    zeros = npy_member(bytes(4 << 20), "(1024, 1024)")
+    assert_refused(
+        bytes(
+            zip_archive_of(*((f"{at}.npy", zeros) for at in range(20)), method=zipfile.ZIP_DEFLATED)
+        ),
         "zip bomb",
     )
-    one = archive(("a.npy", zeros), method=zipfile.ZIP_DEFLATED)
+    one = zip_archive_of(("a.npy", zeros), method=zipfile.ZIP_DEFLATED)
     lying = with_field(one, b"PK\1\2", 24, (1 << 30).to_bytes(4, "little"))
-    refused(lying, r"zip bomb: \d+ bytes of it unpack to 1073741")
+    assert_refused(lying, r"zip bomb: \d+ bytes of it unpack to 1073741")
 
 
-def test_npz_compressed_members_that_lie() -> None:
-    good = archive(
-        ("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
+def test_compressed_members_that_lie_about_their_size_are_refused() -> None:
+    good = zip_archive_of(
+        ("a.npy", npy_member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
     )
     size = int.from_bytes(good[good.index(b"PK\1\2") + 24 :][:4], "little")
     for claimed in (size - 4, size + 4):
-        refused(
+        assert_refused(
             with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")),
             "header declares 94 bytes",
         )
@@ -346,22 +398,24 @@ def test_npz_compressed_members_that_lie() -> None:
         ("(2, 4)", size + 8, "to the 102 bytes"),
         ("(2, 2)", size - 8, "does not unpack to"),
     ):
-        lying = archive(("a.npy", member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
-        refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
-    refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
+        lying = zip_archive_of(("a.npy", npy_member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
+        assert_refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
+    assert_refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
 
 
-def test_a_pipe_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.files.load.MAX_STREAM", 1 << 20)
     os.mkfifo("pipe")
     for size, said in (((1 << 20) + 1, "is a pipe of more than"), (1 << 20, "is truncated")):
         with ThreadPoolExecutor() as pool:
-            pool.submit(Path("pipe").write_bytes, npy(described(shape=f"({size},)")).ljust(size))
+            pool.submit(
+                Path("pipe").write_bytes, npy_file(npy_header(shape=f"({size},)")).ljust(size)
+            )
             with pytest.raises(FileError, match=said):
                 load("pipe")
 
 
-def test_text_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.files.load.MAX_TEXT", 1 << 20)
     os.mkfifo("pipe")
     with ThreadPoolExecutor() as pool:
@@ -370,7 +424,7 @@ def test_text_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
             load("pipe")
 
 
-def test_a_file_that_does_not_fit_into_the_address_space() -> None:
+def test_a_file_that_does_not_fit_into_the_address_space_is_refused_unread() -> None:
     """Nothing of it is read then: reading would need the same space."""
     rows = np.lib.format.open_memmap("big.npy", "w+", np.float32, (1 << 18, 1024))  # 1 GiB, sparse
     del rows
@@ -411,12 +465,13 @@ def write_good(kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["npy", "fortran.npy", "npz", "deflated.npz", "safetensors", "json", "csv"]
 )
-def test_bytes_changed_removed_doubled_or_last(kind: str, step: int) -> None:
+def test_mutated_files_are_read_or_refused_in_one_line(kind: str, step: int) -> None:
+    """Every 41st byte is changed, removed, doubled, or the last one."""
     write_good(kind)
     good = Path("good").read_bytes()
     name = "mutated.csv" if kind == "csv" else "mutated"
     others = {0, 0x20, 0x2C, 0x39, 0xFF}
-    refused = refusals(
+    refused = count_refused_mutations(
         good, name, step, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte}
     )
     assert refused > len(good) // step // 4
@@ -459,6 +514,7 @@ def can_trace() -> bool:
 def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(
     writer: str, most: int
 ) -> None:
+    """strace makes the n-th system call of a writer fail."""
     result = attempt_writer(writer, most, seed=1)
     assert result.cases == most
     assert result.problems == []

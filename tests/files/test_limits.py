@@ -29,7 +29,7 @@ TABLES = [
 
 
 @pytest.fixture
-def samples(folder: Path) -> Path:
+def samples(working_folder: Path) -> Path:
     """A folder with one file of each kind."""
     for suffix in ("npz", "safetensors", "json"):
         save_tables(f"t.{suffix}", TABLES, SPEC)
@@ -43,7 +43,7 @@ def samples(folder: Path) -> Path:
     Path("shards.npz.index.json").write_text(json.dumps({"weight_map": index}))
     shutil.copy(DATA / "torch_views.pt", "views.pt")
     shutil.copy(DATA / "tiny.gguf", "tiny.gguf")
-    return folder
+    return working_folder
 
 
 def little_endian(path: Path, start: int, stop: int | None) -> int:
@@ -132,6 +132,7 @@ LIMITS = [
 def test_the_limit_is_the_last_number_that_is_accepted(
     monkeypatch: pytest.MonkeyPatch, limit: Limit
 ) -> None:
+    """Each limit is set to what the file needs, and then to one less."""
     amount = limit.measure(Path(limit.file))
     monkeypatch.setattr(f"pecli.files.{limit.name}", amount)
     assert is_read(limit.file)

@@ -12,7 +12,7 @@ import pytest
 from pecli.errors import FileError
 from pecli.files.load import load, load_file
 from tests.exit_codes import FILE_ERROR
-from tests.files.conftest import is_read, refusals
+from tests.files.conftest import count_refused_mutations, is_read
 
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
@@ -41,13 +41,13 @@ def onnx() -> Any:
     return onnx
 
 
-def model(onnx: Any, *tensors: Any, nodes: tuple[Any, ...] = ()) -> bytes:
+def onnx_model(onnx: Any, *tensors: Any, nodes: tuple[Any, ...] = ()) -> bytes:
     graph = onnx.helper.make_graph(list(nodes), "graph", [], [], initializer=list(tensors))
     data: bytes = onnx.helper.make_model(graph).SerializeToString()
     return data
 
 
-def tensor(onnx: Any, name: str = "a", **changed: Any) -> Any:
+def onnx_tensor(onnx: Any, name: str = "a", **changed: Any) -> Any:
     """Four floats, with some fields changed; `external` are entries of external data."""
     made = onnx.numpy_helper.from_array(np.arange(4, dtype=np.float32), name)
     external = changed.pop("external", None)
@@ -68,7 +68,9 @@ FLOATS = ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "COMPLEX64")
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_dtypes(onnx: Any, folder: Path, raw: bool) -> None:
+def test_tensors_of_every_dtype_are_read_as_onnx_reads_them(
+    onnx: Any, working_folder: Path, raw: bool
+) -> None:
     """As onnx itself reads them back, with the numbers as bytes and as fields."""
     for kind in (*FLOATS, "INT64", "INT32", "INT16", "UINT8", "UINT64", "BOOL"):
         code = getattr(onnx.TensorProto, kind)
@@ -76,34 +78,35 @@ def test_dtypes(onnx: Any, folder: Path, raw: bool) -> None:
         made = onnx.numpy_helper.from_array(values, "a")
         if not raw:
             made = onnx.helper.make_tensor("a", code, values.shape, values.reshape(-1).tolist())
-        Path("x.onnx").write_bytes(model(onnx, made))
+        Path("x.onnx").write_bytes(onnx_model(onnx, made))
         found = load("x.onnx")["a"]
         assert found.dtype == values.dtype, kind
         assert found.shape == (2, 3), kind
         np.testing.assert_array_equal(found, onnx.numpy_helper.to_array(made))
 
 
-def test_constants_are_called_as_what_they_make(onnx: Any, folder: Path) -> None:
+def test_constants_are_called_as_what_they_make(onnx: Any, working_folder: Path) -> None:
+    """A tensor of a Constant node has the name of the node's output."""
     made = (
-        ("Constant", "b", tensor(onnx, "unused")),
+        ("Constant", "b", onnx_tensor(onnx, "unused")),
         ("Constant", "c", 1.0),
-        ("ConstantOfShape", "d", tensor(onnx)),
+        ("ConstantOfShape", "d", onnx_tensor(onnx)),
     )
     nodes = tuple(
         onnx.helper.make_node(kind, [], [name], value=value) for kind, name, value in made
     )
-    Path("x.onnx").write_bytes(model(onnx, tensor(onnx), nodes=nodes))
+    Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx), nodes=nodes))
     found = {name: array.tolist() for name, array in load("x.onnx").items()}
     assert found == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
-def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, folder: Path) -> None:
+def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, working_folder: Path) -> None:
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
-    Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx)))
+    Path("x.onnx").write_bytes(onnx_model(onnx, text, onnx_tensor(onnx)))
     file = load_file("x.onnx")
     assert list(file.tensors) == ["a"]
     assert [each.name for each in file.unread] == ["words"]
-    Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx), tensor(onnx)))
+    Path("x.onnx").write_bytes(onnx_model(onnx, text, onnx_tensor(onnx), onnx_tensor(onnx)))
     with pytest.raises(FileError, match="twice"):
         load("x.onnx")
 
@@ -123,16 +126,17 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 def test_external_data_outside_of_the_folder_is_refused(
-    onnx: Any, folder: Path, run_pecli: Callable[..., Any]
+    onnx: Any, working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
+    """Also sizes, shapes and offsets that do not fit the data."""
     Path("data").write_bytes(bytes(16))
-    (folder / "inside").mkdir()
+    (working_folder / "inside").mkdir()
     os.chdir("inside")
     Path("data").write_bytes(bytes(16))
     Path("folder").mkdir()
     os.mkfifo("pipe")
     for changes in HOSTILE:
-        Path("x.onnx").write_bytes(model(onnx, tensor(onnx, **changes)))
+        Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, **changes)))
         result = run_pecli("inspect", "x.onnx")
         assert result.exit_code == FILE_ERROR, changes
         assert result.out == "", changes
@@ -140,19 +144,21 @@ def test_external_data_outside_of_the_folder_is_refused(
         assert "'a'" in result.err
 
 
-def test_truncated_or_changed_files_are_refused_in_one_line(onnx: Any, folder: Path) -> None:
-    good = model(onnx, tensor(onnx), tensor(onnx, "b"))
-    refused = refusals(good, "x.onnx", 2, others=lambda byte: [byte ^ 1, byte ^ 128])
+def test_truncated_or_changed_files_are_refused_in_one_line(
+    onnx: Any, working_folder: Path
+) -> None:
+    good = onnx_model(onnx, onnx_tensor(onnx), onnx_tensor(onnx, "b"))
+    refused = count_refused_mutations(good, "x.onnx", 2, others=lambda byte: [byte ^ 1, byte ^ 128])
     for length in range(0, len(good), 2):
         Path("x.onnx").write_bytes(good[:length])
         refused += not is_read("x.onnx")
     assert refused > len(good) // 2
 
 
-def test_more_tensors_than_any_model_has(
-    onnx: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_more_tensors_than_the_limit_are_refused(
+    onnx: Any, working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("x.onnx").write_bytes(model(onnx, tensor(onnx, "a"), tensor(onnx, "b")))
+    Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, "a"), onnx_tensor(onnx, "b")))
     monkeypatch.setattr("pecli.files.onnx_file.MAX_TENSORS", 1)
     with pytest.raises(FileError, match="has more than 1 tensors"):
         load("x.onnx")

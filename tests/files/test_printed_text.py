@@ -12,7 +12,7 @@ from pecli.files.load import load_file
 from pecli.notes import passed_to
 from tests.exit_codes import SUCCESS
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
 
@@ -43,6 +43,7 @@ TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
     ],
 )
 def test_one_table_is_read_from_every_printed_form(text: str) -> None:
+    """PyTorch, NumPy, JAX, CSV, C, logs: all print the rows (1.5, 0.5) and (-2, 0.25)."""
     Path("x.txt").write_text(text)
     assert pecli.load("x.txt")["array"].tolist() == TWO_ROWS
 
@@ -104,6 +105,7 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
     ],
 )
 def test_labels_count_heads_and_rows(text: str) -> None:
+    """All forms print the same two heads of two rows."""
     Path("x.log").write_text(text)
     assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
 
@@ -157,6 +159,7 @@ def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
     "sentence", ["Loading model...", "reading 12 tokens... done", "reading ... done", "(wait)..."]
 )
 def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
+    """«...» among numbers would mean that rows were left out."""
     Path("x.log").write_text(f"{sentence}\nq[0] = 1.5 0.5\nq[1] = -2 0.25\n{sentence}\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
@@ -217,7 +220,7 @@ def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> Non
         ("q = [[1]]\nq = 2\n", "prints 'q' as rows and as lists$"),
     ],
 )
-def test_errors_name_the_place(text: str, problem: str) -> None:
+def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str) -> None:
     Path("x.txt").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.txt")
@@ -294,6 +297,7 @@ def test_a_plain_table_needs_no_note() -> None:
     ],
 )
 def test_decimals_that_were_printed(text: str, decimals: int) -> None:
+    """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.txt").write_text(text)
     printed = load_file("x.txt").printed
     assert printed is not None
@@ -305,6 +309,7 @@ def test_decimals_that_were_printed(text: str, decimals: int) -> None:
     [("0.1235, 0.5, 0.9877", 4), ("0.12345678, 0.5", 0), ("1, 2", 0)],
 )
 def test_decimals_to_which_json_was_rounded(numbers: str, decimals: int) -> None:
+    """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.json").write_text(f'{{"q": [{numbers}]}}')
     printed = load_file("x.json").printed
     assert printed is not None
@@ -325,7 +330,7 @@ JSON_TABLES = {
 
 
 @pytest.mark.parametrize("text", JSON_TABLES.values(), ids=[*JSON_TABLES])
-def test_an_object_of_lists(text: str) -> None:
+def test_json_objects_of_lists_are_tensors(text: str) -> None:
     Path("x.json").write_text(text)
     tensors = pecli.load("x.json")
     assert tensors["cos"].tolist() == [[1, 0.5]]
@@ -346,7 +351,7 @@ def test_a_typed_array_is_a_list() -> None:
         ('{"q": {"0": 1, "1": nil}}', "'nil' is not a number$"),
     ],
 )
-def test_a_typed_array_with_a_hole(text: str, problem: str) -> None:
+def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.json")
@@ -389,7 +394,7 @@ def test_what_json_lacks_is_null_or_a_text() -> None:
         ('{"a":' * 40 + "1" + "}" * 40, "is nested more than 32 levels deep$"),
     ],
 )
-def test_what_is_not_json_of_lists(text: str, problem: str) -> None:
+def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.json")

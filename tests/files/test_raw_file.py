@@ -13,7 +13,7 @@ from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, parse_layout
 from pecli.notes import passed_to
 from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 VALUES = np.arange(24).reshape(2, 3, 4)
 
@@ -44,7 +44,7 @@ def test_every_dtype_reads_back(dtype: str) -> None:
         ("double", "float64"),
     ],
 )
-def test_usual_names_of_dtypes(name: str, dtype: str) -> None:
+def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
     assert parse_layout(None, name) == RawLayout((-1,), dtype)
 
 
@@ -90,6 +90,7 @@ def test_without_a_shape_it_is_a_vector() -> None:
     ],
 )
 def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: str) -> None:
+    """The file has 24 float32 numbers: 96 bytes; shapes that would fit are proposed."""
     VALUES.astype("f4").tofile("x.bin")
     with pytest.raises(FileError, match=problem):
         pecli.load("x.bin", shape=shape, raw_dtype=dtype)
@@ -169,6 +170,7 @@ def queries() -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("is_table", [False, True])
 def test_a_wrong_byte_order_is_noted(dtype: str, is_table: bool) -> None:
+    """Swapped floats have absurd exponents."""
     values = pecli.Rope(64, 64).tables()["sin"] if is_table else queries()
     array = values.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     array.tofile("x.bin")
@@ -188,7 +190,7 @@ def notes_of(path: str, dtype: str) -> list[str]:
     return notes
 
 
-def test_all_raw_files_of_a_command(run_pecli: Callable) -> None:
+def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> None:
     """`--before` and several files, which threads check."""
     np.save("q.npy", queries())
     queries().tofile("q.bin")

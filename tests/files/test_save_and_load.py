@@ -29,7 +29,7 @@ SUFFIXES = [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"]
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
-    folder: Path,
+    working_folder: Path,
     tables: list[Table],
     spec: dict[str, object],
     monkeypatch: pytest.MonkeyPatch,
@@ -39,7 +39,7 @@ def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
         tables = tables[:1]
     save_tables("a" + suffix, tables, spec)
     expected = Path("a" + suffix).read_bytes()
-    pipe = folder / "pipes" / f"a{suffix}"  # of the same name, which a .h file holds
+    pipe = working_folder / "pipes" / f"a{suffix}"  # of the same name, which a .h file holds
     pipe.parent.mkdir()
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
@@ -55,7 +55,9 @@ def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
     assert Path("a" + suffix).read_bytes() == expected
 
 
-def test_a_table_that_fails_leaves_the_old_file(folder: Path, spec: dict[str, object]) -> None:
+def test_a_table_that_fails_leaves_the_old_file(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
     def fail(start: int, out: object) -> None:
         raise RuntimeError("no more")
 
@@ -64,10 +66,11 @@ def test_a_table_that_fails_leaves_the_old_file(folder: Path, spec: dict[str, ob
         with pytest.raises(RuntimeError, match="no more"):
             save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
         assert Path("a" + suffix).read_bytes() == b"old"
-    assert len(list(folder.iterdir())) == 6
+    assert len(list(working_folder.iterdir())) == 6
 
 
-def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> None:
+def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: Path) -> None:
+    """FILE:NAME means the longest part that is a file; the sizes tell which array was opened."""
     np.save("a:b.npy", np.arange(3))
     np.savez("a.npz", **{"dense/kernel:0": np.arange(4), ":": np.arange(5)})
     np.savez("a.npz:dense", **{"bias:1": np.arange(6)})
@@ -79,7 +82,7 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> 
         open_tensors("a.npz:bias:0")
 
 
-def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None:
+def test_a_missing_tensor_is_answered_with_those_there_are(working_folder: Path) -> None:
     save_tables(
         "a.npz",
         [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]],
@@ -93,7 +96,8 @@ def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None
 
 @pytest.mark.parametrize("count", [0, 6, 300_000])
 @pytest.mark.sample("300000")
-def test_standard_input_through_a_pipe_or_a_file(folder: Path, count: int) -> None:
+def test_standard_input_through_a_pipe_or_a_file(working_folder: Path, count: int) -> None:
+    """The sum of 0 to n − 1 is n (n − 1) / 2."""
     np.save("a.npy", np.arange(count))
     script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"
     with open("a.npy", "rb") as file:
@@ -111,8 +115,9 @@ def test_standard_input_through_a_pipe_or_a_file(folder: Path, count: int) -> No
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
 @pytest.mark.parametrize("change", [b"", b"more", None])
 def test_reading_from_a_fifo(
-    folder: Path, tables: list[Table], suffix: str, change: bytes | None
+    working_folder: Path, tables: list[Table], suffix: str, change: bytes | None
 ) -> None:
+    """The whole file, one with more bytes after it, and one that ends early."""
     save_tables("a" + suffix, tables[:1] if suffix == ".npy" else tables, None)
     data = Path("a" + suffix).read_bytes()
     data = data[:-1] if change is None else data + change
@@ -132,7 +137,7 @@ def test_reading_from_a_fifo(
 
 @pytest.mark.parametrize("read", [pecli.load, pecli.load_config, pecli.load_model])
 def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
 ) -> None:
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
@@ -140,7 +145,7 @@ def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
         read("pipe")
 
 
-def test_a_writer_may_take_its_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_may_take_its_time(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe that is open to write is read to its end, however late that comes."""
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
@@ -161,7 +166,8 @@ def test_a_writer_may_take_its_time(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert numbers.tolist() == [[1.5, 2.5]]
 
 
-def test_the_suffix_picks_the_format(folder: Path) -> None:
+def test_the_suffix_picks_the_format(working_folder: Path) -> None:
+    """Streams and pipes without a suffix get .npy."""
     os.mkfifo("pipe")
     kinds = {
         "a.npy": "npy",
@@ -186,7 +192,7 @@ def test_the_suffix_picks_the_format(folder: Path) -> None:
         assert caught.value.advice == words
 
 
-def test_names_and_arrays_that_no_file_holds(folder: Path) -> None:
+def test_names_and_arrays_that_no_file_holds(working_folder: Path) -> None:
     for name, suffix in product(("\ud800", 1, None), ("npz", "safetensors", "json", "h")):
         with pytest.raises(KindError, match="must be a text"):
             pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
@@ -195,7 +201,7 @@ def test_names_and_arrays_that_no_file_holds(folder: Path) -> None:
             pecli.save("a.npz", np.zeros(3, dtype))
     with pytest.raises(ParameterError, match="a name of its own"):
         save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
-    assert not list(folder.iterdir())
+    assert not list(working_folder.iterdir())
 
 
 def archive(name: str) -> bytes:
@@ -240,7 +246,7 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
 ]
 
 
-def test_what_cannot_be_read_and_what_to_do_about_it(folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_advice(working_folder: Path) -> None:
     for path, data, said in UNREADABLE:
         if data is not None:
             Path(path).write_bytes(data)

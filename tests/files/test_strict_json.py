@@ -15,18 +15,20 @@ def nested(depth: int) -> str:
 
 
 def test_the_deepest_list_that_is_accepted() -> None:
+    """Python's own parser would recurse until the stack ends."""
     assert str(parsed_json(nested(32), error, max_depth=32)) == nested(32)
     with pytest.raises(FileError, match="nested more than 32 levels deep"):
         parsed_json(nested(33), error, max_depth=32)
 
 
-def test_a_key_that_is_there_twice() -> None:
+def test_a_repeated_key_is_refused() -> None:
+    """Parsers differ in which of the two they take."""
     with pytest.raises(FileError, match="names 'a' twice"):
         parsed_json('{"b": 1, "a": 2, "a": 3}', error)
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_not_finite(literal: str) -> None:
+def test_numbers_that_are_not_finite_are_refused_unless_they_are_allowed(literal: str) -> None:
     with pytest.raises(FileError, match=f"holds '{literal}', a number out of range"):
         parsed_json(literal, error)
     assert isinstance(parsed_json(literal, error, finite=False), float)
@@ -41,7 +43,7 @@ def test_numbers_that_are_not_finite(literal: str) -> None:
         (b"9" * 10_000, "is not JSON that can be read"),
     ],
 )
-def test_text_that_is_no_json(data: bytes, problem: str) -> None:
+def test_text_that_is_no_json_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(FileError, match=problem):
         parsed_json(data, error)
 

@@ -26,7 +26,8 @@ NAMES = {
 
 
 @pytest.mark.parametrize("role", NAMES)
-def test_names_and_what_they_mean(role: str | None) -> None:
+def test_the_role_of_a_tensor_follows_from_its_name(role: str | None) -> None:
+    """Names as they stand in public checkpoints and dumps."""
     assert {name: role_of(name) for name in NAMES[role].split()} == dict.fromkeys(
         NAMES[role].split(), role
     )
@@ -68,7 +69,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("layers", LAYERS)
-def test_layer_types_in_names(layers: str | None) -> None:
+def test_the_layer_type_of_a_table_follows_from_its_name(layers: str | None) -> None:
     for name in LAYERS[layers].split():
         assert (
             layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers

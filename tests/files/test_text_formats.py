@@ -25,7 +25,8 @@ from tests.exit_codes import SUCCESS
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def test_csv_reads_back_as_the_same_values(folder: Path) -> None:
+def test_csv_reads_back_as_the_same_values(working_folder: Path) -> None:
+    """Python's csv and float read the bytes back."""
     for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
         array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
         array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
@@ -36,7 +37,8 @@ def test_csv_reads_back_as_the_same_values(folder: Path) -> None:
         assert np.array(texts, float).astype(dtype).tobytes() == array.tobytes()
 
 
-def test_csv_is_short_and_plain(folder: Path) -> None:
+def test_csv_is_short_and_plain(working_folder: Path) -> None:
+    """Shortest digits that round back, as in Ryu or repr."""
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
     assert Path("a.csv").read_text() == "a_0,a_1,a_2\n0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
@@ -49,6 +51,7 @@ def test_csv_is_short_and_plain(folder: Path) -> None:
 
 
 def test_sixteen_bits_are_written_in_few_digits() -> None:
+    """5 digits tell all float16 numbers apart, 4 all of bfloat16."""
     some = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
     bits = np.concatenate([some, np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)])  # near the largest
     for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
@@ -66,7 +69,7 @@ def significant(numeral: str) -> str:
 
 
 def test_json_reads_back_as_the_same_lists(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict
+    working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict
 ) -> None:
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
@@ -80,7 +83,7 @@ def test_json_reads_back_as_the_same_lists(
     assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
 
 
-def test_any_shape_in_json(folder: Path) -> None:
+def test_arrays_of_any_shape_are_nested_lists_in_json(working_folder: Path) -> None:
     for dtype in ("int8", "uint64", "bool"):
         for shape in ((), (3,), (9,), (17,), (4, 3), (2, 1, 3), (2, 2, 2, 3)):
             array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
@@ -104,7 +107,10 @@ def header_tables() -> list[Table]:
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -> None:
+def test_a_compiled_header_holds_the_bits_of_the_tables(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """A C program prints the arrays' memory."""
     tables = header_tables()
     save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
     names = [f"a_{table.name}" for table in tables]
@@ -125,7 +131,7 @@ def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -
         subprocess.run(["c++", *options, "a.h"], check=True)
 
 
-def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -> None:
+def test_the_header_names_what_it_holds(working_folder: Path, spec: dict[str, object]) -> None:
     array = np.array([[math.sin(1), 1.5]], np.float32)
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
     text = Path("a.h").read_text()
@@ -135,7 +141,8 @@ def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
 
-def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
+def test_what_c_or_text_cannot_hold_is_refused(working_folder: Path) -> None:
+    """The advice names a format that can hold it."""
     for suffix in (".csv", ".json", ".h"):
         for dtype, other in ((np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")):
             table = table_of("a", np.zeros(2, dtype))
@@ -151,13 +158,13 @@ def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
         save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
     with pytest.raises(ParameterError, match="same name in C"):
         save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
-    assert list(folder.iterdir()) == []
+    assert list(working_folder.iterdir()) == []
 
 
 NUMBERS = [0.1, -0.0, 3e38, 1e-45, np.inf, -np.inf, np.nan, 1 / 3]
 
 
-def arrays() -> dict[str, np.ndarray]:
+def arrays_of_many_dtypes() -> dict[str, np.ndarray]:
     bits = np.random.default_rng(0).integers(0, 2**32, 300, np.uint32)
     single = bits.view(np.float32)
     return {
@@ -173,27 +180,27 @@ def arrays() -> dict[str, np.ndarray]:
     }
 
 
-def same(a: np.ndarray, b: np.ndarray) -> bool:
+def are_same_arrays(a: np.ndarray, b: np.ndarray) -> bool:
     return (a.dtype, a.shape) == (b.dtype, b.shape) and (
         a.tobytes() == b.tobytes() or np.array_equal(a, b, True)
     )
 
 
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
-    pecli.save(tmp_path / "all.json", arrays())
+    pecli.save(tmp_path / "all.json", arrays_of_many_dtypes())
     found = pecli.load(tmp_path / "all.json")
-    assert {name: same(found[name], array) for name, array in arrays().items()} == dict.fromkeys(
-        arrays(), True
-    )
+    assert {
+        name: are_same_arrays(found[name], array) for name, array in arrays_of_many_dtypes().items()
+    } == dict.fromkeys(arrays_of_many_dtypes(), True)
 
 
 def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
     for name in ("plain", "double", "any"):
-        array = arrays()[name]
+        array = arrays_of_many_dtypes()[name]
         pecli.save(tmp_path / "t.csv", array)
         found = pecli.load(tmp_path / "t.csv")["array"]
         assert found.dtype == np.float64
-        assert same(found.astype(array.dtype), array)
+        assert are_same_arrays(found.astype(array.dtype), array)
     (tmp_path / "t.csv").write_text("1,-2\n9007199254740993,4\n")
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
 
@@ -223,7 +230,7 @@ BROKEN = [
 ]
 
 
-def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_text_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     for suffix, content in BROKEN:
         (tmp_path / f"x.{suffix}").write_bytes(content.encode("latin-1") + b"\n")
         with pytest.raises(
@@ -269,7 +276,7 @@ def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> Non
         ({name: [1, 2] for name in "abcdefg"}, "has more than 6 lists"),
     ],
 )
-def test_more_lists_than_the_limit(
+def test_more_lists_than_the_limit_are_refused(
     tmp_path: Path, tensors: dict[str, list[int]], problem: str
 ) -> None:
     (tmp_path / "t.json").write_text(json.dumps(tensors))
@@ -339,6 +346,7 @@ def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
 
 
 def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
+    """C has no float16; 0x3c00 is 1."""
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 1",
@@ -357,12 +365,12 @@ def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"a,b", b",0,1", b'"x",1', b"#,b", b""])
-def test_lines_that_are_headers(line: bytes) -> None:
+def test_a_line_of_words_is_a_header(line: bytes) -> None:
     assert is_header(line)
 
 
 @pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
-def test_lines_that_are_rows(line: bytes) -> None:
+def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
     assert not is_header(line)
 
 
@@ -382,44 +390,44 @@ def test_a_comma_at_the_end_of_every_line_is_ignored(
     assert pecli.load(tmp_path / name)["array"].tolist() == expected
 
 
-def compiles(folder: Path, *headers: str) -> bool:
+def compiles(working_folder: Path, *headers: str) -> bool:
     """Compile a C file that includes headers."""
     lines = [f'#include "{header}"\n' for header in headers]
-    (folder / "both.c").write_text("".join(lines) + "int main(void) { return 0; }\n")
+    (working_folder / "both.c").write_text("".join(lines) + "int main(void) { return 0; }\n")
     words = ["cc", "-std=c99", "-fsyntax-only", "both.c"]
-    return subprocess.run(words, cwd=folder, capture_output=True).returncode == SUCCESS
+    return subprocess.run(words, cwd=working_folder, capture_output=True).returncode == SUCCESS
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_two_headers_compile_together_and_both_are_seen(folder: Path) -> None:
+def test_two_headers_compile_together_and_both_are_seen(working_folder: Path) -> None:
     """The same tensors of two models, and one model in two files."""
-    write(str(folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
-    models = [str(path) for path in sorted((folder / "suite").glob("model-*.h"))]
+    write(str(working_folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
+    models = [str(path) for path in sorted((working_folder / "suite").glob("model-*.h"))]
     assert len(models) == 2
-    assert compiles(folder, *models)
+    assert compiles(working_folder, *models)
     pecli.save("one.h", pecli.Rope(4, 8))
     pecli.save("two.h", pecli.Rope(4, 8, theta=500000))
     pecli.save("three.h", pecli.Rope(4, 8), prefix="other_one")
-    assert compiles(folder, "one.h", "two.h", "three.h")
+    assert compiles(working_folder, "one.h", "two.h", "three.h")
     assert "static const float two_cos[4][4]" in Path("two.h").read_text()
     assert "#ifndef PECLI_OTHER_ONE_H" in Path("three.h").read_text()
     pecli.save("four.h", pecli.Rope(4, 8, theta=500000), prefix="one")
     Path("four.h").write_text(Path("four.h").read_text().replace("PECLI_ONE_H", "PECLI_FOUR_H"))
-    assert not compiles(folder, "one.h", "four.h")  # the compiler would notice equal names
+    assert not compiles(working_folder, "one.h", "four.h")  # the compiler would notice equal names
 
 
 @pytest.mark.parametrize("prefix", ["", "3d", "a-b", "nan", "é"])
-def test_a_prefix_is_a_name_in_c(folder: Path, prefix: str) -> None:
+def test_a_prefix_is_a_name_in_c(working_folder: Path, prefix: str) -> None:
     with pytest.raises(ParameterError, match="it must be a name in C"):
         pecli.save("a.h", np.zeros(2), prefix=prefix)
 
 
-def test_a_prefix_is_for_headers_only(folder: Path) -> None:
+def test_a_prefix_is_for_headers_only(working_folder: Path) -> None:
     with pytest.raises(ParameterError, match=r"only names in \.h files have one"):
         pecli.save("a.npy", np.zeros(2), prefix="a")
 
 
-def test_the_prefix_of_a_command(folder: Path, run_pecli: Callable) -> None:
+def test_the_prefix_of_a_command(working_folder: Path, run_pecli: Callable) -> None:
     done = run_pecli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
     assert done.exit_code == SUCCESS, done.err
     assert "static const float model_a_slopes[2]" in Path("a.h").read_text()

@@ -21,7 +21,7 @@ import pytest
 from pecli.errors import FileError
 from pecli.files.load import load
 from tests.exit_codes import FILE_ERROR
-from tests.files.conftest import refusals
+from tests.files.conftest import count_refused_mutations
 
 DATA = Path(__file__).parent / "data"
 NUMBERS = np.arange(24, dtype=np.float32)
@@ -48,6 +48,7 @@ VIEWS = {
 
 
 def test_views_of_one_storage_are_read_by_their_strides() -> None:
+    """torch.save wrote the file; the same views are made here by NumPy."""
     found = load(DATA / "torch_views.pt")
     assert {name: array.dtype for name, array in found.items()} == {
         name: each.dtype for name, each in VIEWS.items()
@@ -56,7 +57,7 @@ def test_views_of_one_storage_are_read_by_their_strides() -> None:
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
-def archive(pickled: bytes, **members: bytes) -> bytes:
+def torch_archive(pickled: bytes, **members: bytes) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
         out.writestr("x/data.pkl", pickled)
@@ -83,7 +84,7 @@ STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text(
 REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
 
 
-def tensor(
+def pickled_tensor(
     count: bytes = b"K\x04",
     offset: bytes = b"K\x00",
     shape: bytes = b"K\x04\x85",
@@ -132,7 +133,7 @@ NAMES = (
 )
 
 
-def hostile() -> dict[str, bytes]:
+def hostile_pickles() -> dict[str, bytes]:
     calls = {
         "os.system": Calls(os.system, MARKER),
         "eval": Calls(eval, "open('marker', 'w')"),
@@ -157,7 +158,7 @@ def hostile() -> dict[str, bytes]:
         "NEWOBJ": b"\x80\x02cposix\nsystem\nX\x0c\x00\x00\x00touch marker\x85\x81.",
         "extension registry": b"\x80\x02\x82\x01.",
         "persistent text": b"Pos.system\n.",
-        "state of a tensor": tensor()[:-2] + b"}bs.",
+        "state of a tensor": pickled_tensor()[:-2] + b"}bs.",
         "call of a storage type": b"\x80\x02ctorch\nFloatStorage\n)R.",
         "call of a dtype": b"\x80\x02ctorch\nfloat32\n)R.",
         "call of a text": b"\x80\x02" + text("system") + b")R.",
@@ -172,26 +173,28 @@ def hostile() -> dict[str, bytes]:
         "wide": laughs(),
         "holds itself": b"\x80\x02]q\x00h\x00a.",
         "huge text": b"\x80\x02X\xff\xff\xff\xffa.",
-        "huge storage": tensor(count=LONG),
-        "huge tensor": tensor(shape=LONG + b"\x85"),
-        "tensor beyond its storage": tensor(offset=b"K\x01"),
-        "repeated without end": tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
-        "negative offset": tensor(offset=b"J\xff\xff\xff\xff"),
-        "negative stride": tensor(shape=b"K\x02K\x02\x86", strides=b"K\x03J\xff\xff\xff\xff\x86"),
-        "bytes of no dtype": tensor(count=b"K\x10").replace(
+        "huge storage": pickled_tensor(count=LONG),
+        "huge tensor": pickled_tensor(shape=LONG + b"\x85"),
+        "tensor beyond its storage": pickled_tensor(offset=b"K\x01"),
+        "repeated without end": pickled_tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
+        "negative offset": pickled_tensor(offset=b"J\xff\xff\xff\xff"),
+        "negative stride": pickled_tensor(
+            shape=b"K\x02K\x02\x86", strides=b"K\x03J\xff\xff\xff\xff\x86"
+        ),
+        "bytes of no dtype": pickled_tensor(count=b"K\x10").replace(
             b"torch\nFloat", b"torch.storage\nUntyped"
         ),
-        "too many axes": tensor(
+        "too many axes": pickled_tensor(
             shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"
         ),
-        "shape of texts": tensor(shape=text("a") + b"\x85"),
-        "outside the archive": tensor().replace(text("0"), text("../../../etc/passwd")),
-        "absolute": tensor().replace(text("0"), text("/etc/passwd")),
-        "no storage of that name": tensor().replace(text("0"), text("9")),
+        "shape of texts": pickled_tensor(shape=text("a") + b"\x85"),
+        "outside the archive": pickled_tensor().replace(text("0"), text("../../../etc/passwd")),
+        "absolute": pickled_tensor().replace(text("0"), text("/etc/passwd")),
+        "no storage of that name": pickled_tensor().replace(text("0"), text("9")),
         "mark as a value": b"\x80\x02(.",
         "items of nothing": b"\x80\x02u.",
         "unknown memo": b"\x80\x02h\x07.",
-        "breaks off": tensor()[:60],
+        "breaks off": pickled_tensor()[:60],
         "empty": b"",
         "not UTF-8": b"\x80\x02X\x01\x00\x00\x00\xff.",
     }
@@ -236,29 +239,32 @@ def nested() -> dict[str, bytes]:
         del found[f"BUILD nested 101 times, {harmless}"]
     doubled = b"".join(b"h%ch%c\x86q%c" % (level, level, level + 1) for level in range(60))
     found["a key that takes for ever to hash"] = b"\x80\x02}N)q\x00" + doubled + b"Ns."
-    found["state of a storage"] = tensor().replace(b"tQ", b"tQ}b")
+    found["state of a storage"] = pickled_tensor().replace(b"tQ", b"tQ}b")
     found["state of a class"] = (
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}" + text("call") + b"Ns\x86b."
     )
     return found
 
 
-HOSTILE = hostile()
+HOSTILE = hostile_pickles()
 
 
-def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
+def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
     """What the hostile ones are changed from."""
     data = np.arange(4, dtype="<f4").tobytes()
-    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"little", data__0=data))
+    Path("x.pt").write_bytes(torch_archive(pickled_tensor(), byteorder=b"little", data__0=data))
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
 
 
 def test_hostile_pickles_are_refused_in_one_line(
-    folder: Path, run_pecli: Callable[..., Any]
+    working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
+    """Pickles that would call os.system or eval, allocate terabytes, or nest too deep; no file may
+    appear.
+    """
     for name in (name for name in HOSTILE if "0000 times" not in name):
         pickled = HOSTILE[name]
-        Path("x.pt").write_bytes(archive(pickled, **FOUR))
+        Path("x.pt").write_bytes(torch_archive(pickled, **FOUR))
         result = run_pecli("inspect", "x.pt")
         assert result.exit_code == FILE_ERROR, (name, result)
         assert result.out == "", (name, result)
@@ -295,11 +301,12 @@ print(json.dumps(sorted(seen)))
 """
 
 
-def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
-    Path("good.pt").write_bytes(archive(tensor(), **FOUR))
-    Path("bad.pt").write_bytes(archive(b"?"))
+def test_an_audit_hook_sees_nothing_run_or_imported(working_folder: Path) -> None:
+    """Python's audit hook reports imports, calls of exec and opened files."""
+    Path("good.pt").write_bytes(torch_archive(pickled_tensor(), **FOUR))
+    Path("bad.pt").write_bytes(torch_archive(b"?"))
     for number, pickled in enumerate(HOSTILE.values()):
-        Path(f"{number}.hostile").write_bytes(archive(pickled, **FOUR))
+        Path(f"{number}.hostile").write_bytes(torch_archive(pickled, **FOUR))
     done = subprocess.run(
         [sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True
     )
@@ -307,25 +314,25 @@ def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
     assert not Path("marker").exists()
 
 
-def test_archives_whose_members_do_not_fit(folder: Path) -> None:
+def test_archives_whose_members_do_not_fit_are_refused(working_folder: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
-        out.writestr("x/data.pkl", tensor())
-    inside = tensor().removeprefix(b"\x80\x02}" + text("a"))[:-1]
+        out.writestr("x/data.pkl", pickled_tensor())
+    inside = pickled_tensor().removeprefix(b"\x80\x02}" + text("a"))[:-1]
     for data, problem in (
         (
-            archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR),
+            torch_archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR),
             "names the tensor '0' twice",
         ),
         (
-            archive(tensor().replace(text("storage"), text("module")), **FOUR),
+            torch_archive(pickled_tensor().replace(text("storage"), text("module")), **FOUR),
             "names a storage in an unknown way",
         ),
-        (archive(tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
-        (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
-        (archive(tensor(), byteorder=b"big", **FOUR), "another byte order"),
+        (torch_archive(pickled_tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
+        (torch_archive(pickled_tensor(), data__0=bytes(15)), "has not the size that it claims"),
+        (torch_archive(pickled_tensor(), byteorder=b"big", **FOUR), "another byte order"),
         (
-            archive(tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR),
+            torch_archive(pickled_tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR),
             "of 134217728 bytes that reaches beyond",
         ),
         (file.getvalue(), "is compressed"),
@@ -335,7 +342,7 @@ def test_archives_whose_members_do_not_fit(folder: Path) -> None:
             load("x.pt")
 
 
-def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
+def test_zip64_records_that_contradict_the_end_are_refused(working_folder: Path) -> None:
     """Torch writes both; a reader that takes the other one would see other members."""
     good = (DATA / "torch_views.pt").read_bytes()
     end = good.rindex(b"PK\x05\x06")
@@ -350,7 +357,7 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
             load("x.pt")
 
 
-def test_long_names_and_mutations_are_read_or_refused(folder: Path) -> None:
+def test_long_names_and_mutations_are_read_or_refused(working_folder: Path) -> None:
     """A few bytes of references to one tensor would be megabytes of paths."""
     named = (
         b"\x80\x02}"
@@ -360,12 +367,12 @@ def test_long_names_and_mutations_are_read_or_refused(folder: Path) -> None:
         + STORAGE
         + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
     )
-    Path("x.pt").write_bytes(archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
+    Path("x.pt").write_bytes(torch_archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
-    small, large = archive(tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
-    refused = refusals(
+    small, large = torch_archive(pickled_tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
+    refused = count_refused_mutations(
         small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
     )
     assert refused > len(small) // 20
-    assert refusals(large, "y.pt", step=29) > len(large) // 116
+    assert count_refused_mutations(large, "y.pt", step=29) > len(large) // 116

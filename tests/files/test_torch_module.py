@@ -31,11 +31,11 @@ def test_a_plain_attribute_is_found_as_a_buffer_is() -> None:
     assert {*loaded.tensors} == {"block.freqs_cis"}
 
 
-def test_a_right_attribute_passes() -> None:
+def test_a_module_with_a_right_table_passes() -> None:
     assert pecli.verify(Model(), CONFIG, atol=1e-5)
 
 
-def test_a_wrong_attribute_fails() -> None:
+def test_a_module_with_a_wrong_table_fails() -> None:
     assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5, reasons=False)
 
 

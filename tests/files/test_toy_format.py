@@ -54,13 +54,13 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, row])
 
 
-def test_arrays_of_a_new_format_come_back(folder: Path) -> None:
+def test_arrays_of_a_new_format_come_back(working_folder: Path) -> None:
     pecli.save("a.toy", {"a": np.array([1.0, 2.5]), "b": np.array([3.0])})
     assert Path("a.toy").read_bytes() == b"TOY\na:1.0 2.5\nb:3.0\n"
     assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
 
 
-def test_commands_read_and_write_it(folder: Path, run_pecli: Callable) -> None:
+def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: Callable) -> None:
     slopes = run_pecli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
     assert slopes.exit_code == SUCCESS, slopes.err
     converted = run_pecli("convert", "a.toy", "-o", "a.npz")
@@ -75,7 +75,7 @@ def test_messages_list_a_new_format() -> None:
         formats.format_of_bytes("a", b"unknown bytes")
 
 
-def test_its_own_refusals_are_those_of_a_file(folder: Path) -> None:
+def test_refusals_of_a_new_format_are_file_errors(working_folder: Path) -> None:
     Path("a.toy").write_bytes(MAGIC + b"a:\n")
     with pytest.raises(FileError, match=r"^a\.toy: has a line without numbers$"):
         pecli.load("a.toy")

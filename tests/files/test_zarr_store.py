@@ -27,6 +27,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
+    """The zarr package opens the group; a chunk has 128 rows."""
     pecli.save(tmp_path / "t.zarr", SCHEME)
     group = zarr.open_group(tmp_path / "t.zarr", mode="r")
     for name, array in SCHEME.tables().items():
@@ -36,7 +37,9 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
     assert chunk == SCHEME.tables()["cos"][128:256].tobytes()
 
 
-def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_of_any_shape_come_back_from_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
     for number, shape in enumerate([(7,), (60, 5), (3, 20, 9), (8, 3, 2, 11), (7, 1), ()]):
         array = np.random.default_rng(0).standard_normal(shape)
@@ -47,7 +50,7 @@ def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
 
 
-def test_zarr_is_asked_for_where_it_is_not_installed(
+def test_without_zarr_installed_writing_a_store_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
@@ -55,7 +58,7 @@ def test_zarr_is_asked_for_where_it_is_not_installed(
         pecli.save(tmp_path / "t.zarr", SCHEME)
 
 
-def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
@@ -64,7 +67,8 @@ def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_chunks_that_are_missing_or_changed(tmp_path: Path) -> None:
+def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+    """Row 5 of the chunk that begins at row 256 is row 261."""
     pecli.save(tmp_path / "t.zarr", SCHEME)
     path = tmp_path / "t.zarr/sin/c/2/0"
     raw = bytearray(path.read_bytes())
@@ -102,7 +106,7 @@ def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
     assert "\n" not in str(problem.value)
 
 
-def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
+def hostile_store(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
     """A store of one chunk, by hand."""
     said = {
         "zarr_format": 2,
@@ -138,8 +142,9 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
 def test_hostile_stores_are_refused(
     tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str
 ) -> None:
+    """The store is written by hand, with one chunk and changed metadata."""
     with pytest.raises(FileError, match=said):
-        pecli.load(hostile(tmp_path / "t.zarr", chunk, **changes))
+        pecli.load(hostile_store(tmp_path / "t.zarr", chunk, **changes))
 
 
 @pytest.mark.parametrize("name", ["0.0", ".zarray"])
@@ -147,24 +152,25 @@ def test_hostile_stores_are_refused(
 def test_pipes_and_links_are_no_chunks(
     tmp_path: Path, name: str, make: Callable[[Path], None]
 ) -> None:
-    store = hostile(tmp_path / "t.zarr")
+    """Reading /dev/zero or a pipe would never end."""
+    store = hostile_store(tmp_path / "t.zarr")
     (store / name).unlink()
     make(store / name)
     with pytest.raises(FileError, match="not a plain file"):
         pecli.load(store)
 
 
-def outline(shape: tuple[int, ...]) -> Table:
+def table_without_values(shape: tuple[int, ...]) -> Table:
     return Table("a", "float32", shape, lambda start, out: None)
 
 
 def test_a_vector_is_cut_into_blocks() -> None:
-    vector = outline((10**9,))
+    vector = table_without_values((10**9,))
     assert chunk_shape(vector) == (vector.block_rows(),)
 
 
 def test_an_empty_axis_has_chunks_of_one_row() -> None:
-    assert chunk_shape(outline((3, 0, 5))) == (1, 1, 5)
+    assert chunk_shape(table_without_values((3, 0, 5))) == (1, 1, 5)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +190,7 @@ def test_damaged_metadata_are_reported_in_words_of_pecli(
         pecli.load(tmp_path / "t.zarr")
 
 
-def test_a_store_without_metadata(tmp_path: Path) -> None:
+def test_a_store_without_metadata_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.zarr").mkdir()
     with pytest.raises(pecli.FileError, match="it has no metadata"):
         pecli.load(tmp_path / "t.zarr")

@@ -27,16 +27,18 @@ from tests.pixels import decoded
 from tests.views.problems import Stated
 
 
-def drawn(a: np.ndarray, b: np.ndarray, **tolerance: float) -> Picture:
+def comparison_picture_of(a: np.ndarray, b: np.ndarray, **tolerance: float) -> Picture:
     return comparison_picture([pecli.diff(a, b, **tolerance)])
 
 
 def pixels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The pixels of the third column, left of its colour bar."""
-    return decoded(encoded(render(drawn(a, b), dpi=100), dpi=100)).astype(int)[50:380, 650:915]
+    return decoded(encoded(render(comparison_picture_of(a, b), dpi=100), dpi=100)).astype(int)[
+        50:380, 650:915
+    ]
 
 
-def seen(area: np.ndarray, colour: palettes.Colour) -> int:
+def count_pixels_of(area: np.ndarray, colour: palettes.Colour) -> int:
     return int((np.abs(area - np.array(colour)).max(axis=2) <= 2).sum())
 
 
@@ -52,8 +54,9 @@ def with_errors(**at: float) -> np.ndarray:
 
 
 def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> None:
+    """Two elements of a table of 512 x 64 are 2 and 1e-5 off."""
     b = with_errors(_300_20=2.0, _10_3=1e-5)
-    picture = drawn(A, b, atol=1e-3)
+    picture = comparison_picture_of(A, b, atol=1e-3)
     one, other, apart = picture.heatmaps
     assert [panel.title for panel in picture.heatmaps] == ["array, A", "array, B", "difference"]
     reach = float(f"{np.abs(b).max():.3g}")
@@ -74,6 +77,7 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
 
 
 def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
+    """(500000 / 10000)^(i/16) − 1 is the relative error of the frequencies."""
     right, wrong = pecli.Rope(64, 32, base=5e5), pecli.Rope(64, 32).tables()
     picture = comparison_picture([pecli.verify(wrong, right, atol=1e-3)])
     assert "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)" in picture.title
@@ -114,7 +118,7 @@ def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
         "bias": np.stack([np.zeros((4, 4)), -np.eye(4)]),
         "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1)),
     }
-    picture = drawn(
+    picture = comparison_picture_of(
         zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3
     )
     titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
@@ -131,15 +135,16 @@ def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
     area = pixels(A, b)
-    assert seen(area, palettes.SEQUENTIAL[-1]) >= 1, (
+    assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1, (
         "one error among many has the colour of the largest"
     )
     assert (area == 255).mean() > 0.79, "no error is as blank as the paper"
-    assert seen(area, palettes.UNKNOWN) > 10_000
+    assert count_pixels_of(area, palettes.UNKNOWN) > 10_000
 
 
 @pytest.mark.parametrize("colours", [0, 256, 1 << 24])
 def test_zero_is_blank_in_the_terminal(colours: int) -> None:
+    """Three cells have an error: the smallest, the largest, and a NaN."""
     a = np.zeros((4, 6))
     b = a.copy()
     b[0, 1], b[3, 2], b[2, 4] = 1e-6, 1.0, np.nan
@@ -158,7 +163,7 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
     assert "none: blank" in cells[-1]
 
 
-def show_text(show: Callable[..., None], *arguments: Any) -> list[str]:
+def printed_lines(show: Callable[..., None], *arguments: Any) -> list[str]:
     with redirect_stdout(io.StringIO()) as output:
         show(*arguments)
     return output.getvalue().splitlines()
@@ -230,7 +235,7 @@ def lines_about_a_tensor(finding: str) -> list[str]:
     """Return the lines about a tensor x of 2 elements, below the line about its file."""
     tensor = Comparison("x", (2,), 2, mismatched=None, max_abs_error=None, finding=Stated(finding))
     result = Verification("f", "rope", (tensor,))
-    _, *lines = show_text(check_results.show_verification, result)
+    _, *lines = printed_lines(check_results.show_verification, result)
     return lines
 
 
@@ -251,7 +256,7 @@ def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
     tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
-    assert show_text(check_results.show_difference, result) == [
+    assert printed_lines(check_results.show_difference, result) == [
         "DIFFERENT  A: x  B: y",
         "  of 2 layers",
         "  q differs",
@@ -263,6 +268,6 @@ def test_str_of_a_result_is_the_output_of_the_command() -> None:
     assert str(pecli.verify(rope.tables(), rope)).splitlines()[0] == "passed  arrays  rope"
 
 
-def test_what_has_no_view_is_not_shown() -> None:
+def test_an_object_without_a_view_is_refused() -> None:
     with pytest.raises(TypeError, match="cannot show a dict"):
         show({})

@@ -18,6 +18,7 @@ from pecli.views.drift import verdicts
 def test_verdicts_state_how_far_a_recipe_stays_within_the_tolerance(
     rows: int, tolerance: float, words: str, style: str
 ) -> None:
+    """At position 0 a bfloat16 table is exact: cos 0 = 1."""
     verdict = verdicts(audit(pecli.Rope(rows, 32), ["bfloat16-table"], tolerance))[0]
     assert verdict.words.strip() == words
     assert verdict.style == style

@@ -43,6 +43,7 @@ def test_layers_are_below_each_other() -> None:
 
 
 def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
+    """Slopes of 8 heads are powers of two, which no rounding changes."""
     made = audits_figure({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
     shown = {
         "alibi, 12 heads: largest error by distance",

@@ -23,7 +23,9 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_commands_make_the_tables(run_pecli, tmp_path, monkeypatch, name: str) -> None:
+def test_printed_commands_make_tables_of_the_configs_sizes(
+    run_pecli, tmp_path, monkeypatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -72,7 +74,7 @@ def _commands(out: str) -> list[str]:
         ("x", "x"),
     ],
 )
-def test_values_are_brief(value: Any, text: str) -> None:
+def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
     assert encodings.cell(value) == text
 
 

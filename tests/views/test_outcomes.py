@@ -53,10 +53,11 @@ error   check 6  config.json: does not exist
 """
 
 
-def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
+def test_checks_in_a_pipe_and_on_a_terminal(capsys, turn_to_terminal) -> None:
+    """EXPECTED is written by hand: seven outcomes of every kind."""
     show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
-    shown = terminal(200)
+    shown = turn_to_terminal(200)
     show_outcomes(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
     assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
@@ -73,7 +74,7 @@ HOSTILE = [
 ]
 
 
-def outcomes(name: str) -> list[Outcome]:
+def outcomes_named(name: str) -> list[Outcome]:
     passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
     failed = Verification(
         name,
@@ -89,8 +90,9 @@ def outcomes(name: str) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
-def test_every_name_makes_xml(name: str, tmp_path) -> None:
-    write_junit(str(tmp_path / "r.xml"), outcomes(name))
+def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None:
+    """Control characters and lone surrogates are not allowed in XML."""
+    write_junit(str(tmp_path / "r.xml"), outcomes_named(name))
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
     assert suites.tag == "testsuites"
     (suite,) = suites
@@ -117,7 +119,7 @@ def test_every_name_makes_xml(name: str, tmp_path) -> None:
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
-    write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
+    write_junit(str(tmp_path / "r.xml"), [plain, *outcomes_named("b")])
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
         ("pecli verify", "1"),
@@ -128,7 +130,9 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
-def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
+def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
+    """GitHub's escapes: %25, %0D, %0A, and in properties %3A and %2C."""
+
     def unescaped(text: str) -> str:
         for code, sign in (
             ("%0D", "\r"),
@@ -143,7 +147,7 @@ def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
     monkeypatch.setattr("pecli.views.screen.printable", str)
     monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
     lines: list[str] = []
-    annotate([outcomes(name)[0], outcomes(name)[2]])
+    annotate([outcomes_named(name)[0], outcomes_named(name)[2]])
     (line,) = lines
     assert not {"\n", "\r"} & set(line)
     found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)

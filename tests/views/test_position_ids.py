@@ -16,7 +16,7 @@ from pecli.views.position_ids import in_runs
         ([3, 2, 1], "3 2 1"),
     ],
 )
-def test_ids_in_runs(ids: list[int], text: str) -> None:
+def test_position_ids_are_written_in_runs(ids: list[int], text: str) -> None:
     assert in_runs(np.array(ids)) == text
 
 

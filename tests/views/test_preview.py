@@ -10,6 +10,7 @@ from pecli.views import preview
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 8, 500])
 def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
+    """More than seven rows are cut in the middle."""
     scheme = pecli.Sinusoidal(rows, 4)
     _, shown = preview.corner(scheme.tensors()[0])
     labels = [row.label for row in shown]
@@ -23,8 +24,8 @@ def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
-def test_a_terminal_of_80_columns_is_enough(terminal, scheme, dtype) -> None:
-    shown = terminal()
+def test_a_terminal_of_80_columns_is_enough(turn_to_terminal, scheme, dtype) -> None:
+    shown = turn_to_terminal()
     preview.show(scheme(64, 512, dtype=dtype))
     lines = shown.plain()
     assert len(lines) > 8
@@ -36,9 +37,10 @@ def test_a_terminal_of_80_columns_is_enough(terminal, scheme, dtype) -> None:
 
 @pytest.mark.parametrize("width", [30, 40, 60, 79])
 def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
-    terminal, width: int
+    turn_to_terminal, width: int
 ) -> None:
-    shown = terminal(width)
+    """The expected values are sin(p) and cos(p / 10000^(62/64)), by the paper's formula."""
+    shown = turn_to_terminal(width)
     preview.show(pecli.Sinusoidal(200, 64))
     assert max(map(len, shown.plain())) <= width
     lines = [line.split() for line in shown.plain()]

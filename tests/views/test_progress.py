@@ -25,6 +25,7 @@ def test_a_bar_is_drawn_if_it_is_wanted_and_can_be_erased(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Two of three steps are 67 %."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
     monkeypatch.setattr(progress, "MIN_SECONDS", min_seconds)
     monkeypatch.setenv("TERM", term)

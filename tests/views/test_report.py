@@ -154,6 +154,7 @@ def test_panels_of_a_picture_wrap_on_a_narrow_screen(page: str) -> None:
 
 
 def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
+    """The config has heads of 16 channels, base 500000 and llama3 scaling by 8 from 8192 positions."""
     start = page.index("Scaling explained</h3>")
     (sentences,) = re.findall(r"<p>(.*?)</p>", page[start : page.index("<figure", start)])
     assert sentences == (
@@ -195,6 +196,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
 
 
 def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
+    """The files are right, of base 10000, and too short to prove the scaling."""
     wrong = replace(RIGHT, base=10000.0).tables()["cos"]
     for name, cos in {
         "right": RIGHT.tables()["cos"],

@@ -12,13 +12,13 @@ from pecli.views import drift, encodings, screen
 from pecli.views.screen import Styled
 
 
-def test_styles_are_for_terminals(capsys, terminal) -> None:
+def test_styles_are_for_terminals(capsys, turn_to_terminal) -> None:
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J"))
     assert capsys.readouterr().out == "FAILED  a\\x1b[2J\n"
-    shown = terminal()
+    shown = turn_to_terminal()
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J" * 30))
     assert re.fullmatch(r"\x1b\[1;31mFAILED\x1b\[0m(  a\\x1b\[2J){30}\n", shown.getvalue())
-    shown = terminal(30)
+    shown = turn_to_terminal(30)
     screen.print_labelled("warning", "bold yellow", "  the limits of this scaling are rounded")
     assert (
         shown.getvalue() == "\x1b[1;33mwarning\x1b[0m  the limits of this\n  scaling are rounded\n"
@@ -45,11 +45,11 @@ NARROW: dict[str, tuple[int, Callable[[], None]]] = {
 
 
 @pytest.mark.parametrize("name", NARROW)
-def test_a_narrow_terminal_has_the_same_whole_words(terminal, name: str) -> None:
+def test_a_narrow_terminal_has_the_same_whole_words(turn_to_terminal, name: str) -> None:
     columns, show = NARROW[name]
     shown = []
     for width in (400, columns):
-        stream = terminal(width)
+        stream = turn_to_terminal(width)
         show()
         shown.append(stream.plain())
     assert {*" ".join(shown[0]).split()} == {*" ".join(shown[1]).split()}
@@ -60,11 +60,13 @@ def test_a_narrow_terminal_has_the_same_whole_words(terminal, name: str) -> None
 WORDS = "an element 0.42169650342858223 at [107, 5] where (64), (positions, 64) or (positions, 128) is expected"
 
 
-def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(terminal, capsys) -> None:
+def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(
+    turn_to_terminal, capsys
+) -> None:
     screen.print_wrapped(f"  {WORDS}" * 3)
     assert capsys.readouterr().out == f"  {WORDS}" * 3 + "\n"
     for columns in (80, 50, 30):
-        shown = terminal(columns)
+        shown = turn_to_terminal(columns)
         screen.print_wrapped(f"  {WORDS}")
         lines = shown.plain()
         assert " ".join(line.strip() for line in lines) == WORDS
@@ -87,12 +89,12 @@ def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(terminal, 
         (9 << 60, "9216 PiB"),
     ],
 )
-def test_sizes_in_words(count: int, text: str) -> None:
+def test_sizes_are_written_in_binary_units(count: int, text: str) -> None:
     assert screen.size(count) == text
 
 
 @pytest.mark.parametrize(("shape", "text"), [((3,), "3"), ((), "scalar"), ((2, 3), "2 × 3")])
-def test_shapes_in_words(shape: tuple[int, ...], text: str) -> None:
+def test_shapes_are_written_with_a_times_sign(shape: tuple[int, ...], text: str) -> None:
     assert screen.shape(shape) == text
 
 

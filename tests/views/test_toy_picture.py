@@ -28,17 +28,17 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "TABLE_KINDS", (*fitting.TABLE_KINDS, "toy"))
 
 
-def test_the_command_draws_it(run_pecli: Callable) -> None:
+def test_the_command_draws_a_new_kind_of_picture(run_pecli: Callable) -> None:
     outcome = run_pecli("plot", *WORDS, "--kind", "toy")
     assert outcome.exit_code == SUCCESS
     assert "a toy" in outcome.out
 
 
-def test_it_is_written_to_a_figure(run_pecli: Callable, tmp_path: Path) -> None:
+def test_a_new_kind_of_picture_is_written_to_a_figure(run_pecli: Callable, tmp_path: Path) -> None:
     file = tmp_path / "t.svg"
     assert run_pecli("plot", *WORDS, "--kind", "toy", "-o", file).exit_code == SUCCESS
 
 
-def test_a_scheme_that_it_does_not_fit_is_refused(run_pecli: Callable) -> None:
+def test_a_new_kind_of_picture_refuses_schemes_that_it_does_not_fit(run_pecli: Callable) -> None:
     outcome = run_pecli("plot", "alibi", "--heads", "4", "--kind", "toy")
     assert outcome.exit_code == USAGE_ERROR

@@ -76,6 +76,7 @@ def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_pa
 def test_sliders_start_at_the_model(
     run_pecli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
 ) -> None:
+    """The methods and factors are those of the published configs; 4 is the slider's default."""
     run_pecli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
     settings = page_data(tmp_path / "x.html")["sliders"][0]
     assert settings["method"] == method
@@ -83,6 +84,7 @@ def test_sliders_start_at_the_model(
 
 
 def test_a_list_of_factors_has_no_slider(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """Phi-3's longrope has 48 factors."""
     run_pecli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     assert page_data(tmp_path / "x.html")["sliders"] == []
 
@@ -202,6 +204,7 @@ def rope_of(shown: dict[str, Any]) -> pecli.Rope:
 
 @pytest.mark.parametrize("move", MOVES)
 def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> None:
+    """Chromium runs the page's JavaScript; the sliders' settings are given to the engine."""
     shown = drawn[move]
     expected = 2 * math.pi / np.array(rope_of(shown).angular_frequencies())
     np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)

@@ -40,7 +40,7 @@ TERMINALS = {
 }
 
 
-def made(
+def drawn_picture(
     kind: str, *schemes: pecli.Scheme, request: PlotRequest | None = None, titled: bool = False
 ) -> Picture:
     subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
@@ -50,5 +50,5 @@ def made(
     return picture
 
 
-def plain(lines: list[str]) -> list[str]:
+def without_colours(lines: list[str]) -> list[str]:
     return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]

@@ -12,6 +12,7 @@ from pecli.views.pictures.downsample import Reduction, envelope, fitted_to, redu
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
 def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> None:
+    """Means of 40 rows, of every third column; blocks have 1000 bytes."""
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
     found = reduced(table_of("x", array), 30, 8)
@@ -19,7 +20,7 @@ def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> 
     np.testing.assert_allclose(found, parts.mean(axis=1), rtol=1e-12, atol=1e-12)
 
 
-def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
+def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = np.ones((400, 6))
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
@@ -32,6 +33,7 @@ def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
 
 
 def test_each_row_is_the_mean_of_its_share() -> None:
+    """The expected means are computed with statistics.fmean."""
     for length, count in ((6, 3), (7, 3), (100, 7), (5, 4), (60, 59)):
         values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
         edges = [k * length // count for k in range(count + 1)]
@@ -43,6 +45,9 @@ def test_each_row_is_the_mean_of_its_share() -> None:
 
 
 def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_is() -> None:
+    """MAX keeps the largest magnitude of a cell, SAMPLE takes every n-th row and column, so that a
+    diagonal stays one.
+    """
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
     small = fitted_to(values, 10, 4, Reduction.MAX)
@@ -56,6 +61,7 @@ def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) -> None:
+    """A square root rises monotonically; a drawn saw would be an artefact."""
     x = np.arange(4096.0)
     shown, y = envelope(x, sign * np.sqrt(x), 2000)
     assert len(y) == 4000

@@ -34,6 +34,7 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
 
 @pytest.mark.parametrize("shape", [(6, 4), (50, 30), (3, 17, 23)], ids=str)
 def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
+    """A plain loop over elements finds the worst one of each cell."""
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
     (errors,) = error_maps(pecli.diff(a, b, reasons=False).tensors[0], 10, 7)
@@ -60,6 +61,7 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
 def test_the_tolerance_is_the_one_applied(
     tolerance: dict[str, float], limit: float, relative: bool
 ) -> None:
+    """0 stands for a tolerance that is no single limit, such as a sum of two."""
     a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
     (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance), reasons=False).tensors[0])
     assert errors.tolerance == limit
@@ -68,6 +70,7 @@ def test_the_tolerance_is_the_one_applied(
 
 
 def test_frequencies_are_judged_relatively() -> None:
+    """(10000 / 9000)^(i/8) − 1 is the relative error of another base."""
     a, b = pecli.Rope(4, 16).tables(), pecli.Rope(4, 16, base=9000.0).tables()
     maps = {
         tensor.name: next(error_maps(tensor))
@@ -106,6 +109,7 @@ def test_axes_are_named_as_the_table_has_them() -> None:
 
 
 def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
+    """Only the sines are 0.01 off."""
     cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
     packed = np.concatenate([cos, sin + np.float32(0.01)], axis=1)
     result = pecli.verify(packed, pecli.Rope(32, 16), atol=1e-6, reasons=False)
@@ -131,7 +135,7 @@ def test_sides_are_as_the_files_were_given_whichever_was_read() -> None:
         np.testing.assert_array_equal(errors.found, other)
 
 
-def test_what_is_not_finite_is_infinitely_far_off() -> None:
+def test_nan_and_infinity_are_infinitely_far_off() -> None:
     a = np.ones((4, 4))
     b = a.copy()
     b[1, 2], b[3, 3] = np.nan, np.inf
@@ -140,7 +144,7 @@ def test_what_is_not_finite_is_infinitely_far_off() -> None:
     assert not list(error_maps(pecli.diff(a, a, reasons=False).tensors[0]))
 
 
-def map_of(name: str, table: np.ndarray) -> ErrorMap:
+def error_map_of(name: str, table: np.ndarray) -> ErrorMap:
     (errors,) = error_maps(pecli.diff({name: table}, {name: table + 1.0}).tensors[0])
     return errors
 
@@ -158,7 +162,7 @@ def map_of(name: str, table: np.ndarray) -> ErrorMap:
 def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
     row: list[float], columns: str
 ) -> None:
-    errors = map_of("cos", np.tile(row, (9, 1)))
+    errors = error_map_of("cos", np.tile(row, (9, 1)))
     assert errors.rows == "position"
     assert errors.columns == columns
 
@@ -179,7 +183,7 @@ def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
 def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
 ) -> None:
-    errors = map_of(name, np.ones(shape))
+    errors = error_map_of(name, np.ones(shape))
     rows, columns = axes
     assert errors.rows == rows
     assert errors.columns == columns
@@ -203,7 +207,7 @@ def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str)
 
 def test_matrices_and_copies_are_counted() -> None:
     two_matrices = np.array([[[1.0]], [[5.0]]])
-    assert map_of("x", two_matrices).layers == 2
+    assert error_map_of("x", two_matrices).layers == 2
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
     assert next(error_maps(result.tensors[0])).layers == 3
@@ -219,6 +223,7 @@ def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
 
 
 def test_the_worst_element_lies_in_the_marked_cell() -> None:
+    """8192 rows are drawn in 192 cells, so that row 3629 is at the middle of its cell."""
     expected = np.zeros((8192, 64), np.float32)
     found = expected.copy()
     found[3629, 31] = 2.0

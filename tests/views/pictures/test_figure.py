@@ -23,26 +23,26 @@ from pecli.views.pictures.plot_sources import PlotRequest
 from pecli.views.pictures.theme import colour_map, theme
 from tests.exit_codes import SUCCESS
 from tests.pixels import decoded
-from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
+from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, drawn_picture
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-X = np.arange(50.0)
+POSITIONS = np.arange(50.0)
 
 
 @pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(3)
-def test_texts_are_inside_and_apart(
+def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
-    picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
+    picture = drawn_picture(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
     shown = assert_readable(render(picture, size=size))
     assert any(text.startswith(name) for text in shown)
     assert any(
@@ -116,7 +116,7 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
 
 def test_levels_and_bands_are_named_close_ones_too() -> None:
     levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
-    curve = Curve("rope", X, 6.28 * 1e5 ** (X / 50), marks=[(10.0, 62.8)])
+    curve = Curve("rope", POSITIONS, 6.28 * 1e5 ** (POSITIONS / 50), marks=[(10.0, 62.8)])
     chart = Chart(
         "", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)]
     )
@@ -134,14 +134,15 @@ def test_levels_and_bands_are_named_close_ones_too() -> None:
 
 
 def test_curves_and_points_on_each_other_are_all_seen() -> None:
+    """The second of two equal curves is dashed, and a reference is dotted."""
     curves = [
-        Curve("one", X, X**2),
-        Curve("same", X, X**2),
-        Curve("law", X, 50 * X, reference=True),
+        Curve("one", POSITIONS, POSITIONS**2),
+        Curve("same", POSITIONS, POSITIONS**2),
+        Curve("law", POSITIONS, 50 * POSITIONS, reference=True),
     ]
     first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
     assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
-    figure = render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
+    figure = render(drawn_picture("slopes", pecli.Alibi(12), pecli.Alibi(8)))
     below, above = figure.axes[0].lines
     assert below.get_linestyle() == "None"
     assert above.get_linestyle() == "None"
@@ -152,7 +153,9 @@ def test_curves_and_points_on_each_other_are_all_seen() -> None:
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])
 def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
-    chart = Chart("", [Curve(f"curve {k}", X, X * k) for k in range(10)], ordered=ordered)
+    chart = Chart(
+        "", [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(10)], ordered=ordered
+    )
     lines = render(Picture("", [chart]), dark=dark).axes[0].lines
     assert len({str(line.get_color()) for line in lines}) == 10
     assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
@@ -160,10 +163,11 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
 
 @pytest.mark.parametrize("log", [False, True])
 def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
+    """More curves, or names that are too long, are listed in a legend; 4.5 is WCAG's contrast."""
     from matplotlib.text import Text
 
     ends = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
-    lines = [Curve(name, X, np.linspace(5.0, end, 50)) for name, end in ends.items()]
+    lines = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ends.items()]
     lines[3].y[30:] = np.nan
     figure = render(Picture("", [Chart("", lines, log_y=log)]))
     assert_readable(figure)
@@ -194,7 +198,7 @@ def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
         for k in range(7)
     ]
     for names in ([f"curve {k}" for k in range(11)], ["a" * 40, "b"], tall):
-        many = [Curve(name, X, X * k) for k, name in enumerate(names)]
+        many = [Curve(name, POSITIONS, POSITIONS * k) for k, name in enumerate(names)]
         (axes,) = render(Picture("", [Chart("", many)]), size=(8.0, 3.0)).axes
         legend = axes.get_legend()
         shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
@@ -217,7 +221,7 @@ def number_on_axis(label: str) -> float:
 @pytest.mark.sample(3)
 def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None:
     """Read as numbers, with a minus that is no hyphen; and the data lie within the ends of every axis."""
-    picture = made(kind, SCHEMES[name])
+    picture = drawn_picture(kind, SCHEMES[name])
     figure = render(picture)
     figure.canvas.draw()
     for axes in figure.axes:
@@ -263,7 +267,7 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
         assert axes.bbox.y1 == pytest.approx(bar.bbox.y1)
 
 
-def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
+def test_zero_is_white_and_nan_is_grey() -> None:
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
     figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
@@ -300,6 +304,7 @@ def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
 
 
 def test_axes_say_what_of_a_table_is_shown() -> None:
+    """Ten million rows in 750 pixels are means; of 4000 columns every fourth is drawn."""
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
     axes, _ = render(Picture("t", [panel])).axes
     assert axes.get_ylabel() == f"position (means of {1e7 / 750:,.0f})"
@@ -331,19 +336,19 @@ def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
     assert "image-rendering:pixelated" in text
 
 
-def drawn(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
+def saved_figure(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
     panel = HeatmapPanel("costs $5 and $6 位置 🙂", np.tile(np.linspace(-1, 1, 64), (64, 1)))
     save(render(Picture("", [panel]), size=(4, 3), dark=dark), str(folder / name))
     return (folder / name).read_bytes()
 
 
 def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_path: Path) -> None:
-    pixels = decoded(drawn(tmp_path))
+    pixels = decoded(saved_figure(tmp_path))
     assert pixels.shape == (600, 800, 3)
     for colour in (palettes.DIVERGING[0], palettes.DIVERGING[-1]):
         assert np.abs(pixels[300].astype(int) - np.array(colour)).max(axis=1).min() <= 3
     assert pixels[0, 0].min() > 200
-    assert decoded(drawn(tmp_path, dark=True))[0, 0].max() < 60
+    assert decoded(saved_figure(tmp_path, dark=True))[0, 0].max() < 60
 
 
 SCRIPT = """
@@ -398,7 +403,7 @@ def test_pairs_turn_in_a_gif(
     scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path
 ) -> None:
     """The hand of a pair is at position × frequency."""
-    picture = made("circle", scheme, request=PlotRequest(channels=pairs))
+    picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
     figure = render(picture)
     save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
@@ -427,21 +432,24 @@ def test_pairs_turn_in_a_gif(
 
 
 def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_path: Path) -> None:
-    assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in drawn(tmp_path, "x.svg")
-    assert b"/Type /Font" in drawn(tmp_path, "x.pdf")
-    curves = [Curve("", X, X + 1), Curve("", X, np.where(X > 9, X, np.nan))]
+    assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in saved_figure(tmp_path, "x.svg")
+    assert b"/Type /Font" in saved_figure(tmp_path, "x.pdf")
+    curves = [
+        Curve("", POSITIONS, POSITIONS + 1),
+        Curve("", POSITIONS, np.where(POSITIONS > 9, POSITIONS, np.nan)),
+    ]
     one, other = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
     assert one.get_xlim() == other.get_xlim() == pytest.approx((-0.49, 49.49))
 
 
 def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
-    axes = render(made("circle", pecli.Rope(9, 4))).axes[0]
+    axes = render(drawn_picture("circle", pecli.Rope(9, 4))).axes[0]
     assert axes.get_rorigin() == -3.0
     assert axes.get_ylim() == (0.0, 9.0)
 
 
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
-    bar = render(made("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
+    bar = render(drawn_picture("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
     assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"
 
 
@@ -476,14 +484,20 @@ def test_a_contour_around_one_cell_would_hide_it() -> None:
 
 def test_curves_that_end_early_are_in_a_legend() -> None:
     """The weights of ALiBi's first heads fall below those that are drawn within a few positions."""
-    (axes,) = render(made("decay", pecli.Alibi(8, 1024))).axes
+    (axes,) = render(drawn_picture("decay", pecli.Alibi(8, 1024))).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()].count("head 0") == 1
     assert not axes.texts
 
 
 def test_a_chart_that_continues_another_has_its_axis() -> None:
     upper, lower = render(
-        Picture("", [Chart("", [Curve("", X, X)]), Chart("", [Curve("", X, X)], continues=True)])
+        Picture(
+            "",
+            [
+                Chart("", [Curve("", POSITIONS, POSITIONS)]),
+                Chart("", [Curve("", POSITIONS, POSITIONS)], continues=True),
+            ],
+        )
     ).axes
     assert upper.get_xlabel() == ""
     assert lower.get_xlabel() == "position"

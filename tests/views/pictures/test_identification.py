@@ -10,13 +10,14 @@ from pecli.views.pictures.plot_sources import PlotSource
 
 
 @pytest.mark.parametrize(("count", "is_worth_it"), [(4, True), (5, False)])
-def test_four_tables_are_searched(count: int, is_worth_it: bool) -> None:
+def test_a_file_of_up_to_four_tables_is_worth_a_search(count: int, is_worth_it: bool) -> None:
     tables = tuple(table_of(str(k), np.zeros((2, 2))) for k in range(count))
     assert is_worth_a_search(PlotSource("x", tables)) is is_worth_it
 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(64, True), (65, False)])
-def test_noise_is_searched_if_it_is_short(rows: int, is_worth_it: bool) -> None:
+def test_noise_is_worth_a_search_up_to_4096_elements(rows: int, is_worth_it: bool) -> None:
+    """64 rows of 64."""
     noise = table_of("a", np.random.default_rng(0).normal(size=(rows, 64)))
     assert is_worth_a_search(PlotSource("x", (noise,))) is is_worth_it
 

@@ -19,7 +19,7 @@ from pecli.views.pictures.panels import Chart, HeatmapPanel
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_file, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.exit_codes import SUCCESS, USAGE_ERROR
-from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
+from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, drawn_picture
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 )
 def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
-        made(kind, SCHEMES[name])
+        drawn_picture(kind, SCHEMES[name])
 
 
 @pytest.mark.parametrize("kind", sorted(TABLES))
@@ -40,7 +40,7 @@ def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
 def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
-    picture = made(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
+    picture = drawn_picture(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]
     words += [
         curve.label
@@ -80,7 +80,7 @@ def test_no_two_names_are_alike_and_none_is_cut(
 
 def test_a_heatmap_holds_the_table() -> None:
     scheme = pecli.Sinusoidal(40, 16, offset=5)
-    (panel,) = made("heatmap", scheme).panels
+    (panel,) = drawn_picture("heatmap", scheme).panels
     assert isinstance(panel, HeatmapPanel)
     np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
     assert panel.first_row == 5
@@ -89,13 +89,14 @@ def test_a_heatmap_holds_the_table() -> None:
     assert panel.is_centred
     long = pecli.Sinusoidal(300_000, 8)
     assert (
-        made("heatmap", long, request=PlotRequest(10, 8)).title
+        drawn_picture("heatmap", long, request=PlotRequest(10, 8)).title
         == "value over 300,000 positions, by channel"
     )
 
 
 def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
-    picture = made("heatmap", pecli.Alibi(16, 8))
+    """Eight of 16 heads are drawn; the bias at distance 7 is 7 times the slope."""
+    picture = drawn_picture("heatmap", pecli.Alibi(16, 8))
     assert [panel.title for panel in picture.panels] == [
         f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)
     ]
@@ -107,17 +108,20 @@ def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
     assert [panel.values[0, 7] for panel in picture.panels[:3]] == [
         7 * slopes[head] for head in (0, 2, 4)
     ]
-    (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
+    (row,) = drawn_picture("heatmap", pecli.Alibi(4, 8, form="key")).panels
     np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
 
 
 def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
-    picture = made("heatmap", Relative(style="swin", grid=(2, 3)))
+    """T5's formula: 16 buckets per side, 8 of them exact, and 128 as the largest distance."""
+    picture = drawn_picture("heatmap", Relative(style="swin", grid=(2, 3)))
     (panel,) = picture.panels
     assert picture.title == "bucket by query and key"
     assert panel.rows == "query"
     assert panel.columns == "key"
-    picture = made("curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128))
+    picture = drawn_picture(
+        "curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128)
+    )
     (curve,) = picture.panels[0].curves
     assert picture.title == "bucket by distance"
     assert picture.panels[0].x == "distance, key − query"
@@ -139,7 +143,7 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
         31,
     ]
     index = Relative(style="t5", seq_len=512)
-    (panel,) = made("heatmap", index, request=PlotRequest(200, 200)).panels
+    (panel,) = drawn_picture("heatmap", index, request=PlotRequest(200, 200)).panels
     np.testing.assert_array_equal(
         panel.values, index.tables()["index"][::3, ::3]
     )  # no mean of two buckets
@@ -147,11 +151,12 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     assert kinds.default_kind(of_scheme(index)) == "curves"
     assert kinds.default_kind(of_scheme(Relative(style="swin", grid=(2, 3)))) == "heatmap"
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):
-        made("curves", Relative(style="swin", grid=(2, 3)))
+        drawn_picture("curves", Relative(style="swin", grid=(2, 3)))
 
 
 def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
-    (chart,) = made("curves", pecli.Rope(1000, 128)).panels
+    """Pair i turns 999 · 10000^(-i/64) / 2π times in 1000 positions."""
+    (chart,) = drawn_picture("curves", pecli.Rope(1000, 128)).panels
     pairs = [int(curve.label.removeprefix("pair ")) for curve in chart.curves]
     turns = [999 * 10000 ** (-pair / 64) / (2 * math.pi) for pair in pairs]
     np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
@@ -160,10 +165,12 @@ def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
 
 def test_curves_are_columns_and_biases_are_lines() -> None:
     scheme = pecli.Sinusoidal(50, 16)
-    (chart,) = made("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
+    (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
     np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
     assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
-    (chart,) = made("curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))).panels
+    (chart,) = drawn_picture(
+        "curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))
+    ).panels
     assert chart.curves[0].y[-1] == -100 * 2.0**-8
 
 
@@ -177,12 +184,13 @@ def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
 
 
 def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
-    heat, chart = made("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
+    """The mean of cos(d · 10000^(-i/16)) over the frequencies."""
+    heat, chart = drawn_picture("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
     expected = np.cos(np.arange(100)[:, None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=1)
     np.testing.assert_allclose(chart.curves[0].y, expected, atol=1e-12)
     np.testing.assert_allclose(heat.values[0], expected, atol=1e-12)
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
-    rotated = made("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
+    rotated = drawn_picture("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
     np.testing.assert_allclose(rotated.curves[0].y, expected, atol=1e-12)
 
 
@@ -190,7 +198,7 @@ def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
     "scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")]
 )
 def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
-    heat, chart = made("similarity", scheme, request=PlotRequest(1000)).panels
+    heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
     step = -(-table.rows // 512)
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
@@ -204,6 +212,7 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
 
 
 def test_rows_without_a_direction_have_no_similarity() -> None:
+    """(3, 4) has the direction (0.6, 0.8), at any magnitude; zeros have none."""
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
     directions = similarity.directions([table_of("", rows)], np.arange(4))
     assert np.isnan(directions[1]).all()
@@ -223,7 +232,7 @@ def test_rows_without_a_direction_have_no_similarity() -> None:
 )  # the second merges 2 × 2 patches
 def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -> None:
     """The similarity of two rotations is the mean of the cosines of what they differ by."""
-    (panel,) = made("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
+    (panel,) = drawn_picture("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
     rows, columns = np.indices(shape)
     wanted = (np.cos(rows - shape[0] // 2) + np.cos(columns - shape[1] // 2)) / 2
     np.testing.assert_allclose(panel.values, wanted, atol=1e-6)
@@ -235,13 +244,13 @@ EVA = pecli.Rope(grid=(4, 6), dim=8, style="eva")
 
 
 def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
-    picture = made("patch", EVA)
+    picture = drawn_picture("patch", EVA)
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3"]
 
 
 def test_patches_of_two_towers_are_named_after_them() -> None:
-    picture = made("patch", EVA, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0))
+    picture = drawn_picture("patch", EVA, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0))
     first, second = picture.panels
     assert "base 10000" in first.title
     assert "base 500" in second.title
@@ -249,13 +258,14 @@ def test_patches_of_two_towers_are_named_after_them() -> None:
 
 def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
     video = pecli.Rope(grid=(5, 4, 6), dim=24, style="wan")
-    picture = made("patch", video)
+    picture = drawn_picture("patch", video)
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3, frame 0 of 5"]
 
 
 def test_tables_on_grids_are_maps_of_channels(run_pecli, tmp_path: Path) -> None:
-    (panel,) = made(
+    """Channel 2 of MAE's table is the sine of the column times 1/100."""
+    (panel,) = drawn_picture(
         "heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2
     ).panels
     np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
@@ -285,6 +295,10 @@ def test_tables_on_grids_are_maps_of_channels(run_pecli, tmp_path: Path) -> None
 
 
 def test_the_expected_score_and_its_bound() -> None:
+    """The mean cosine, and the bound of Su et al.
+
+    (2021): mean |S_i| of partial sums, normed to 1 at distance 0.
+    """
     angles = 10000.0 ** (-np.arange(8) / 8)
     score, bound = decay.scores(angles, np.array([0.0, 3.0]))
     assert score[0] == 1.0
@@ -298,9 +312,11 @@ def test_the_expected_score_and_its_bound() -> None:
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
+    """Both queries and keys are multiplied by it: 1.5² = 2.25."""
     given = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
     plain, scaled = (
-        made("decay", pecli.Rope(256, 32, **given, attention_factor=each)) for each in (1.0, 1.5)
+        drawn_picture("decay", pecli.Rope(256, 32, **given, attention_factor=each))
+        for each in (1.0, 1.5)
     )
     for one, other in zip(plain.panels, scaled.panels, strict=True):
         np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
@@ -326,26 +342,28 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 
 
 def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
-    fast, slow = made("circle", pecli.Rope(97, 12), request=PlotRequest(channels=(0, 5))).panels
+    fast, slow = drawn_picture(
+        "circle", pecli.Rope(97, 12), request=PlotRequest(channels=(0, 5))
+    ).panels
     np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
     np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
     np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
-    (chart,) = made("slopes", pecli.Alibi(8)).panels
+    (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
 
 
 def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> None:
     rope = pecli.Rope(64, 16)
-    (panel,) = made("similarity", rope).heatmaps
+    (panel,) = drawn_picture("similarity", rope).heatmaps
     phases = np.outer(np.arange(64), rope.tables()["inv_freq"])
     expected = np.cos(phases[:, None] - phases[None]).mean(axis=-1)
     assert panel.ends == pytest.approx(
         (expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6
     )
-    (rising,) = made("similarity", pecli.Sinusoidal(16, 512)).heatmaps
+    (rising,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
     assert 0 < rising.ends[0] == rising.values.min()
-    both = made(
+    both = drawn_picture(
         "similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)
     ).heatmaps
     assert both[0].ends == both[1].ends == (min(panel.values.min() for panel in both), 1.0)
@@ -360,6 +378,7 @@ def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str
 
 
 def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(run_pecli) -> None:
+    """The tower has 16 frequencies of base 10000 per axis."""
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
     assert text.label == "qwen3-vl-4b"
@@ -436,20 +455,21 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rows", "points"), [(1, 2), (10, 9), (1201, 1200)])
 def test_decay_is_drawn_at_every_distance_of_a_short_table(rows: int, points: int) -> None:
-    chart = made("decay", pecli.Rope(rows, 4)).panels[0]
+    """Up to 1200 distances."""
+    chart = drawn_picture("decay", pecli.Rope(rows, 4)).panels[0]
     assert len(chart.curves[0].x) == points
 
 
 def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
-    distances = made("decay", pecli.Rope(1202, 4)).panels[0].curves[0].x
+    distances = drawn_picture("decay", pecli.Rope(1202, 4)).panels[0].curves[0].x
     assert distances[0] == 1.0
     assert distances[-1] == 1201.0
 
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
-    alone = made(kind, pecli.Alibi(16, 8)).panels[0]
-    beside = made(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
+    alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
+    beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
     assert len(alone.curves) == 8
     assert alone.ordered
     assert len(beside.curves) == 6
@@ -457,7 +477,7 @@ def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
 
 
 def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
-    chart = made("decay", pecli.Alibi(2, 8)).panels[0]
+    chart = drawn_picture("decay", pecli.Alibi(2, 8)).panels[0]
     assert chart.curves[0].x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
 
@@ -465,7 +485,7 @@ def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
     ("heads", "across"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
 )
 def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> None:
-    assert made("heatmap", pecli.Alibi(heads, 4)).across == across
+    assert drawn_picture("heatmap", pecli.Alibi(heads, 4)).across == across
 
 
 @pytest.mark.parametrize(
@@ -479,10 +499,10 @@ def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> 
 def test_the_title_of_a_heatmap_names_its_elements(
     schemes: tuple[pecli.Scheme, ...], title: str
 ) -> None:
-    assert made("heatmap", *schemes).title == title
+    assert drawn_picture("heatmap", *schemes).title == title
 
 
 def test_rows_that_are_kept_do_not_move_the_patches() -> None:
-    plain = made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
-    kept = made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
+    plain = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
+    kept = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
     np.testing.assert_array_equal(plain.heatmaps[0].values, kept.heatmaps[0].values)

@@ -33,6 +33,7 @@ def test_colours_end_at_the_data_and_are_centred_around_a_change_of_sign(
 def test_logarithmic_colours_leave_zero_out_and_span_a_decade(
     values: list[float], ends: tuple[float, float]
 ) -> None:
+    """The lower end is the smallest positive value, but at most a tenth of the largest."""
     assert HeatmapPanel("", np.array([values]), log=True).ends == ends
 
 
@@ -110,6 +111,7 @@ def test_a_picture_is_as_large_as_its_panels_need(
 def test_a_chart_has_its_own_row_below_several_heatmaps_or_if_panels_are_narrow(
     heatmaps: int, narrow: bool, lengths: list[int]
 ) -> None:
+    """The picture has some matrices and two charts, at most two panels in a row."""
     picture = Picture("", [*[MATRIX] * heatmaps, CHART, CHART])
     assert [len(row) for row in picture.rows(2, narrow=narrow)] == lengths
 

@@ -26,6 +26,7 @@ def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
 
 
 def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
+    """512 is Gemma 3 1B's sliding window, 32768 its context, by the published config."""
     full, sliding = of_model(pecli.load_model("gemma-3-1b"), "g")
     assert full.label == "g full_attention"
     assert full.window is None
@@ -48,6 +49,7 @@ def test_the_only_encoding_of_a_model_has_its_window() -> None:
 def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
     name: str, grid: tuple[int, ...]
 ) -> None:
+    """By the published configs of SD3 medium and CogVideoX-2B."""
     (subject,) = of_model(pecli.load_model(name), "m")
     assert subject.scheme is not None
     assert subject.scheme.spec()["parameters"]["grid"] == grid

@@ -12,21 +12,23 @@ from pecli.views.pictures import palettes, terminal_heatmap, terminal_render
 from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Level, Picture
 from pecli.views.screen import Terminal, terminal
-from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, made, plain
+from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, drawn_picture, without_colours
 
 TRUE, FEW, GREY, ASCII = TERMINALS.values()
-X = np.arange(201.0)
+POSITIONS = np.arange(201.0)
 
 
-def heat(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
+def heatmap_lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
     return terminal_render.lines(Picture(title, [HeatmapPanel("", values, **how)]), kind)
 
 
-def curves(lines: list[Curve], kind: Terminal = GREY, title: str = "", **how: Any) -> list[str]:
+def curve_lines(
+    lines: list[Curve], kind: Terminal = GREY, title: str = "", **how: Any
+) -> list[str]:
     return terminal_render.lines(Picture(title, [Chart("", lines, **how)]), kind)
 
 
-def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def colours_of_half_blocks(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The two colours of every half block of a line, as a terminal would have it."""
     colours: dict[int, tuple[int, ...]] = {}
     shown = []
@@ -39,13 +41,13 @@ def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return shown
 
 
-def body(shown: list[str]) -> list[str]:
+def lines_inside_axes(shown: list[str]) -> list[str]:
     return [re.split("[│|]", line, maxsplit=1)[1] for line in shown if "│" in line or "|" in line]
 
 
-def dots(lines: list[str]) -> np.ndarray:
+def braille_dots(lines: list[str]) -> np.ndarray:
     """The picture as a grid of dots, decoded by Unicode's numbering of them."""
-    inside = body(plain(lines))
+    inside = lines_inside_axes(without_colours(lines))
     grid = np.zeros((4 * len(inside), 2 * max(map(len, inside))), bool)
     places = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1)]
     for row, line in enumerate(inside):
@@ -61,10 +63,10 @@ def dots(lines: list[str]) -> np.ndarray:
 def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
     if kind == "circle":  # which no terminal draws
         return
-    shown = terminal_render.lines(made(kind, SCHEMES[name], titled=True), terminal)
-    assert max(map(len, plain(shown))) <= terminal.columns
+    shown = terminal_render.lines(drawn_picture(kind, SCHEMES[name], titled=True), terminal)
+    assert max(map(len, without_colours(shown))) <= terminal.columns
     assert len(shown) <= terminal.lines - 1
-    assert plain(shown)[0].startswith(name)
+    assert without_colours(shown)[0].startswith(name)
     spelled = {0: set(), 256: {"5"}}.get(terminal.colours, {"2"})
     assert {*re.findall(r"\x1b\[[34]8;(\d)", "".join(shown))} == spelled
     assert terminal.unicode or "".join(shown).isascii()
@@ -77,11 +79,11 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
         (Terminal(60, 24), False),
         (Terminal(80, 10), True),
     ):
-        shown = terminal_render.lines(made("decay", SCHEMES["rope"]), kind)
+        shown = terminal_render.lines(drawn_picture("decay", SCHEMES["rope"]), kind)
         assert any(all(title in line for title in titles) for line in shown) == beside
         assert len(shown) < kind.lines
     bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
-    assert len(terminal_render.lines(made("similarity", *bases), FEW)) <= 23
+    assert len(terminal_render.lines(drawn_picture("similarity", *bases), FEW)) <= 23
     heats = [
         HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)
     ]
@@ -89,38 +91,44 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
 
 
 def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
+    """A half block ▀ shows two rows: its foreground and its background."""
     (constant,) = {
         pair
-        for line in body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
-        for pair in pixels(line)
+        for line in lines_inside_axes(heatmap_lines(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
+        for pair in colours_of_half_blocks(line)
     }
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
     assert (
         np.abs(np.array(constant) - middle).max() <= 1
     )  # the middle lies between two of 256 steps
     gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
-    for line in body(heat(gradient, TRUE)):
-        pairs = pixels(line)
+    for line in lines_inside_axes(heatmap_lines(gradient, TRUE)):
+        pairs = colours_of_half_blocks(line)
         assert pairs[0] == (palettes.DIVERGING[0],) * 2
         assert pairs[-1] == (palettes.DIVERGING[-1],) * 2
         assert len(pairs) == 60
     codes = {
-        colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair
+        colour
+        for line in lines_inside_axes(heatmap_lines(gradient, FEW))
+        for pair in colours_of_half_blocks(line)
+        for (colour,) in pair
     }
     assert codes == set(palettes.DIVERGING_256)
-    rising = "".join(curves([Curve("", X, X * k) for k in range(3)], FEW, ordered=True))
+    rising = "".join(
+        curve_lines([Curve("", POSITIONS, POSITIONS * k) for k in range(3)], FEW, ordered=True)
+    )
     assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {
         int(code) for code in re.findall(r"38;5;(\d+)", rising)
     }
-    shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
-    assert [pixels(line) for line in shown] == [
+    shown = lines_inside_axes(heatmap_lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
+    assert [colours_of_half_blocks(line) for line in shown] == [
         [(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40
     ] * 20
 
 
 @pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
 def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: str) -> None:
-    for line in body(heat(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal)):
+    for line in lines_inside_axes(heatmap_lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal)):
         ranks = [shades.index(character) for character in line]
         assert ranks == sorted(ranks)
         assert set(ranks) == set(range(len(shades)))
@@ -132,32 +140,38 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
     kind: Terminal, shape: tuple[int, int]
 ) -> None:
-    shown = heat(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
+    shown = heatmap_lines(
+        np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7
+    )
     assert len(shown) <= kind.lines - 1
-    assert max(map(len, plain(shown))) <= kind.columns
+    assert max(map(len, without_colours(shown))) <= kind.columns
 
 
 def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     values = np.zeros((16, 16))
     values[0], values[1] = np.nan, -np.inf
-    shown = heat(values, ASCII)
-    assert set(body(shown)[0]) == set(body(shown)[1]) == {"x"}
-    assert "x" not in body(shown)[-1]
+    shown = heatmap_lines(values, ASCII)
+    assert set(lines_inside_axes(shown)[0]) == set(lines_inside_axes(shown)[1]) == {"x"}
+    assert "x" not in lines_inside_axes(shown)[-1]
     assert "not finite" in shown[-1]
-    assert pixels(body(heat(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
+    assert (
+        colours_of_half_blocks(lines_inside_axes(heatmap_lines(values, TRUE))[0])[0]
+        == (palettes.UNKNOWN,) * 2
+    )
 
 
 def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
-    (line,) = set(body(heat(values, ASCII, limits=(1e-3, 1.0), log=True)))
+    (line,) = set(lines_inside_axes(heatmap_lines(values, ASCII, limits=(1e-3, 1.0), log=True)))
     assert re.fullmatch(r" +\.+-+\*+@+", line)
-    (line,) = set(body(heat(np.array([[-1.7e308, 1.7e308]]), ASCII)))
+    (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII)))
     assert line[0] == " "
     assert line[-1] == "@"
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
-    shown = heat(np.zeros((100, 50)), GREY, first_row=1000, table_shape=(1_000_000, 500))
+    """100 x 50 cells stand for a table of a million rows from 1000 on, and 500 columns."""
+    shown = heatmap_lines(np.zeros((100, 50)), GREY, first_row=1000, table_shape=(1_000_000, 500))
     numbers = [
         int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
@@ -203,7 +217,7 @@ def key_of_colours(kind: Terminal, columns: int) -> str:
     """Return the line below a heatmap of positions, from "−0.8656" (7 letters) to "0.8656" (6)."""
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
     terminal_of_width = kind._replace(columns=columns)
-    (line,) = plain([terminal_heatmap.key_line([panel], terminal_of_width, (2, 2))])
+    (line,) = without_colours([terminal_heatmap.key_line([panel], terminal_of_width, (2, 2))])
     assert len(line) <= columns
     return line
 
@@ -248,34 +262,39 @@ def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
     columns: int, words: str
 ) -> None:
     """Of 100 rows and columns, 80 characters show half, and 38 less the numbers a quarter."""
-    shown = heat(
+    shown = heatmap_lines(
         np.eye(100),
         TRUE._replace(columns=columns, lines=60),
         columns="position",
         reduction=Reduction.SAMPLE,
     )
-    assert plain(shown)[-1].startswith(words)
+    assert without_colours(shown)[-1].startswith(words)
 
 
 def test_curves_have_no_holes_and_keep_their_spikes() -> None:
-    grid = dots(curves([Curve("", X, X)]))
+    """The lines are read back as dots of Braille characters."""
+    grid = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
     assert grid[-1, 0]
     assert grid[0].any()
     heights = [np.flatnonzero(column)[0] for column in grid.T if column.any()]
     assert heights == sorted(heights, reverse=True)
     assert grid.any(axis=0).all()
     steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
-    assert dots(curves([steep])).any(axis=1).all()
+    assert braille_dots(curve_lines([steep])).any(axis=1).all()
     y = np.zeros(1_000_000)
     y[123_456] = 1.0
-    grid = dots(curves([Curve("", np.arange(1e6), y)]))
+    grid = braille_dots(curve_lines([Curve("", np.arange(1e6), y)]))
     assert abs(np.flatnonzero(grid[0])[0] / grid.shape[1] - 0.123) < 0.02
 
 
 def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
-    grid = dots(curves([Curve("", X, np.where((X > 80) & (X < 120), np.nan, 1.0))]))
+    grid = braille_dots(
+        curve_lines(
+            [Curve("", POSITIONS, np.where((POSITIONS > 80) & (POSITIONS < 120), np.nan, 1.0))]
+        )
+    )
     assert not grid[:, int(0.45 * grid.shape[1]) : int(0.55 * grid.shape[1])].any()
-    shown = curves([Curve("", X, np.where(X < 40, 1.0 + X, np.nan))])
+    shown = curve_lines([Curve("", POSITIONS, np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan))])
     assert "30" in shown[-2].split()
     assert "100" not in shown[-2].split()
 
@@ -283,8 +302,8 @@ def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
 @pytest.mark.parametrize("terminal", [GREY, ASCII, FEW, Terminal(60, 16, 1 << 24)])
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
-    lines = [Curve(f"curve {k}", X, np.sin(X / (k + 3))) for k in range(count)]
-    shown = plain(curves(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
+    lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
+    shown = without_colours(curve_lines(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
     assert len(shown) <= terminal.lines - 1
     assert max(map(len, shown)) <= terminal.columns
     assert all(f"curve {k}" in "".join(shown[-3:]) for k in range(count))
@@ -293,7 +312,7 @@ def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
 
 
 def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
-    shown = curves([Curve("", X, X)], Terminal(80, 25, 0))
+    shown = curve_lines([Curve("", POSITIONS, POSITIONS)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
     middle = (len(labels) - 1) / 2
     assert labels[0] == "200"
@@ -302,12 +321,14 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
 
 
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
-    shown = curves([Curve("", X, 10 ** (X / 40))], log_y=True)
+    shown = curve_lines([Curve("", POSITIONS, 10 ** (POSITIONS / 40))], log_y=True)
     labels = [
         float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
     assert all(np.log10(label) == pytest.approx(round(np.log10(label))) for label in labels)
-    heights = np.array([np.flatnonzero(column)[0] for column in dots(shown).T if column.any()])
+    heights = np.array(
+        [np.flatnonzero(column)[0] for column in braille_dots(shown).T if column.any()]
+    )
     assert np.abs(np.diff(heights)).max() <= 1, "an exponential is a straight line"
 
 
@@ -317,42 +338,44 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
         (GREY, "●", "−", "−5 × 2 → 1…"),
         (ASCII, "*", "-", "-5 x 2 -> 1..."),
     ):
-        shown = curves(
+        shown = curve_lines(
             [steep, steep._replace(label="", x=steep.x + 3)], kind, "at -1e-5 of x-1", joined=False
         )
-        assert "".join(body(shown)).count(mark) == 3
+        assert "".join(lines_inside_axes(shown)).count(mark) == 3
         assert shown[0] == f"at {minus}1e{minus}5 of x-1"
         assert any(line.startswith(f"{minus}10 ") for line in shown)
         assert shown[-1] == f"{mark} {words}"
-    rows = heat(np.zeros((8, 8)), GREY, first_row=-4, limits=(-1.0, 1.0))
+    rows = heatmap_lines(np.zeros((8, 8)), GREY, first_row=-4, limits=(-1.0, 1.0))
     assert next(filter(None, (line.split("│")[0].strip() for line in rows if "│" in line))) == "−4"
 
 
 @pytest.mark.parametrize(("kind", "mark"), [(GREY, "●"), (TRUE, "●"), (ASCII, "O")])
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
-    line = Curve("", X, X, marks=[(0.0, 0.0), (X[-1], X[-1])])
-    drawn = body(plain(curves([line], kind)))
+    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
     assert drawn[0].strip()[-1] == mark, "the last point is at the top right"
     assert drawn[-1][0] == mark, "the first point is at the bottom left"
     assert "".join(drawn).count(mark) == 2
 
 
 def test_marked_points_beyond_the_range_are_not_drawn() -> None:
-    line = Curve("", X, X, marks=[(0.0, 0.0), (X[-1], X[-1])])
-    assert "●" not in "".join(curves([line], GREY, y_limits=(X[1], X[-2])))
+    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    assert "●" not in "".join(curve_lines([line], GREY, y_limits=(POSITIONS[1], POSITIONS[-2])))
 
 
 @pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
 @pytest.mark.parametrize("log", [False, True])
 def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
-    assert len(curves([Curve("c", X, y)], log_y=log)) > 10
+    assert len(curve_lines([Curve("c", POSITIONS, y)], log_y=log)) > 10
 
 
 @pytest.mark.parametrize("terminal", [GREY, FEW._replace(unicode=False)])
 def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: Terminal) -> None:
-    shown = curves([Curve("a", X, X), Curve("b", X, -X)], terminal)
-    assert set("".join(body(plain(shown)))) == {" ", "*", "o"}
-    assert plain(shown)[-1] == "* a   o b"
+    shown = curve_lines(
+        [Curve("a", POSITIONS, POSITIONS), Curve("b", POSITIONS, -POSITIONS)], terminal
+    )
+    assert set("".join(lines_inside_axes(without_colours(shown)))) == {" ", "*", "o"}
+    assert without_colours(shown)[-1] == "* a   o b"
     for mark in "*o" if terminal.colours else "":
         (colour,) = re.findall(rf"(\x1b\[38[0-9;]*m){re.escape(mark)}\x1b\[0m [ab]", shown[-1])
         assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
@@ -361,7 +384,13 @@ def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: 
 @pytest.mark.parametrize("terminal", [GREY, FEW, ASCII])
 @pytest.mark.parametrize("count", [2, 3])
 def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
-    inside = "".join(body(curves([Curve("abc"[k], X, np.sqrt(X)) for k in range(count)], terminal)))
+    inside = "".join(
+        lines_inside_axes(
+            curve_lines(
+                [Curve("abc"[k], POSITIONS, np.sqrt(POSITIONS)) for k in range(count)], terminal
+            )
+        )
+    )
     if terminal.colours:
         assert len(set(re.findall(r"\x1b\[38[0-9;]*m", inside))) == count
     else:
@@ -370,13 +399,13 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
 
 @pytest.mark.parametrize(("unicode", "name"), [(True, "abcd…mnop"), (False, "abc...nop")])
 def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
-    chart = Chart("", [Curve("abcdefghijklmnop", X, X)])
+    chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS, POSITIONS)])
     shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
     assert shown[-1].endswith(f" {name}")
 
 
 def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
-    shown = curves([Curve("x" * 100, X, X)], Terminal(40, 16))
+    shown = curve_lines([Curve("x" * 100, POSITIONS, POSITIONS)], Terminal(40, 16))
     assert max(len(line) for line in shown) <= 40
 
 
@@ -384,7 +413,9 @@ def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
 def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
     columns: int, is_beside: bool
 ) -> None:
-    shown = terminal_render.lines(made("similarity", pecli.Rope(16, 8)), Terminal(columns, 24))
+    shown = terminal_render.lines(
+        drawn_picture("similarity", pecli.Rope(16, 8)), Terminal(columns, 24)
+    )
     beside = [line for line in shown if "pairs of" in line and "mean by" in line]
     assert bool(beside) is is_beside
 
@@ -399,7 +430,7 @@ def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_belo
 
 def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
     curve = Curve("", np.array([0.0, 1.0, 10.0]), np.array([5.0, 1.0, 2.0]))
-    grid = dots(curves([curve], log_x=True))
+    grid = braille_dots(curve_lines([curve], log_x=True))
     assert not grid[0, :2].any(), "the first point lies beyond the axis"
     assert grid[:, -1].any()
 
@@ -410,7 +441,7 @@ CHARTS = [case for case in CASES if case[1] in ("curves", "wavelengths", "decay"
 @pytest.mark.parametrize(("name", "kind"), CHARTS)
 def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind: str) -> None:
     small = Terminal(columns=60, lines=24)
-    drawn = plain(terminal_render.lines(made(kind, SCHEMES[name]), small))
+    drawn = without_colours(terminal_render.lines(drawn_picture(kind, SCHEMES[name]), small))
     numbers: list[str] = []
     for line in drawn:
         numbers += re.findall(r"^ *([−\d.e]+) │", line)

@@ -27,6 +27,7 @@ from pecli.views.pictures.titles import count_positions, labelled, title_of
 def test_a_title_has_as_many_parameters_as_there_is_room_for(
     scheme: pecli.Scheme, title: str
 ) -> None:
+    """40 letters are the limit."""
     assert title_of(labelled(of_scheme(scheme)), "it") == title
 
 

@@ -56,6 +56,7 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_kind_is_drawn_in_a_terminal_and_a_figure() -> None:
+    """The values 0 to 7 are two per bin."""
     picture = titled(of_scheme(Ramp(8), "r"), PlotRequest(), "histogram")
     (chart,) = picture.panels
     assert isinstance(chart, Chart)

@@ -12,59 +12,64 @@ from pecli.views.pictures.figure import render
 from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
 from pecli.views.pictures.plot_sources import PlotRequest, of_file
 from pecli.views.screen import Terminal
-from tests.views.pictures.drawing import made, plain
+from tests.views.pictures.drawing import drawn_picture, without_colours
 
 VIDEO = pecli.Rope(grid=(4, 6, 6), axes=(8, 12, 12))
 
 
 def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
-    return plain(terminal_render.lines(made(kind, scheme), terminal))[-1]
+    return without_colours(terminal_render.lines(drawn_picture(kind, scheme), terminal))[-1]
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    picture = made("heatmap", VIDEO, request=PlotRequest(channels=(0, 4, 10)))
+    picture = drawn_picture("heatmap", VIDEO, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
         assert panel.ends == (-1.0, 1.0)
 
 
 def test_panels_of_one_constant_have_a_scale_around_it() -> None:
-    picture = made("heatmap", pecli.LearnedInit(4, 4, init="zeros"))
+    picture = drawn_picture("heatmap", pecli.LearnedInit(4, 4, init="zeros"))
     assert picture.heatmaps[0].ends == (-0.5, 0.5)
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_the_frame_of_a_video_is_named(kind: str) -> None:
-    for panel in made(kind, VIDEO).panels:
+    for panel in drawn_picture(kind, VIDEO).panels:
         assert panel.title.endswith(", frame 0 of 4")
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_an_image_has_no_frames(kind: str) -> None:
     image = pecli.Rope(grid=(6, 6), axes=(16, 16))
-    for panel in made(kind, image).panels:
+    for panel in drawn_picture(kind, image).panels:
         assert "frame" not in panel.title
 
 
 @pytest.mark.parametrize("terminal", [Terminal(), Terminal(colours=256)], ids=["grey", "colour"])
 def test_a_terminal_states_of_how_many_rows_a_line_is_the_mean(terminal: Terminal) -> None:
+    """19 lines of 24 are left for rows, and colours draw two rows per line."""
     line = last_line("heatmap", pecli.Sinusoidal(512, 64), terminal)
     drawn_rows = 19 * (2 if terminal.colours else 1)
     assert line.startswith(f"position (means of {512 / drawn_rows:.0f}) ↓  channel →")
 
 
 def test_a_narrow_terminal_states_it_without_the_names_of_the_axes() -> None:
+    """512 rows in 19 lines are means of 27."""
     line = last_line("heatmap", pecli.Sinusoidal(512, 64), Terminal(40))
     assert line.startswith("means of 27, one in 2   ")
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
+    """0.003906 = 2^-8 is the smallest slope of 8 heads."""
     line = last_line("heatmap", pecli.Alibi(8, 64), Terminal(120))
     assert " |bias| 0.003906 " in line
 
 
 def test_pairs_of_positions_are_not_called_all_if_every_second_is_drawn() -> None:
-    shown = plain(terminal_render.lines(made("similarity", pecli.Rope(100, 32)), Terminal(120)))
+    shown = without_colours(
+        terminal_render.lines(drawn_picture("similarity", pecli.Rope(100, 32)), Terminal(120))
+    )
     assert not any("all pairs" in line for line in shown)
     assert "position (one in " in shown[-1]
 
@@ -85,7 +90,7 @@ def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
 
 
 def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
-    picture = made("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
+    picture = drawn_picture("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
     labels = {curve.label.rpartition(", ")[0] for curve in picture.panels[0].curves}
     assert labels == {"sinusoidal, no padding_idx", "sinusoidal, padding_idx 0"}
 
@@ -100,7 +105,8 @@ def exact_scores(distances: range) -> list[float]:
 
 
 def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
-    (curve,) = made("decay", LONG).panels[0].curves
+    """A point stands for a range of distances; the exact scores are computed by the definition."""
+    (curve,) = drawn_picture("decay", LONG).panels[0].curves
     assert len(curve.x) <= 300
     assert curve.x[0] == 1.0
     assert curve.x[-1] == 19_999.0
@@ -113,12 +119,12 @@ def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> No
 
 
 def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
-    assert made("decay", LONG).panels[0].title.endswith(": median, min–max")
-    assert "median" not in made("decay", pecli.Rope(1000, 16)).panels[0].title
+    assert drawn_picture("decay", LONG).panels[0].title.endswith(": median, min–max")
+    assert "median" not in drawn_picture("decay", pecli.Rope(1000, 16)).panels[0].title
 
 
 def test_a_figure_fills_the_range_around_a_curve() -> None:
-    picture = made("decay", LONG)
+    picture = drawn_picture("decay", LONG)
     (fill,) = render(picture).axes[0].collections
     heights = fill.get_paths()[0].vertices[:, 1]
     spread = picture.panels[0].curves[0].spread
@@ -130,7 +136,7 @@ def test_a_terminal_fills_the_range_around_a_curve() -> None:
     x = np.array([0.0, 1.0, 2.0])
     spread = Spread(np.zeros(3), np.ones(3))
     chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])
-    shown = plain(terminal_render.lines(Picture("", [chart]), Terminal(12, 12)))
+    shown = without_colours(terminal_render.lines(Picture("", [chart]), Terminal(12, 12)))
     columns = [line.partition("│")[2] for line in shown if "│" in line]
     assert all(line[:1].strip() for line in columns), "the first column is filled from 0 to 1"
 
@@ -138,22 +144,23 @@ def test_a_terminal_fills_the_range_around_a_curve() -> None:
 @pytest.mark.parametrize("dim", [8, 128])
 def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> None:
     """With a base of 1e30, all pairs but the first hardly turn: their phases agree at distance 1."""
-    chart = made("decay", pecli.Rope(3, dim, base=1e30)).panels[1]
+    chart = drawn_picture("decay", pecli.Rope(3, dim, base=1e30)).panels[1]
     assert chart.curves[0].y[0] == pytest.approx(1.0, abs=0.1)
 
 
 def test_no_bound_exceeds_1() -> None:
-    for curve in made("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
+    for curve in drawn_picture("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
         assert curve.y.max() <= 1.0
 
 
 def test_a_spiral_states_what_its_radius_is() -> None:
-    assert made("circle", pecli.Rope(64, 8)).subtitle == "Radius = position"
+    assert drawn_picture("circle", pecli.Rope(64, 8)).subtitle == "Radius = position"
 
 
 def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
+    """Channels that hardly change would be blank maps."""
     image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
-    picture = made("heatmap", image)
+    picture = drawn_picture("heatmap", image)
     variances = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae").tables()["pe"].var(axis=0)
     assert len(picture.heatmaps) == 8
     for panel in picture.heatmaps:
@@ -163,10 +170,10 @@ def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
 
 @pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
 def test_heads_that_are_left_out_are_counted(kind: str) -> None:
-    picture = made(kind, pecli.Alibi(16, 8))
+    picture = drawn_picture(kind, pecli.Alibi(16, 8))
     assert "of 16 heads" in picture.subtitle
 
 
 @pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
 def test_all_of_eight_heads_are_drawn(kind: str) -> None:
-    assert made(kind, pecli.Alibi(8, 8)).subtitle == ""
+    assert drawn_picture(kind, pecli.Alibi(8, 8)).subtitle == ""

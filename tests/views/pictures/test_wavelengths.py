@@ -14,15 +14,15 @@ from pecli.views.pictures.kinds.wavelengths import PairRange, Treatment, pair_ra
 from pecli.views.pictures.panels import Chart, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
-from tests.views.pictures.drawing import made
+from tests.views.pictures.drawing import drawn_picture
 
 
 def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
-    (chart,) = made("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
+    (chart,) = drawn_picture("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
     (curve,) = chart.curves
     assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
     assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
-    (chart,) = made("wavelengths", pecli.Rope(512, 64)).panels
+    (chart,) = drawn_picture("wavelengths", pecli.Rope(512, 64)).panels
     np.testing.assert_allclose(
         chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12
     )
@@ -38,7 +38,10 @@ LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
-    picture = made("wavelengths", LLAMA3)
+    """Llama 3.1's rule: waves longer than 8192 are stretched by 8, those shorter than 8192 / 4 are
+    kept.
+    """
+    picture = drawn_picture("wavelengths", LLAMA3)
     chart, stretch = picture.panels
     scaled, law = chart.curves
     assert scaled.label == "scaled"
@@ -58,10 +61,11 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
 
 
 def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
+    """YaRN's paper: dim · ln(original / (turns · 2π)) / (2 ln base), rounded outwards."""
     yarn = pecli.Rope(
         64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
     )
-    picture = made("wavelengths", yarn)
+    picture = drawn_picture("wavelengths", yarn)
     low, high = (
         64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1)
     )
@@ -77,16 +81,19 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
 
 
 def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
+    """NTK multiplies wavelength i of 32 by 8^(i/31)."""
     assert pair_ranges(8.0 ** (np.arange(32) / 31)[1:-1]) == []
     assert [pairs.label for pairs in pair_ranges(np.full(8, 4.0))] == ["stretched ×4"]
-    stretch = made("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
+    stretch = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
     np.testing.assert_allclose(stretch.curves[0].y, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
 
 
 def test_several_share_the_axis_of_pairs() -> None:
-    chart = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
+    chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
-    alike = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)).panels[0]
+    alike = drawn_picture(
+        "wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
+    ).panels[0]
     assert alike.x == "pair"
     assert alike.curves[1].x.tolist() == list(range(64))
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
@@ -98,7 +105,8 @@ def of_models(*names: str) -> Picture:
     return kinds.picture("wavelengths", labelled(subjects), PlotRequest())
 
 
-def test_a_model_says_itself_how_far_it_goes() -> None:
+def test_the_levels_of_a_model_are_its_contexts() -> None:
+    """By the published configs."""
     expected = {
         "llama-3.1-8b": [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)],
         "deepseek-v3": [("trained on 4,096", 4096.0), ("extended to 163,840", 163840.0)],
@@ -109,6 +117,7 @@ def test_a_model_says_itself_how_far_it_goes() -> None:
 
 
 def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
+    """The wavelengths are multiplied by the factors of Phi-3's config."""
     config = presets()["phi-3-mini-128k-2024-04"].config
     law = 2 * math.pi * 1e4 ** (np.arange(48) / 48)
     short, long, unscaled = of_models("phi-3-mini-128k-2024-04").panels[0].curves
@@ -132,6 +141,7 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
 
 
 def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
+    """Base 10000 · (2 · 16384 / 4096 − 1)^(64/62), by the formula of dynamic NTK."""
     dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
     within, beyond, law = (
         kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
@@ -150,7 +160,7 @@ def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
     assert full.y[np.isfinite(full.y)].max() < 200
     assert not full.marks
     rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
-    (chart,) = made("wavelengths", rope).panels
+    (chart,) = drawn_picture("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
 
 
@@ -208,7 +218,7 @@ def test_the_label_of_one_of_several_curves_states_its_contexts(
 
 
 def test_a_single_curve_without_a_scaling_has_no_label() -> None:
-    (chart,) = made("wavelengths", pecli.Rope(4, 4)).panels
+    (chart,) = drawn_picture("wavelengths", pecli.Rope(4, 4)).panels
     assert [curve.label for curve in chart.curves] == [""]
 
 
@@ -241,7 +251,7 @@ QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
 
 
 def test_sections_that_follow_each_other_are_bands() -> None:
-    picture = made("wavelengths", QWEN2_VL)
+    picture = drawn_picture("wavelengths", QWEN2_VL)
     (chart,) = picture.panels
     assert chart.bands == [("time", 0, 15), ("height", 16, 39), ("width", 40, 63)]
     assert picture.subtitle == "M-RoPE: time 0–15, height 16–39, width 40–63"
@@ -249,7 +259,7 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 def test_sections_that_take_turns_are_counted() -> None:
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
-    picture = made("wavelengths", scheme)
+    picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
     assert chart.bands == []
     assert picture.subtitle == "M-RoPE, axes take turns: 24 time, 20 height, 20 width pairs"
@@ -257,7 +267,7 @@ def test_sections_that_take_turns_are_counted() -> None:
 
 def test_the_one_scaling_of_two_tables_is_shaded() -> None:
     """As `pecli extend` draws it: before and after."""
-    lengths, stretch = made("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
+    lengths, stretch = drawn_picture("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
     assert [band.label for band in lengths.bands] == ["kept", "blended", "stretched ×8"]
     assert [band.start for band in stretch.bands] == [band.start for band in lengths.bands]
     assert stretch.continues
