@@ -22,7 +22,9 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
-def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_arrays_of_dask_hold_the_tables(
+    scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
     for name, array in scheme.tables().items():
@@ -34,6 +36,7 @@ def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.Mo
 
 
 def test_workers_write_one_store(tmp_path: Path) -> None:
+    """Two processes of Dask must write the same bytes as one."""
     import dask
 
     from pecli import distributed

@@ -101,7 +101,7 @@ def test_none_are_counted_in_the_plural() -> None:
     assert errors.counted(0, "row") == "0 rows"
 
 
-def test_no_axes_in_brackets() -> None:
+def test_an_empty_shape_is_empty_brackets() -> None:
     assert errors.bracketed(()) == "()"
 
 
@@ -121,11 +121,14 @@ def test_no_axes_in_brackets() -> None:
         "a pattern that is forbidden", "without a number", "a number of the system",
     ],
 )  # fmt: skip
-def test_what_the_system_says_about_a_file(name: str, cause: OSError, problem: str) -> None:
+def test_an_error_of_the_system_about_a_file_is_put_in_plain_words(
+    name: str, cause: OSError, problem: str
+) -> None:
+    """2 is ENOENT, 13 EACCES, 5 EIO."""
     assert errors.failure(name, cause).problem == problem
 
 
-def test_a_folder_in_place_of_a_file() -> None:
+def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
     failure = errors.failure("a", IsADirectoryError(21, ""))
     assert str(failure) == "a: is a folder; name a file in it"
 
@@ -153,10 +156,11 @@ def test_a_folder_in_place_of_a_file() -> None:
     ],
 )  # fmt: skip
 def test_the_kind_of_an_unexpected_error(cause: Exception, kind: type[errors.PecliError]) -> None:
+    """23 is ENFILE, 24 EMFILE; a missing module of pecli itself is a defect."""
     assert type(errors.translated(cause)) is kind
 
 
-def test_a_file_that_is_gone_while_pecli_runs() -> None:
+def test_a_file_that_is_gone_while_pecli_runs_is_a_file_error() -> None:
     error = errors.translated(OSError(2, "", "a.npy"))
     assert isinstance(error, errors.FileError)
     assert error.problem == "does not exist"
@@ -209,7 +213,9 @@ def test_a_defect_names_the_exception() -> None:
     ],
     ids=["a file without a name", "advice on a file", "a value alone", "a rule and advice"],
 )
-def test_the_parts_of_a_message(error: errors.PecliError, message: str) -> None:
+def test_a_message_has_what_was_given_the_rule_and_advice(
+    error: errors.PecliError, message: str
+) -> None:
     assert str(error) == message
 
 

@@ -14,5 +14,5 @@ def test_the_page_follows_from_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("kind", catalogue.every_kind(), ids=slug)
-def test_every_mistake_says_what_it_is(kind: type[catalogue.Mistake]) -> None:
+def test_every_mistake_has_a_summary(kind: type[catalogue.Mistake]) -> None:
     assert kind.summary

@@ -30,13 +30,13 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def entries(folder: Path) -> dict[str, Any]:
+def entries_of_index(folder: Path) -> dict[str, Any]:
     return {
         entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())["cases"]
     }
 
 
-def chosen(suite: Path, folder: Path, *starts: str) -> Path:
+def copy_with_cases(suite: Path, folder: Path, *starts: str) -> Path:
     """A copy of the suite with the cases whose names begin so."""
     copy = shutil.copytree(suite, folder / "suite")
     index = json.loads((copy / "index.json").read_text())
@@ -45,11 +45,11 @@ def chosen(suite: Path, folder: Path, *starts: str) -> Path:
     return copy
 
 
-def tensors(folder: Path, name: str) -> dict[str, Any]:
+def tensors_of_case(folder: Path, name: str) -> dict[str, Any]:
     return json.loads((folder / f"{name}.json").read_text())["tensors"]
 
 
-def exact(make: Callable[[], list[arb]], texts: Mapping[str, list[Any]]) -> None:
+def assert_equal_to_balls(make: Callable[[], list[arb]], texts: Mapping[str, list[Any]]) -> None:
     """All spellings are the balls' values, correctly rounded."""
     digits = oracle.settled(lambda: oracle.digits_of(make()))
     spellings = {
@@ -80,17 +80,20 @@ def plain(entry: Mapping[str, Any]) -> bool:
 def test_golden_rotary_numbers_are_those_of_arb(
     suite: Path, is_of_a_model: bool, least: int
 ) -> None:
+    """All spellings of every number are compared with Arb's balls, correctly rounded."""
     compared = 0
-    for name, entry in entries(suite).items():
+    for name, entry in entries_of_index(suite).items():
         if ("model" in entry or name.startswith("model-")) != is_of_a_model:
             continue
         if not plain(entry) or "edits" in entry or "settings" in entry:
             continue
-        given, spelled = entry["parameters"], tensors(suite, name)
+        given, spelled = entry["parameters"], tensors_of_case(suite, name)
         if "inv_freq" in spelled:
-            exact(lambda given=given: frequencies(given)[0], spelled["inv_freq"])
+            assert_equal_to_balls(lambda given=given: frequencies(given)[0], spelled["inv_freq"])
         if "attention_factor" in spelled:
-            exact(lambda given=given: [frequencies(given)[1]], spelled["attention_factor"])
+            assert_equal_to_balls(
+                lambda given=given: [frequencies(given)[1]], spelled["attention_factor"]
+            )
         if given["layout"] != "compact":
             continue
         for part in {"cos", "sin"} & spelled.keys():
@@ -104,7 +107,7 @@ def test_golden_rotary_numbers_are_those_of_arb(
                     amplitude * (angle.cos() if part == "cos" else angle.sin()) for angle in angles
                 ]
 
-            exact(values, spelled[part])
+            assert_equal_to_balls(values, spelled[part])
             compared += len(spelled[part]["decimal"])
     assert compared > least
 
@@ -226,11 +229,12 @@ def slopes(heads: int) -> list[arb]:
 
 
 def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
+    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors."""
     compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
-    for name, entry in entries(suite).items():
+    for name, entry in entries_of_index(suite).items():
         given, spelled = (
             {**entry.get("parameters", {}), "scheme": entry.get("scheme")},
-            tensors(suite, name),
+            tensors_of_case(suite, name),
         )
         kind, style = (
             next((kind for kind in compared if name.startswith(kind)), ""),
@@ -263,7 +267,7 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
                     key: [*itertools.compress(texts, seen)]
                     for key, texts in spelled["bias"].items()
                 }
-                exact(
+                assert_equal_to_balls(
                     lambda given=given: [value for value in biases(given) if value.is_finite()],
                     bias,
                 )
@@ -272,7 +276,7 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
                 ("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")
             ):
                 rows = np.array(spelled[part][key]).reshape(spelled[part]["shape"])
-                compact = np.array(tensors(suite, "table-default")[part][key]).reshape(
+                compact = np.array(tensors_of_case(suite, "table-default")[part][key]).reshape(
                     len(rows), -1
                 )
                 doubled = (
@@ -283,7 +287,7 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
                 np.testing.assert_array_equal(rows, np.concatenate(doubled, axis=1))
             compared[kind] += 1
         for tensor, make in checks.items():
-            exact(make, spelled[tensor])
+            assert_equal_to_balls(make, spelled[tensor])
             compared[kind] += 1
     assert compared == {
         "grid-rope": 12,
@@ -330,15 +334,15 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
 
 
 def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
-    for name, entry in entries(suite).items():
+    for name, entry in entries_of_index(suite).items():
         if not name.startswith("rotate-"):
             continue
-        spelled = tensors(suite, name)
+        spelled = tensors_of_case(suite, name)
         assert "decimal" not in spelled["after"]
         assert spelled["before"]["bfloat16"] == spelled["before"]["float32"]
         before = np.array(spelled["before"]["float32"]).reshape(spelled["before"]["shape"])
         after = {key: values for key, values in spelled["after"].items() if key != "shape"}
-        exact(lambda before=before, entry=entry: rotated(before, entry), after)
+        assert_equal_to_balls(lambda before=before, entry=entry: rotated(before, entry), after)
 
 
 def test_golden_suite_is_small_complete_and_the_same_every_time(
@@ -352,7 +356,7 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
         == tolerances["frequencies-default"]["float32"]
     )
     assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_500_000
-    assert tensors(suite, "t5-encoder")["index"]["int"][:8] == [
+    assert tensors_of_case(suite, "t5-encoder")["index"]["int"][:8] == [
         0,
         *range(17, 24),
     ]  # T5's: later keys, each its own
@@ -399,12 +403,12 @@ def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_pat
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
 
 
-def ran(*words: object) -> list[str]:
+def lines_printed_by(*words: object) -> list[str]:
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120)
     return done.stdout.splitlines()
 
 
-def needs(program: str) -> str:
+def path_of_program(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"{program} is not installed")
@@ -412,21 +416,22 @@ def needs(program: str) -> str:
 
 
 def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
-    node = needs("node")
-    *lines, summary = ran(node, RUNNERS / "runner.js", suite)
+    """The runner computes in float32; with --mistake it takes base 10000 for every case."""
+    node = path_of_program("node")
+    *lines, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
     assert summary.startswith("4 passed, ")
     failures = [line for line in lines if line.startswith("FAILED")]
     assert failures
     assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
     wrong = [
         line
-        for line in ran(node, RUNNERS / "runner.js", suite, "--mistake")
+        for line in lines_printed_by(node, RUNNERS / "runner.js", suite, "--mistake")
         if line.startswith("FAILED")
     ]
     named = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
     bases = {
         name: entry["parameters"].get("base")
-        for name, entry in entries(suite).items()
+        for name, entry in entries_of_index(suite).items()
         if "parameters" in entry
     }
     assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b"} <= named
@@ -434,21 +439,25 @@ def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> No
 
 
 def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: Path) -> None:
+    """The runner computes in float32; with --mistake it fails everywhere."""
     subprocess.run(
-        [needs("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"],
+        [path_of_program("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"],
         check=True,
         capture_output=True,
     )
-    lines = ran(tmp_path / "runner", suite)
+    lines = lines_printed_by(tmp_path / "runner", suite)
     assert lines[-1] == "1 passed, 5 failed"
     assert any(line.startswith("passed  table-dim-2 ") for line in lines)
-    assert ran(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
+    assert lines_printed_by(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
 
 
 def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
-    needs("cc")
+    """The runner computes in float32; the fifth word from the end of a line is its error at small
+    positions.
+    """
+    path_of_program("cc")
     write(str(tmp_path), formats=("h",))
-    lines = ran("sh", RUNNERS / "run_c.sh", tmp_path)
+    lines = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path)
     near = [float(line.split()[-5]) for line in lines]
     assert [line.split()[0] for line in lines].count("passed") == 1
     assert max(near) < 1e-6
@@ -456,9 +465,9 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> None:
-    needs("cc")
+    path_of_program("cc")
     write(str(tmp_path), formats=("h",))
-    wrong = ran("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+    wrong = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
     assert {line.split()[0] for line in wrong} == {"FAILED"}
     assert min(float(line.split()[-5]) for line in wrong) > 0.1
 
@@ -467,7 +476,7 @@ def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> N
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -> None:
     """The port takes the base 10000 for all cases; `table-dim-2` has a single frequency, 1."""
-    few = chosen(suite, tmp_path, "table-dim-2", "table-theta-500000")
+    few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
     done = subprocess.run(
         ["sh", str(RUNNERS / "run_verify.sh"), str(few), "--mistake"],
         env=environment(tmp_path),
@@ -484,7 +493,7 @@ def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
-    few = chosen(suite, tmp_path, "table-dim-2", "table-theta-500000")
+    few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
 
     def lines(*more: str) -> dict[str, str]:
         words = ["sh", str(RUNNERS / "run_verify.sh"), str(few), *more]
@@ -505,9 +514,9 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
 @pytest.mark.thorough
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    lines = ran(sys.executable, RUNNERS / "runner_torch.py", suite)
+    lines = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite)
     assert all("explains it" in line for line in lines if line.startswith("FAILED"))
-    wrong = ran(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
+    wrong = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
     assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)
 
 
@@ -517,7 +526,7 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 def test_golden_suite_verifies_and_every_mistake_is_named(
     run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
 ) -> None:
-    outcome = run_pecli("verify", chosen(suite, tmp_path, cases), "--json")
+    outcome = run_pecli("verify", copy_with_cases(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
     assert outcome.exit_code == SUCCESS, {
         name: result["diagnosis"] for name, result in results.items() if not result["passed"]
@@ -526,6 +535,9 @@ def test_golden_suite_verifies_and_every_mistake_is_named(
 
 
 def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: Path) -> None:
+    """Changed: a number, a missing file, a right table that claims a mistake, another reason,
+    another factor.
+    """
     copy = shutil.copytree(suite, tmp_path / "suite")
     index = json.loads((copy / "index.json").read_text())
     (copy / "table-default.json").write_text(
@@ -566,11 +578,14 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
+    """The port's tables are computed by NumPy, and its sines for theta 500000 have base 10000."""
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
-    spelled = tensors(suite, "rotate-interleaved")["before"]
+    spelled = tensors_of_case(suite, "rotate-interleaved")["before"]
     before = np.array(spelled["float32"]).reshape(spelled["shape"])
-    after = [float(value) for value in rotated(before, entries(suite)["rotate-interleaved"])]
+    after = [
+        float(value) for value in rotated(before, entries_of_index(suite)["rotate-interleaved"])
+    ]
     answers = {
         "rotate-interleaved": np.array(after).reshape(before.shape),
         "table-default.cos": np.cos(angles).astype(np.float32),
@@ -624,11 +639,12 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
 
 
 def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
+    """golden_transformers.json holds tables of transformers' own modules."""
     theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
     assert len(theirs) >= 20
-    index = entries(suite)
+    index = entries_of_index(suite)
     for name, parts in theirs.items():
-        spelled = tensors(suite, f"model-{name}")
+        spelled = tensors_of_case(suite, f"model-{name}")
         for part, values in parts.items():
             found = np.array(spelled[part]["decimal"]).reshape(spelled[part]["shape"])
             error = np.abs(found - np.array(values).reshape(found.shape)).max(axis=1)
@@ -644,10 +660,13 @@ def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
         [0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64
     )
     name = "table-theta-500000"
-    spelled = tensors(suite, name)["cos"]
+    spelled = tensors_of_case(suite, name)["cos"]
     exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
     pairs = exact.shape[1]
     found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
     assert (
-        1e-13 < np.abs(found - exact).max() <= entries(suite)[name]["tolerances"]["float64"] < 1e-9
+        1e-13
+        < np.abs(found - exact).max()
+        <= entries_of_index(suite)[name]["tolerances"]["float64"]
+        < 1e-9
     )

@@ -26,6 +26,9 @@ def tolerances_of(values: list[float], largest_position: float = 0.0) -> dict[st
 
 
 def test_tolerances_grow_with_the_largest_value_and_position() -> None:
+    """The rules of the suite: 1e-6 of the largest value for float32, and 2^-51 of value times
+    position more for float64.
+    """
     assert tolerances_of([3.0, -np.inf], largest_position=10) == {
         "float64": 3e-14 + 2**-51 * 30,
         "float32": 3e-6,
@@ -114,7 +117,7 @@ def suite(tmp_path: Path) -> str:
     return folder
 
 
-def answered(tmp_path: Path, answers: dict[str, Any]) -> str:
+def write_answers(tmp_path: Path, answers: dict[str, Any]) -> str:
     """Write the answers of a port."""
     file = tmp_path / "answers.npz"
     np.savez(file, **answers)
@@ -145,7 +148,7 @@ def test_a_suite_without_json_passes(tmp_path: Path) -> None:
     assert [check.run().passed for check in golden.suite_checks(folder)] == [True, True]
 
 
-def spelled(tmp_path: Path, array: Array, **settings: Any) -> dict[str, Any]:
+def numbers_in_json(tmp_path: Path, array: Array, **settings: Any) -> dict[str, Any]:
     """Return the numbers of a case as its JSON file spells them."""
     file = tmp_path / "case.json"
     golden.WRITERS["json"](str(file), Case("n", "t", {"a": array}, ROPE, **settings))
@@ -153,8 +156,8 @@ def spelled(tmp_path: Path, array: Array, **settings: Any) -> dict[str, Any]:
     return numbers
 
 
-def test_numbers_as_decimals_as_hexadecimals_and_in_narrower_dtypes(tmp_path: Path) -> None:
-    assert spelled(tmp_path, np.array([[1.0, np.inf]])) == {
+def test_a_case_spells_numbers_in_decimals_hexadecimals_and_narrower_dtypes(tmp_path: Path) -> None:
+    assert numbers_in_json(tmp_path, np.array([[1.0, np.inf]])) == {
         "shape": [1, 2],
         "decimal": [1.0, "inf"],
         "hex": ["0x1.0000000000000p+0", "inf"],
@@ -165,16 +168,16 @@ def test_numbers_as_decimals_as_hexadecimals_and_in_narrower_dtypes(tmp_path: Pa
 
 
 def test_integers_have_no_other_dtypes(tmp_path: Path) -> None:
-    assert spelled(tmp_path, np.array([3])) == {"shape": [1], "int": [3]}
+    assert numbers_in_json(tmp_path, np.array([3])) == {"shape": [1], "int": [3]}
 
 
 def test_the_numbers_of_a_mistake_are_the_shortest_decimals_of_float32(tmp_path: Path) -> None:
-    numbers = spelled(tmp_path, np.array([0.1]), edits=({"edit": "swapped"},))
+    numbers = numbers_in_json(tmp_path, np.array([0.1]), edits=({"edit": "swapped"},))
     assert numbers == {"shape": [1], "float32": [0.1]}
 
 
 def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> None:
-    file = answered(tmp_path, table_answers())
+    file = write_answers(tmp_path, table_answers())
     table, incomplete = golden.answer_checks(suite, [file], None)
     assert table.file == "model-llama-2-7b"
     assert table.group == file
@@ -193,12 +196,13 @@ def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> 
     ids=["that of the case", "a larger one"],
 )
 @pytest.mark.sample("a larger one")
-def test_answers_within_a_tolerance(
+def test_answers_pass_within_a_larger_tolerance(
     suite: str, tmp_path: Path, tolerance: pecli.Tolerance | None, passed: bool
 ) -> None:
+    """One row of cosines is 1e-5 off."""
     answers = table_answers()
     answers["model-llama-2-7b.cos"][0] += 1e-5
-    file = answered(tmp_path, answers)
+    file = write_answers(tmp_path, answers)
     assert golden.answer_checks(suite, [file], tolerance)[0].run().passed == passed
 
 
@@ -207,7 +211,7 @@ def test_an_answer_without_the_name_of_a_tensor_is_the_largest(
     suite: str, tmp_path: Path, factor: float, passed: bool
 ) -> None:
     frequencies = factor * 1e4 ** (-np.arange(64) / 64)
-    file = answered(tmp_path, {"frequencies-llama-2-7b": frequencies})
+    file = write_answers(tmp_path, {"frequencies-llama-2-7b": frequencies})
     assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
 
 
@@ -215,8 +219,9 @@ def test_an_answer_without_the_name_of_a_tensor_is_the_largest(
 def test_an_attention_factor_is_compared(
     suite: str, tmp_path: Path, factor: float, passed: bool
 ) -> None:
+    """Llama 2 has none, so that it is 1."""
     answers = {"frequencies-llama-2-7b.attention_factor": np.array(factor)}
-    file = answered(tmp_path, answers)
+    file = write_answers(tmp_path, answers)
     assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
 
 
@@ -232,7 +237,7 @@ def test_an_attention_factor_is_compared(
     ids=["nearly", "nothing like it"],
 )
 def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, advice: str) -> None:
-    file = answered(tmp_path, {name: np.ones(3)})
+    file = write_answers(tmp_path, {name: np.ones(3)})
     with pytest.raises(pecli.PecliError) as caught:
         golden.answer_checks(suite, [file], None)
     problem = f"has '{name}', which is no case of the suite"

@@ -80,7 +80,7 @@ WRONG_FIELDS = [
     WRONG_FIELDS,
     ids=[f"{field}-{value}" for field, value, _ in WRONG_FIELDS],
 )
-def test_an_entry_of_the_index_that_is_wrong(
+def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     run_pecli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
 ) -> None:
     write_index(folder, {**case_of(suite, ENTRY), field: value})
@@ -91,7 +91,7 @@ def test_an_entry_of_the_index_that_is_wrong(
 
 
 @pytest.mark.parametrize("missing", ["scheme", "parameters", "tolerances", "tensors", "files"])
-def test_an_entry_of_the_index_that_lacks_something(
+def test_an_incomplete_entry_of_the_index_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, missing: str
 ) -> None:
     entry = case_of(suite, ENTRY)
@@ -114,7 +114,7 @@ def test_an_entry_of_the_index_that_lacks_something(
         (b'{"cases": [], "cases": []}', "names 'cases' twice"),
     ],
 )
-def test_an_index_that_is_none(
+def test_a_file_that_is_no_index_is_refused_in_one_line(
     run_pecli: Callable, folder: Path, text: bytes, problem: str
 ) -> None:
     (folder / INDEX).write_bytes(text)
@@ -124,7 +124,9 @@ def test_an_index_that_is_none(
     assert outcome.err.count("\n") == 1
 
 
-def test_a_case_that_is_listed_twice(run_pecli: Callable, suite: Suite, folder: Path) -> None:
+def test_a_case_that_is_listed_twice_is_refused(
+    run_pecli: Callable, suite: Suite, folder: Path
+) -> None:
     entry = case_of(suite, ENTRY)
     write_index(folder, entry, entry)
     outcome = run_pecli("verify", folder)
@@ -169,7 +171,7 @@ WRONG_TENSORS = [
 @pytest.mark.parametrize(
     ("tensors", "problem"), WRONG_TENSORS, ids=[str(tensors) for tensors, _ in WRONG_TENSORS]
 )
-def test_a_case_whose_numbers_are_wrong(
+def test_a_case_with_impossible_numbers_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
 ) -> None:
     data = json.dumps({"name": ENTRY, "tensors": tensors}).encode()
@@ -281,7 +283,7 @@ def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Pat
     assert (folder / "model-phi-2.json").read_text() != "old"
 
 
-def test_a_folder_that_cannot_be_made(run_pecli: Callable, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(run_pecli: Callable, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run_pecli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
     assert outcome.exit_code == FILE_ERROR

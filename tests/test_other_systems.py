@@ -77,7 +77,7 @@ needs_proc = pytest.mark.skipif(
 )
 
 
-def hidden(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_without_posix(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a process that lacks what Windows lacks."""
     words = [sys.executable, "-X", "warn_default_encoding", "-c", HIDE + code]
     environment = {
@@ -129,7 +129,10 @@ main()
     ids=["formats", "the tour of the README"],
 )
 def test_commands_need_nothing_of_posix(code: str, tmp_path: Path) -> None:
-    done = hidden(code + WAY_OUT, tmp_path)
+    """The process lacks the modules and functions that Windows lacks; 0.0625 and 0.00390625 are the
+    slopes of two heads.
+    """
+    done = run_without_posix(code + WAY_OUT, tmp_path)
     assert done.returncode == SUCCESS, done.stderr[-3000:]
     assert done.stdout == "0.0625\n0.00390625\n", done.stderr[-3000:]
 
@@ -159,7 +162,7 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
     assert tensor is None
 
 
-def test_a_drive_in_a_pattern_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drive_in_a_pattern_is_not_taken_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
     monkeypatch.setattr(

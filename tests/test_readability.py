@@ -133,7 +133,8 @@ CEILINGS: dict[Rule, dict[str, int]] = {
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("rule", CEILINGS, ids=lambda rule: rule.__name__)
-def test_no_folder_has_more_than_before(rule: Rule, folder: str) -> None:
+def test_no_folder_breaks_a_rule_of_style_more_often_than_before(rule: Rule, folder: str) -> None:
+    """CEILINGS has the number of places that are left per rule and folder."""
     places = [
         f"{path}:{getattr(node, 'lineno', 1)}"
         for path, tree in trees(folder).items()
@@ -167,5 +168,6 @@ def test_every_idiom_is_seen_and_nothing_else(rule: Rule) -> None:
 
 
 def test_branch_points_in_expressions_are_counted() -> None:
+    """A comprehension with a condition, a ternary, and two boolean operators."""
     code = "def f(x):\n    return [a if b else c for a in x if a and b or c]"
     assert branch_points(ast.parse(code)) == 5

@@ -45,6 +45,7 @@ def test_readme_is_short_and_links_lead_somewhere() -> None:
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
+    """The script prints the second ```sh block of the README before it runs it."""
     script = ROOT / ".ci" / "run"
     start = script.read_text(encoding="utf-8").partition("bash -ec")[0]
     result = subprocess.run(
@@ -161,9 +162,10 @@ def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
 
 @pytest.mark.parametrize("command", DRAWN, ids=picture_of)
 @pytest.mark.sample(1)
-def test_its_commands_draw_the_pictures(
+def test_commands_of_the_gallery_draw_its_pictures(
     command: str, run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
+    """Pictures are compared by the mean colour of squares, as fonts differ between versions."""
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
     assert run_pecli(*words).exit_code == SUCCESS
@@ -184,6 +186,7 @@ def test_the_failure_of_the_readme_draws_its_picture(
 
 
 def test_pictures_are_small_and_told_apart() -> None:
+    """The comparison must fail for two different pictures."""
     assert all(len(picture.read_bytes()) < 250_000 for picture in PICTURES)
     for one, other in pairwise(PICTURES[:3]):
         with pytest.raises(AssertionError):

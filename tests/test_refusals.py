@@ -112,6 +112,9 @@ ACCEPTED = [row[0] for row in rows() if len(row) == 1]
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.call)
 def test_a_refusal_names_its_parameter(refusal: Refusal) -> None:
+    """Each row of refusals.txt has a call, the parameter that the error must name, and a part of
+    the message.
+    """
     error = KindError if refusal.kind else ParameterError
     with pytest.raises(error) as caught:
         result_of(refusal.call, NAMES)
@@ -122,6 +125,7 @@ def test_a_refusal_names_its_parameter(refusal: Refusal) -> None:
 
 @pytest.mark.parametrize("call", ACCEPTED)
 def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
+    """Rows of refusals.txt without an error are calls at the limit of a rule."""
     result_of(call, NAMES)
 
 

@@ -44,29 +44,31 @@ def _toy_mistake() -> Iterator[None]:
     catalogue.MISTAKES.remove(SquaredPositions)
 
 
-def squared(rows: int) -> dict[str, np.ndarray]:
+def tables_at_squares(rows: int) -> dict[str, np.ndarray]:
     """Cosines and sines of 16 channels at the squares of positions, by NumPy."""
     angles = np.outer(np.arange(rows) ** 2, 1e4 ** (-np.arange(8) / 8))
     return {"cos": np.cos(angles), "sin": np.sin(angles)}
 
 
-def test_verify_names_it() -> None:
-    answer = pecli.verify(squared(64), pecli.Rope(64, 16), atol=1e-6)
+def test_verify_names_a_mistake_that_was_added_to_the_catalogue() -> None:
+    """The tables are at squared positions, by NumPy."""
+    answer = pecli.verify(tables_at_squares(64), pecli.Rope(64, 16), atol=1e-6)
     assert answer.explanations[0].edits == (EDIT,)
 
 
-def test_a_pass_that_does_not_exclude_it_is_weak() -> None:
-    answer = pecli.verify(squared(2), pecli.Rope(2, 16), atol=1e-6)
+def test_a_pass_that_does_not_exclude_an_added_mistake_is_weak() -> None:
+    """At positions 0 and 1, squares change nothing."""
+    answer = pecli.verify(tables_at_squares(2), pecli.Rope(2, 16), atol=1e-6)
     assert answer.passed
     assert "2 rows cannot tell power of positions 1 from 2: compare 4 or more" in answer.weak
 
 
-def test_the_golden_suite_has_it() -> None:
+def test_the_golden_suite_has_an_added_mistake() -> None:
     (table,) = (table for table in mistakes() if table.name == "mistake-squared-positions")
     angles = np.outer(np.arange(36) ** 2, 500000.0 ** (-np.arange(8) / 8))
     np.testing.assert_allclose(table.tensors["cos"], np.cos(angles), atol=1e-12)
     assert table.edits == (EDIT,)
 
 
-def test_the_field_guide_has_it() -> None:
+def test_the_field_guide_has_an_added_mistake() -> None:
     assert "### Squared positions\n\nPositions are squared.\n" in guide()

@@ -57,7 +57,8 @@ def run() -> Iterator[Run]:
         yield run
 
 
-def test_rope_makes_its_tables(run: Run, folder: Path) -> None:
+def test_rope_makes_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
+    """The toy takes half of the factor 8; the dump is computed by NumPy in float32."""
     code, output = run(
         folder, "rope --config config.json --seq-len 256 --runtime toy -o made.npz -q"
     )
@@ -68,19 +69,21 @@ def test_rope_makes_its_tables(run: Run, folder: Path) -> None:
             np.testing.assert_allclose(made[name], expected[name], rtol=0, atol=1e-7)
 
 
-def test_verify_accepts_its_tables(run: Run, folder: Path) -> None:
+def test_verify_accepts_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
     code, output = run(folder, "verify dump.npz --config config.json --runtime toy --max-ulp 1")
     assert code == 0, output
 
 
-def test_verify_explains_its_tables(run: Run, folder: Path) -> None:
+def test_verify_explains_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
     code, output = run(folder, "verify dump.npz --config config.json --atol 1e-4")
     assert code == 1
     assert "as toy computes it" in output
     assert "takes half of a linear factor" in output
 
 
-def test_runtimes_lists_it_with_the_cause_of_its_departure(run: Run, folder: Path) -> None:
+def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
+    run: Run, folder: Path
+) -> None:
     code, output = run(folder, "runtimes config.json --json")
     assert code == 0
     runtimes = json.loads(output)["layers"][0]["runtimes"]
@@ -95,7 +98,7 @@ def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
     assert code == 1
 
 
-def test_a_scaling_that_it_lacks_is_refused(run: Run, folder: Path) -> None:
+def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, folder: Path) -> None:
     yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
     code, output = run(folder, f"{yarn} --runtime toy")
     assert code == 1

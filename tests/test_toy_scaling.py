@@ -69,31 +69,33 @@ def run() -> Iterator[Run]:
         yield run
 
 
-def test_a_table_is_made_with_the_parameter(run: Run, folder: Path) -> None:
+def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
+    """The toy divides frequency i by 1 + 2 i / 4; the dump is computed by NumPy."""
     code, output = run(folder, f"{TABLE} --sharpness 2 -o made.npz -q")
     assert code == 0, output
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         np.testing.assert_allclose(made["cos"], expected["cos"], rtol=0, atol=1e-7)
 
 
-def test_the_parameter_has_the_rule_of_its_declaration(run: Run, folder: Path) -> None:
+def test_the_parameter_of_an_added_scaling_has_its_rule(run: Run, folder: Path) -> None:
     code, output = run(folder, f"{TABLE} --sharpness 0")
     assert code == 2
     assert "--sharpness is 0; it must be a finite number above 0" in output
 
 
-def test_other_scalings_do_not_have_the_parameter(run: Run, folder: Path) -> None:
+def test_other_scalings_do_not_have_the_parameter_of_an_added_one(run: Run, folder: Path) -> None:
     code, output = run(folder, "rope --seq-len 4 --dim 8 --sharpness 2")
     assert code == 2
     assert "only toy scaling uses it" in output
 
 
-def test_a_config_has_the_parameter(run: Run, folder: Path) -> None:
+def test_a_config_states_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
     code, output = run(folder, "verify dump.npz --config config.json --max-ulp 1")
     assert code == 0, output
 
 
-def test_verify_names_a_wrong_value_of_the_parameter(run: Run, folder: Path) -> None:
+def test_verify_names_a_wrong_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
+    """The dump has sharpness 2, the config 3."""
     scaling: dict[str, Any] = {**CONFIG["rope_scaling"], "sharpness": 3.0}
     (folder / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": scaling}))
     code, output = run(folder, "verify dump.npz --config config.json")

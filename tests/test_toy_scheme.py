@@ -49,7 +49,8 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
-def test_generate_shows_it_and_diff_compares_two(run_pecli) -> None:
+def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
+    """TABLE is the triangle wave of period 12, computed here element by element."""
     assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*WORDS).out
     assert run_pecli(*WORDS, "--json").json["tensors"]["pe"]["max"] == TABLE.max()
     assert "--period" in run_pecli("triangle", "--help").out
@@ -60,7 +61,8 @@ def test_generate_shows_it_and_diff_compares_two(run_pecli) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
-def test_every_format_is_written_read_and_verified(run_pecli, suffix: str) -> None:
+def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suffix: str) -> None:
+    """TABLE is the triangle wave of period 12, computed here element by element."""
     path = f"t.{suffix}"
     assert run_pecli(*WORDS, "--dtype", "float64", "-o", path).exit_code == SUCCESS
     (found,) = pecli.load(path).values()
@@ -74,13 +76,13 @@ def test_every_format_is_written_read_and_verified(run_pecli, suffix: str) -> No
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_the_wrong_parameter_is_named(run_pecli, period: str, dtype: str) -> None:
+def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
     assert run_pecli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code == SUCCESS
     out = run_pecli(*WORDS, "--verify", "t.npy", "--atol", "1e-5").out
     assert f"period is {period} (the spec says 12)" in out
 
 
-def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(run_pecli) -> None:
+def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_pecli) -> None:
     narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
     assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
     assert "dim is 6 (the spec says 8)" in run_pecli(*WORDS, "--verify", "t.npy").out
@@ -91,7 +93,7 @@ def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(run_pecli) 
     assert "the spec says" not in outcome.out
 
 
-def test_audit_says_how_far_storage_drifts(run_pecli) -> None:
+def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
     found = {
         row["recipe"]: row["max_abs_error"]
         for row in run_pecli("audit", *WORDS, "--json").json["recipes"]
@@ -112,7 +114,7 @@ def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
     assert "take one of heatmap, curves, similarity" in outcome.err
 
 
-def test_it_is_applied_to_an_input(run_pecli) -> None:
+def test_an_added_scheme_is_applied_to_an_input(run_pecli) -> None:
     x = np.ones((2, 5, 8), np.float32)
     assert np.array_equal(Triangle(64, 8, 12.0).applied_to(x), (x + TABLE[:5]).astype(np.float32))
     np.save("x.npy", x)

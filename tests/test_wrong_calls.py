@@ -68,7 +68,7 @@ def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], messa
 
 
 @pytest.mark.parametrize("function", [pecli.identify, pecli.plot, pecli.load_config])
-def test_a_list_that_is_nested_deeply(function: Callable[[Any], Any]) -> None:
+def test_a_list_that_is_nested_deeply_is_an_error_of_pecli(function: Callable[[Any], Any]) -> None:
     with pytest.raises(pecli.PecliError):
         function(DEEP)
 
@@ -85,7 +85,8 @@ def test_a_list_that_is_nested_deeply(function: Callable[[Any], Any]) -> None:
         lambda table: pecli.Relative("t5", 4, weights=table),
     ],
 )
-def test_a_view_that_is_larger_than_memory(call: Callable[[Any], Any]) -> None:
+def test_a_view_that_is_larger_than_memory_is_refused(call: Callable[[Any], Any]) -> None:
+    """np.broadcast_to makes an array of 4 TB without memory; a copy would not fit."""
     table = np.broadcast_to(np.float32(1), (10**6, 10**6))
     with pytest.raises(ResourceError, match="repeats its elements to"):
         call(table)
@@ -103,7 +104,7 @@ def test_a_view_that_is_larger_than_memory(call: Callable[[Any], Any]) -> None:
         (partial(pecli.Rope, 4, 8), "short_factor"),
     ],
 )
-def test_a_list_of_numbers_that_is_larger_than_memory(
+def test_a_list_of_numbers_that_is_larger_than_memory_is_refused(
     make: Callable[..., object], name: str
 ) -> None:
     values = {name: np.broadcast_to(1.0, 10**12)}
@@ -112,7 +113,7 @@ def test_a_list_of_numbers_that_is_larger_than_memory(
 
 
 @pytest.mark.parametrize("count", [10**12, 10**30])
-def test_a_range_of_positions_that_is_larger_than_memory(count: int) -> None:
+def test_a_range_of_positions_that_is_larger_than_memory_is_refused(count: int) -> None:
     with pytest.raises(ResourceError, match="positions has more than 67,108,864 items"):
         pecli.Sinusoidal(positions=range(count), dim=8)
 
@@ -123,7 +124,7 @@ def test_every_public_name_is_called_wrongly() -> None:
 
 @pytest.mark.parametrize("count", [5000])
 @pytest.mark.thorough
-def test_random_wrong_calls(count: int) -> None:
+def test_random_wrong_calls_raise_only_our_errors(count: int) -> None:
     """In a process of its own, whose memory is limited."""
     campaign = [sys.executable, "-m", "tests.tools.campaign", "calls", "--json"]
     options = ["--cases", str(count), "--seed", "3", "--processes", "1"]

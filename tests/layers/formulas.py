@@ -33,18 +33,18 @@ def rotated(
     return turned(x, angles, "interleaved" if interleaved else "halves")
 
 
-def random(*shape: int, dtype=np.float64, seed: int = 0) -> np.ndarray:
+def random_uniform(*shape: int, dtype=np.float64, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 2, shape).astype(dtype)
 
 
-def near(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_near(found: np.ndarray, expected: np.ndarray) -> None:
     tolerance = TOLERANCE[found.dtype.name]
     np.testing.assert_allclose(
         found.astype(np.float64), expected, rtol=tolerance, atol=4 * tolerance
     )
 
 
-def same_bits(a: np.ndarray, b: np.ndarray) -> None:
+def assert_same_bits(a: np.ndarray, b: np.ndarray) -> None:
     assert a.dtype == b.dtype
     assert a.shape == b.shape
     assert a.tobytes() == b.tobytes()

@@ -14,11 +14,11 @@ from pecli.layers import (
 from tests.layers.formulas import (
     BF16,
     FLOATS,
+    assert_near,
+    assert_same_bits,
     every_float,
     gradient,
-    near,
-    random,
-    same_bits,
+    random_uniform,
     sinusoids,
 )
 
@@ -26,7 +26,7 @@ from tests.layers.formulas import (
 class TestSinusoidal:
     def test_each_number_is_rounded_once_to_float32_or_the_given_dtype(self):
         table = sinusoidal_pos_embedding(40, 6)
-        same_bits(table, sinusoids(40, 6).astype(np.float32))
+        assert_same_bits(table, sinusoids(40, 6).astype(np.float32))
         known = {
             None: "float32",
             "float64": "float64",
@@ -43,33 +43,34 @@ class TestSinusoidal:
         for dtype, expected in known.items():
             table = sinusoidal_pos_embedding(4, 6, dtype)
             assert table.dtype.name == expected
-            near(table, sinusoids(4, 6))
+            assert_near(table, sinusoids(4, 6))
 
     @every_float
     @pytest.mark.parametrize("shape", [(6, 4), (3, 6, 4), (6, 5)])
-    def test_adds_the_table(self, shape, dtype):
-        x = random(*shape, dtype=dtype)
-        near(SinusoidalPosEmbedding()(x), x.astype(np.float64) + sinusoids(*shape[-2:]))
+    def test_the_sinusoidal_layer_adds_the_table(self, shape, dtype):
+        """The table is the paper's formula in plain Python (`sinusoids`)."""
+        x = random_uniform(*shape, dtype=dtype)
+        assert_near(SinusoidalPosEmbedding()(x), x.astype(np.float64) + sinusoids(*shape[-2:]))
 
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
-    def test_to_zeros_it_is_the_table_bit_for_bit_whatever_was_asked_for_before(self, dtype):
+    def test_the_sinusoidal_layer_on_zeros_is_the_table_bit_for_bit(self, dtype):
         layer = SinusoidalPosEmbedding()
         for length, dim in ((3, 10), (700, 10), (20, 10), (2, 8), (5, 7)):
             zeros = np.zeros((length, dim), dtype)
-            same_bits(layer(zeros), sinusoidal_pos_embedding(length, dim, dtype))
-            near(layer(zeros.astype("f2")), sinusoids(length, dim))
+            assert_same_bits(layer(zeros), sinusoidal_pos_embedding(length, dim, dtype))
+            assert_near(layer(zeros.astype("f2")), sinusoids(length, dim))
 
     def test_get_encoding_is_the_table_and_not_the_cache(self):
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
         layer.get_encoding(3)[...] = 7
         for length in (3, 8):
-            same_bits(layer.get_encoding(length), sinusoidal_pos_embedding(length, 6))
-        same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
+            assert_same_bits(layer.get_encoding(length), sinusoidal_pos_embedding(length, 6))
+        assert_same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
         layer(np.zeros((5, 6), np.float32))[...] = 7
-        same_bits(layer(np.zeros((5, 6), np.float32)), sinusoidal_pos_embedding(5, 6))
+        assert_same_bits(layer(np.zeros((5, 6), np.float32)), sinusoidal_pos_embedding(5, 6))
 
-    def test_table_is_reused_and_doubles_and_none_is_made_for_an_empty_batch(self):
+    def test_the_table_of_the_sinusoidal_layer_is_reused_and_doubles(self):
         layer = SinusoidalPosEmbedding()
         layer(np.zeros((8, 4)))
         (table,) = layer._cache.values()
@@ -87,14 +88,15 @@ class TestLearned:
     @every_float
     @pytest.mark.parametrize("offset", [0, 1, 4])
     @pytest.mark.parametrize("batch", [(), (3,)])
-    def test_adds_rows_from_the_offset(self, dtype, offset, batch):
+    def test_the_learned_layer_adds_rows_from_the_offset_on(self, dtype, offset, batch):
         x = np.ones((*batch, 2, 2), dtype)
         out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
-        same_bits(
+        assert_same_bits(
             out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype)
         )
 
-    def test_rows_up_to_the_last(self):
+    def test_the_learned_layer_adds_rows_up_to_the_last(self):
+        """The table counts from 0 to 11 in rows of two, so that row 5 is (10, 11)."""
         layer = LearnedPosEmbedding(6, 2, self.table)
         assert layer(np.zeros((6, 2)))[-1].tolist() == [10.0, 11.0]
         assert layer(np.zeros((1, 2)), 5).tolist() == [[10.0, 11.0]]
@@ -105,16 +107,18 @@ class TestLearned:
         assert weight.dtype == np.float32
         assert abs(weight.std() - 0.02) < 0.001
         assert abs(weight.mean()) < 0.001
-        same_bits(weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"])
-        same_bits(
+        assert_same_bits(
+            weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"]
+        )
+        assert_same_bits(
             LearnedPosEmbedding(3, 4, seed=9).weight, LearnedInit(3, 4, seed=9).tables()["weight"]
         )
 
     @every_float
-    def test_table_and_input_may_differ_in_dtype(self, dtype):
+    def test_a_learned_table_and_its_input_may_differ_in_dtype(self, dtype):
         for other in FLOATS:
-            x, table = random(4, 2, dtype=dtype), random(4, 2, dtype=other, seed=3)
-            near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
+            x, table = random_uniform(4, 2, dtype=dtype), random_uniform(4, 2, dtype=other, seed=3)
+            assert_near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
         fine = np.array([[1 + 2.0**-24 + 2.0**-30]])  # which is not rounded before the sum
         assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(
             2.0**-24 + 2.0**-30
@@ -131,11 +135,11 @@ class TestLearned:
 
     @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
     @pytest.mark.parametrize("offset", [0, 2])
-    def test_gradient_of_the_table(self, shape, offset):
+    def test_the_gradient_of_a_learned_table_is_that_of_finite_differences(self, shape, offset):
         layer, x, weight = (
             LearnedPosEmbedding(6, 2, self.table),
-            random(*shape),
-            random(*shape, seed=1),
+            random_uniform(*shape),
+            random_uniform(*shape, seed=1),
         )
         layer(x[..., :1, :], offset=5)  # an offset belongs to its call
         layer(x, offset)
@@ -149,7 +153,7 @@ class TestLearned:
         used = np.isin(np.arange(6), range(offset, offset + 3))
         assert ((grad_table != 0) == used[:, None]).all()
 
-    def test_sums_over_the_batch_are_wide(self):
+    def test_gradients_of_a_batch_are_summed_in_more_than_bfloat16(self):
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
         layer(np.zeros((1000, 1, 1), BF16))
         _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))  # in bfloat16, 256 + 1 is 256
@@ -166,25 +170,26 @@ class TestAlibi:
 
     @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
     def test_biases_are_new_arrays_of_slopes_times_distances(self, dtype):
+        """The slopes of 3 heads are 2^-4, 2^-8 and 2^-2, by the paper's rule."""
         layer = AlibiBias(3)
-        same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
+        assert_same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
         layer.get_bias(5, dtype)[...] = layer.slopes[...] = 7  # new arrays every time
         assert layer.slopes[0] == 2**-4
         assert layer.get_bias(5, dtype)[0, 0, 1] == -(2**-4)
 
     @every_float
     @pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
-    def test_added_to_scores(self, dtype, lead):
-        scores = random(*lead, 3, 5, 5, dtype=dtype)
-        near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
+    def test_the_alibi_layer_adds_its_bias_to_scores(self, dtype, lead):
+        scores = random_uniform(*lead, 3, 5, 5, dtype=dtype)
+        assert_near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 
-    def test_backward_of_scores_that_get_bias_was_added_to(self):
-        layer, grad = AlibiBias(2), random(3, 2, 4, 4, dtype=np.float32)
+    def test_the_gradient_of_added_biases_is_passed_through(self):
+        layer, grad = AlibiBias(2), random_uniform(3, 2, 4, 4, dtype=np.float32)
         found = layer.backward(grad)
-        same_bits(found, grad)
+        assert_same_bits(found, grad)
         assert not np.shares_memory(found, grad)
 
-    def test_a_mask_stays(self):
+    def test_the_alibi_layer_leaves_masked_scores_at_minus_infinity(self):
         seen = np.tri(5, dtype=bool)
         out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
         np.testing.assert_array_equal(out, np.where(seen, self.bias, -np.inf))

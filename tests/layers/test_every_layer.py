@@ -11,7 +11,14 @@ import pytest
 from pecli.errors import KindError, ParameterError
 from pecli.layers import AlibiBias, LearnedPosEmbedding, RotaryPosEmbedding, SinusoidalPosEmbedding
 from tests.checks.verify.test_verify import Tensor
-from tests.layers.formulas import BF16, every_float, gradient, near, random, same_bits
+from tests.layers.formulas import (
+    BF16,
+    assert_near,
+    assert_same_bits,
+    every_float,
+    gradient,
+    random_uniform,
+)
 
 NOT_FLOATS = [
     np.int64,
@@ -41,7 +48,10 @@ class TestEveryLayer:
     @every_layer
     @every_float
     def test_dtype_is_kept_and_the_input_untouched(self, make, shape, dtype):
-        layer, x = make(), random(*shape, dtype=dtype)
+        """Each layer is called with random inputs in each dtype; 16 bits are rounded once from
+        float32.
+        """
+        layer, x = make(), random_uniform(*shape, dtype=dtype)
         x.flags.writeable = False
         before = x.tobytes()
         out = layer(x)
@@ -54,23 +64,24 @@ class TestEveryLayer:
         assert x.tobytes() == before
         assert (out != x).any()
         swapped = x.astype(x.dtype.newbyteorder(">")) if dtype == np.float32 else x
-        same_bits(layer(swapped), out.astype(swapped.dtype))
+        assert_same_bits(layer(swapped), out.astype(swapped.dtype))
         if dtype.itemsize == 2:  # which is rounded once from float32
-            same_bits(out, layer(x.astype(np.float32)).astype(dtype))
+            assert_same_bits(out, layer(x.astype(np.float32)).astype(dtype))
 
     @every_layer
     @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-    def test_tensors_of_torch_and_lists_give_their_values_up(self, make, shape, dtype):
-        layer, x = make(), random(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
-        same_bits(layer(random(*shape).tolist()), layer(random(*shape)))
+    def test_layers_take_tensors_of_torch_and_lists(self, make, shape, dtype):
+        layer, x = make(), random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
+        assert_same_bits(layer(random_uniform(*shape).tolist()), layer(random_uniform(*shape)))
         tensor = Tensor(x, dtype, requires_grad=True)
-        same_bits(layer(tensor), layer(x))
-        same_bits(first(layer.backward(tensor)), first(layer.backward(x)))
+        assert_same_bits(layer(tensor), layer(x))
+        assert_same_bits(first(layer.backward(tensor)), first(layer.backward(x)))
 
     @every_layer
     @every_float
     def test_strides_of_the_input_change_nothing(self, make, shape, dtype):
-        layer, x = make(), random(*shape, dtype=dtype)
+        """Every second element, reversed, moved axes and Fortran order."""
+        layer, x = make(), random_uniform(*shape, dtype=dtype)
         expected = layer(x)
         gradient = first(layer.backward(x))
         spaced = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
@@ -79,8 +90,8 @@ class TestEveryLayer:
         moved = np.moveaxis(moved, 0, -2)
         for view in (spaced, reverse, moved, np.asfortranarray(np.empty(shape, dtype))):
             view[...] = x
-            near(layer(view), expected.astype(np.float64))
-            near(first(layer.backward(view)), gradient.astype(np.float64))
+            assert_near(layer(view), expected.astype(np.float64))
+            assert_near(first(layer.backward(view)), gradient.astype(np.float64))
 
     @every_layer
     def test_backward_needs_the_shape_of_the_last_output_and_a_refused_call_does_not_count(
@@ -97,7 +108,7 @@ class TestEveryLayer:
         assert first(layer.backward(np.zeros(shape))).shape == shape
 
     @every_layer
-    def test_empty_batch_and_empty_sequence(self, make, shape):
+    def test_layers_take_empty_batches_and_empty_sequences(self, make, shape):
         empty = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
         for at in (empty, empty[1:], (0, *shape[1:])):
             layer = make()
@@ -105,18 +116,18 @@ class TestEveryLayer:
             assert first(layer.backward(np.zeros(at))).shape == at
 
     @every_layer
-    def test_gradient_against_finite_differences(self, make, shape):
-        layer, x, weight = make(), random(*shape), random(*shape, seed=1)
+    def test_the_gradient_of_a_layer_is_that_of_finite_differences(self, make, shape):
+        layer, x, weight = make(), random_uniform(*shape), random_uniform(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
         np.testing.assert_allclose(
             found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8
         )
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-            same_bits(other(x), layer(x))
+            assert_same_bits(other(x), layer(x))
 
     @every_layer
-    def test_nothing_several_times_the_size_of_the_input(self, make, shape):
+    def test_a_layer_allocates_little_more_than_its_output(self, make, shape):
         layer = make()
         if isinstance(layer, LearnedPosEmbedding):
             layer = LearnedPosEmbedding(4096, 64)
@@ -131,7 +142,7 @@ class TestEveryLayer:
 
 
 @every_layer
-def test_inputs_and_gradients_that_are_not_floating(make, shape):
+def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape):
     layer = make()
     layer(np.zeros(shape))
     for dtype in NOT_FLOATS:

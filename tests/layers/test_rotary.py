@@ -12,14 +12,14 @@ from pecli.engine.schemes.rope import Rope
 from pecli.layers import RotaryPosEmbedding
 from tests.layers.formulas import (
     BF16,
+    assert_near,
+    assert_same_bits,
     both_layouts,
     every_float,
     gradient,
-    near,
     pairs,
-    random,
+    random_uniform,
     rotated,
-    same_bits,
 )
 
 
@@ -28,14 +28,17 @@ class TestRotary:
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
     @pytest.mark.sample(16)
-    def test_rotates_as_the_closed_form(self, interleaved, dtype, shape):
-        x = random(*shape, dtype=dtype)
+    def test_the_rotary_layer_rotates_as_the_closed_form(self, interleaved, dtype, shape):
+        """(u, v) → (u cos − v sin, v cos + u sin) with angles position · 10000^(-2i/dim), in
+        float64.
+        """
+        x = random_uniform(*shape, dtype=dtype)
         found = RotaryPosEmbedding(interleaved=interleaved)(x)
-        near(found, rotated(x, range(shape[-2]), interleaved))
+        assert_near(found, rotated(x, range(shape[-2]), interleaved))
 
     @both_layouts
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
-    def test_of_unit_vectors_it_is_the_exact_table(self, interleaved, dtype):
+    def test_the_rotary_layer_turns_unit_vectors_into_the_exact_table(self, interleaved, dtype):
         dim, length = 8, 300
         x = np.zeros((length, dim), dtype)
         for a, _ in pairs(dim, interleaved):
@@ -49,13 +52,14 @@ class TestRotary:
 
     @both_layouts
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
-    def test_position_ids_choose_rows(self, interleaved, ids):
-        x, layer = random(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
-        near(layer(x, ids), rotated(x, ids, interleaved))
+    def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
+        x, layer = random_uniform(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
+        assert_near(layer(x, ids), rotated(x, ids, interleaved))
         for dtype in (np.uint16, np.int32, np.uint64):
-            same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
+            assert_same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
 
     def test_position_ids_choose_rows_of_a_grid(self):
+        """Point 60000 of a grid of 256 x 256 is in row 60000 // 256."""
         rope, ids = Rope(dim=128, grid=(256, 256), axes=(64, 64)), [0, 60000]
         expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
         np.testing.assert_array_equal(
@@ -66,48 +70,49 @@ class TestRotary:
         ]  # the first pair of the rows' axis
         assert expected[1, 0] == pytest.approx(closed)
 
-    def test_the_last_position(self):
-        x = random(2, 4)
+    def test_the_last_position_that_can_be_rotated_is_two_to_the_40(self):
+        x = random_uniform(2, 4)
         by_id, by_offset = (
             RotaryPosEmbedding()(x, [2**40 - 1, 2**40]),
             RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0],
         )
         np.testing.assert_array_equal(by_id, by_offset)
 
-    def test_ids_are_copied_for_backward(self):
+    def test_position_ids_are_copied_for_the_gradient(self):
         layer, ids = RotaryPosEmbedding(), np.array([3, 5])
-        grad = random(2, 4)
+        grad = random_uniform(2, 4)
         layer(np.zeros((2, 4)), ids)
         ids[...] = 0
-        near(layer.backward(grad), rotated(grad, [3, 5], sign=-1))
+        assert_near(layer.backward(grad), rotated(grad, [3, 5], sign=-1))
 
 
 class TestRotaryApply:
     @both_layouts
     @pytest.mark.parametrize("offset", [0, 3, np.int64(1000)])
-    def test_both_from_the_offset(self, interleaved, offset):
-        q, k = random(2, 4, 5, 6), random(2, 2, 5, 6, seed=1)
+    def test_apply_rotates_queries_and_keys_from_the_offset_on(self, interleaved, offset):
+        q, k = random_uniform(2, 4, 5, 6), random_uniform(2, 2, 5, 6, seed=1)
         found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
         for turned, x in zip(found, (q, k), strict=True):
-            near(turned, rotated(x, range(offset, offset + 5), interleaved))
+            assert_near(turned, rotated(x, range(offset, offset + 5), interleaved))
 
-    def test_dtypes_and_lengths_may_differ(self):
-        q, k = random(1, 6, dtype=np.float64), random(4, 6, dtype=BF16)
+    def test_queries_and_keys_may_differ_in_dtype_and_length(self):
+        q, k = random_uniform(1, 6, dtype=np.float64), random_uniform(4, 6, dtype=BF16)
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
-        near(new_q, rotated(q, [2]))
-        near(new_k, rotated(k, range(2, 6)))
+        assert_near(new_q, rotated(q, [2]))
+        assert_near(new_k, rotated(k, range(2, 6)))
         assert new_q.dtype == np.float64
         assert new_k.dtype == BF16
-        near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
+        assert_near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
     def test_gradients_of_apply_are_finite_differences(self, interleaved):
         layer = RotaryPosEmbedding(interleaved=interleaved)
         q, k, dq, dk = (
-            random(*shape, seed=s) for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])
+            random_uniform(*shape, seed=s)
+            for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])
         )
         layer.apply(q, k, offset=7)
-        layer(random(1, 2))  # a call does not disturb the gradients of apply
+        layer(random_uniform(1, 2))  # a call does not disturb the gradients of apply
         grad_q, grad_k = layer.apply_backward(dq, dk)
 
         def loss(q, k):
@@ -118,11 +123,11 @@ class TestRotaryApply:
         np.testing.assert_allclose(grad_k, gradient(lambda k: loss(q, k), k), atol=1e-8)
 
     def test_backward_is_of_calls_and_apply_backward_of_apply(self):
-        layer, x = RotaryPosEmbedding(), random(3, 4)
+        layer, x = RotaryPosEmbedding(), random_uniform(3, 4)
         layer(x, [4, 5, 6])
         layer.apply(x, x, offset=1)
-        near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))
-        near(layer.apply_backward(x, x)[1], rotated(x, [1, 2, 3], sign=-1))
+        assert_near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))
+        assert_near(layer.apply_backward(x, x)[1], rotated(x, [1, 2, 3], sign=-1))
 
 
 SCALED = {
@@ -140,8 +145,8 @@ SCALED = {
 class TestGivenRope:
     @both_layouts
     @pytest.mark.parametrize("name", SCALED)
-    def test_rotates_by_the_tables_of_the_scheme(self, name, interleaved):
-        x, given = random(2, 40, 16, dtype=np.float64), SCALED[name]
+    def test_the_rotary_layer_rotates_by_the_tables_of_a_given_scheme(self, name, interleaved):
+        x, given = random_uniform(2, 40, 16, dtype=np.float64), SCALED[name]
         layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
         length = {"length": 40} if name == "dynamic" else {}
         tables = replace(given, seq_len=40, dtype="float64", **length).tables()
@@ -156,10 +161,13 @@ class TestGivenRope:
         expected[..., second] = x[..., second] * tables["cos"] + x[..., first] * tables["sin"]
         np.testing.assert_allclose(layer(x), expected, rtol=1e-14, atol=1e-14)
         np.testing.assert_array_equal(layer(x)[..., d:], x[..., d:])
-        grad = random(2, 40, 16, dtype=np.float64)
+        grad = random_uniform(2, 40, 16, dtype=np.float64)
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
     def test_a_model_brings_its_own_layout_and_dim(self):
+        """Llama 3.1 rotates halves of 128 channels with base 500000; GPT-J's heads have 256
+        channels.
+        """
         from pecli.models.find import load_model
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
@@ -169,7 +177,7 @@ class TestGivenRope:
         assert (
             RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
         )  # of which 64 rotate
-        x = random(1, 300, 128, dtype=np.float64)
+        x = random_uniform(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
@@ -179,7 +187,7 @@ class TestRotaryCache:
     def tables(self, layer):
         return [factors.kept for factors in layer._cache.values()]
 
-    def test_reused_while_it_covers_the_call(self):
+    def test_the_cached_table_is_reused_while_it_covers_the_call(self):
         layer = RotaryPosEmbedding()
         layer(np.zeros((16, 4)))
         (table,) = self.tables(layer)
@@ -193,8 +201,8 @@ class TestRotaryCache:
         assert len(table) == 16
         assert not table.flags.writeable
 
-    def test_grows_when_it_must_and_doubles(self):
-        x, true = random(1, 4), Rope(32, 4, dtype="float64").tables()
+    def test_the_cached_table_doubles_when_it_must_grow(self):
+        x, true = random_uniform(1, 4), Rope(32, 4, dtype="float64").tables()
         for call in (
             lambda layer: layer(np.concatenate([x] * 17)),
             lambda layer: layer(x, [16]),
@@ -202,7 +210,7 @@ class TestRotaryCache:
         ):
             layer = RotaryPosEmbedding()
             layer(np.zeros((16, 4)))
-            near(call(layer)[-1:], rotated(x, [16]))
+            assert_near(call(layer)[-1:], rotated(x, [16]))
             (table,) = self.tables(layer)
             assert len(table) == 32
             np.testing.assert_allclose(
@@ -210,36 +218,39 @@ class TestRotaryCache:
             )
 
     def test_a_few_positions_far_out_make_no_table(self):
-        ids, x = [2**39, 5, 2**40 - 1, 5], random(2, 4, 4)
+        """A table up to 2^40 would not fit into memory."""
+        ids, x = [2**39, 5, 2**40 - 1, 5], random_uniform(2, 4, 4)
         layer = RotaryPosEmbedding()
         out = layer(x, ids)
         assert self.tables(layer)[0].size == 0
         for row, position in enumerate(ids):
             alone = x[:, row : row + 1]
-            near(out[:, row], RotaryPosEmbedding().apply(alone, alone, offset=position)[0][:, 0])
-        near(layer.backward(out), x)
+            assert_near(
+                out[:, row], RotaryPosEmbedding().apply(alone, alone, offset=position)[0][:, 0]
+            )
+        assert_near(layer.backward(out), x)
 
-    def test_built_at_max_seq_len(self):
+    def test_the_cached_table_is_built_at_max_seq_len(self):
         layer = RotaryPosEmbedding(max_seq_len=50)
         layer(np.zeros((3, 4)))
         (table,) = self.tables(layer)
         assert len(table) == 50
-        x = random(50, 4)
-        near(layer(x), rotated(x, range(50)))
+        x = random_uniform(50, 4)
+        assert_near(layer(x), rotated(x, range(50)))
         assert self.tables(layer)[0] is table
         layer = RotaryPosEmbedding(max_seq_len=2**40)  # for which no table is made
-        near(layer(x), rotated(x, range(50)))
+        assert_near(layer(x), rotated(x, range(50)))
         assert len(self.tables(layer)[0]) == 50
         assert layer(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
 
-    def test_a_run_far_out_is_the_engines_table(self):
+    def test_a_run_of_positions_far_out_is_rotated_by_the_engines_table(self):
         offset, length = 2**39 + 7, 200
         layer, x = RotaryPosEmbedding(), np.tile(np.array([1, 0], np.float32), (length, 4))
         q, _ = layer.apply(x, x[:1], offset=offset)
         tables = Rope(length, 8, offset=offset).tables()
         np.testing.assert_array_equal(q[:, ::2], tables["cos"])
         np.testing.assert_array_equal(q[:, 1::2], tables["sin"])
-        same_bits(layer(x, np.arange(offset, offset + length)), q)
+        assert_same_bits(layer(x, np.arange(offset, offset + length)), q)
         assert len(self.tables(layer)[0]) == 0  # a table is of the positions from 0 on
 
 

@@ -70,12 +70,13 @@ RIGHT: dict[str, Callable[..., Any]] = {
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_implementation_passes(name: str) -> None:
+    """Tables and rotations by NumPy, as functions of several signatures."""
     result = pecli.check(RIGHT[name], MODEL)
     assert result.diagnosis == ()
     assert result.passed
 
 
-def test_cases_of_vectors() -> None:
+def test_a_rotation_is_checked_in_these_cases() -> None:
     names = [case.name for case in pecli.check(rope, MODEL).cases]
     padding_to_far = ["left padding", "decoding at an offset", "far positions"]
     assert names == ["a batch", *padding_to_far, "float16"]
@@ -129,6 +130,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str, str]] = {
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_mistake_is_named_with_its_case(name: str) -> None:
+    """Each function has one mistake, the first case that shows it, and words of the reason."""
     function, case, reason = WRONG[name]
     result = pecli.check(function, MODEL)
     assert not result
@@ -137,6 +139,7 @@ def test_a_mistake_is_named_with_its_case(name: str) -> None:
 
 
 def test_cases_that_are_right_are_named() -> None:
+    """`counted` ignores the positions that it is given, which a batch from 0 on does not show."""
     result = pecli.check(counted, MODEL, reasons=False)
     assert result.diagnosis[-1] == "right are: a batch; float16"
 
@@ -176,7 +179,9 @@ def test_a_layer_type_is_needed_if_there_are_several() -> None:
 
 
 @pytest.mark.thorough
-def test_a_layer_type() -> None:
+def test_only_the_layer_type_of_the_implementation_passes() -> None:
+    """Sliding layers of Gemma 3 have base 10000 and heads of 256."""
+
     def sliding(positions: Any) -> tuple[Any, Any]:
         angles = positions[..., None] * 10000.0 ** (-np.arange(128) / 128)
         return np.cos(angles), np.sin(angles)
@@ -185,7 +190,7 @@ def test_a_layer_type() -> None:
     assert not pecli.check(sliding, "gemma-3-1b", layer_type="full_attention", reasons=False)
 
 
-def test_a_tolerance_of_the_caller() -> None:
+def test_the_caller_may_give_a_larger_tolerance() -> None:
     assert not pecli.check(half_angles, MODEL, reasons=False)
     assert pecli.check(half_angles, MODEL, atol=10.0, reasons=False)
 
@@ -207,7 +212,7 @@ def test_functions_and_models_that_cannot_be_checked_are_refused(
 
 
 @pytest.mark.parametrize("function", [rope, Rope(), np.cos, functools.partial(rope), len])
-def test_numpy_is_the_default(function: Any) -> None:
+def test_functions_without_another_library_get_numpy_arrays(function: Any) -> None:
     assert library_of(function).name == "numpy"
 
 

@@ -25,36 +25,43 @@ from tests.record.fake_models import (
 )
 from tests.record.fake_torch import MetaTensor, Tensor, tensor
 
-MASK = tensor(np.array([[1] * 12, [0] * 4 + [1] * 8]))
+LEFT_PADDED_MASK = tensor(np.array([[1] * 12, [0] * 4 + [1] * 8]))
 
 
-def llama() -> Transformer:
+def llama_model() -> Transformer:
     return Transformer(LLAMA)
 
 
-def gemma() -> Transformer:
+def gemma_model() -> Transformer:
     return Transformer(GEMMA, (1000000.0, 10000.0))
 
 
-def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
+def record_call(model: Any, *args: Any, **kwargs: Any) -> Any:
     with pecli.record(model) as run:
         model(*args, **kwargs)
     return run
 
 
 HEALTHY = {
-    "llama": lambda: recorded(llama(), token_ids()),
-    "gemma": lambda: recorded(gemma(), token_ids()),
-    "left padding": lambda: recorded(llama(), token_ids(), attention_mask=MASK),
-    "stated ids": lambda: recorded(llama(), token_ids(), position_ids=tensor([[7, 3, 9] * 4] * 2)),
-    "one sequence": lambda: recorded(llama(), token_ids(batch=1)),
-    "as many tokens as heads": lambda: recorded(llama(), token_ids(length=fake_models.HEADS)),
+    "llama": lambda: record_call(llama_model(), token_ids()),
+    "gemma": lambda: record_call(gemma_model(), token_ids()),
+    "left padding": lambda: record_call(
+        llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK
+    ),
+    "stated ids": lambda: record_call(
+        llama_model(), token_ids(), position_ids=tensor([[7, 3, 9] * 4] * 2)
+    ),
+    "one sequence": lambda: record_call(llama_model(), token_ids(batch=1)),
+    "as many tokens as heads": lambda: record_call(
+        llama_model(), token_ids(length=fake_models.HEADS)
+    ),
 }
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("case", HEALTHY)
 def test_a_right_model_passes(case: str) -> None:
+    """Small models over NumPy, written as transformers' Llama and Gemma 3 are."""
     result = HEALTHY[case]().verify()
     assert result.diagnosis == ()
     assert result.passed
@@ -62,7 +69,7 @@ def test_a_right_model_passes(case: str) -> None:
 
 
 def test_everything_is_recorded_layer_by_layer() -> None:
-    run = recorded(llama(), token_ids())
+    run = record_call(llama_model(), token_ids())
     (call,) = run.calls
     assert [*call.places()] == ["rotary_emb", "layers.0", "layers.1", "layers.2"]
     assert {*call.places()["rotary_emb"]} == {"inv_freq", "cos", "sin"}
@@ -114,10 +121,11 @@ FAULTS = {
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
+    """Each fault is planted in a right model."""
     make, layer, reason = FAULTS[fault]
-    model = llama()
+    model = llama_model()
     make(model)
-    result = recorded(model, token_ids()).verify()
+    result = record_call(model, token_ids()).verify()
     assert not result
     assert result.first_place == f"layers.{layer}"
     assert result.diagnosis[0].startswith(f"layer {layer} is the first that is wrong")
@@ -125,18 +133,18 @@ def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
 
 
 def test_only_the_shifted_layer_is_wrong() -> None:
-    model = llama()
+    model = llama_model()
     shift_layer(model)
-    result = recorded(model, token_ids()).verify(reasons=False)
+    result = record_call(model, token_ids()).verify(reasons=False)
     assert result.wrong_layers == (1,)
     assert result.as_json()["wrong_layers"] == [1]
 
 
 @pytest.mark.thorough
 def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
-    model = gemma()
+    model = gemma_model()
     change_theta(model)  # that of full attention, layer 2
-    result = recorded(model, token_ids()).verify()
+    result = record_call(model, token_ids()).verify()
     assert result.wrong_layers == (2,)
     assert "base is 500000 (the spec says 1000000)" in "\n".join(result.diagnosis)
 
@@ -155,15 +163,15 @@ def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return q * cos + swap_neighbours(q) * sin, k * cos + swap_neighbours(k) * sin
 
     monkeypatch.setattr(fake_models, "apply_rotary_pos_emb", apply_rotary_pos_emb)
-    result = recorded(llama(), token_ids()).verify()
+    result = record_call(llama_model(), token_ids()).verify()
     assert result.first_place == "layers.0"
     assert "layout is interleaved (the spec says halves)" in "\n".join(result.diagnosis)
 
 
 def test_ignored_left_padding_is_named() -> None:
-    model = llama()
+    model = llama_model()
     model.ignores_padding = True
-    result = recorded(model, token_ids(), attention_mask=MASK).verify()
+    result = record_call(model, token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
     assert result.first_place == "layers.0"
     text = "\n".join(result.diagnosis)
     assert "left padding is ignored" in text
@@ -172,14 +180,14 @@ def test_ignored_left_padding_is_named() -> None:
 
 def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
     ids = tensor(np.tile(np.arange(12), (2, 1)))
-    run = recorded(llama(), token_ids(), attention_mask=MASK, position_ids=ids)
+    run = record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK, position_ids=ids)
     assert not run.verify(reasons=False)
 
 
 def test_a_layer_without_rotation_is_named() -> None:
-    model = llama()
+    model = llama_model()
     forget_rotation(model)
-    result = recorded(model, token_ids()).verify()
+    result = record_call(model, token_ids()).verify()
     assert not result
     assert "layer 2 is the first that does not rotate" in "\n".join(result.diagnosis)
 
@@ -187,11 +195,11 @@ def test_a_layer_without_rotation_is_named() -> None:
 def test_a_layer_that_should_not_rotate_need_not() -> None:
     model = Transformer(SMOLLM)
     model.layers[1].self_attn.rotates = False
-    assert recorded(model, token_ids()).verify()
+    assert record_call(model, token_ids()).verify()
 
 
 def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
-    result = recorded(Transformer(SMOLLM), token_ids()).verify()
+    result = record_call(Transformer(SMOLLM), token_ids()).verify()
     assert not result
     assert "layer 1 is the first that rotates though it should not" in "\n".join(result.diagnosis)
 
@@ -211,13 +219,14 @@ def generate(model: Transformer, fault_from: int = 99) -> Any:
 
 
 def test_calls_go_on_at_the_end_of_the_cache() -> None:
-    run = generate(llama())
+    """A prompt of 12 tokens, then one token per call."""
+    run = generate(llama_model())
     assert [int(call.positions[0, 0]) for call in run.calls] == [0, 12, 13, 14]
     assert run.verify()
 
 
 def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
-    model = llama()
+    model = llama_model()
     cache = Cache()
     model(token_ids(), past_key_values=cache)
     with pecli.record(model) as run:
@@ -228,16 +237,18 @@ def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
 
 
 def test_the_call_of_a_mistake_is_named() -> None:
-    result = generate(llama(), fault_from=1).verify(reasons=False)
+    """From the second new token on, layer 2 is 5 positions off."""
+    result = generate(llama_model(), fault_from=1).verify(reasons=False)
     assert result.first_place == "layers.2"
     assert "in call 2" in result.diagnosis[0]
 
 
 def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
-    model = llama()
-    longer = tensor(np.concatenate((MASK, np.ones((2, 1), np.int64)), axis=1))
+    """The second sequence has 4 tokens of padding: 12 − 4 = 8."""
+    model = llama_model()
+    longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
     with pecli.record(model) as run:
-        model(token_ids(), attention_mask=MASK)
+        model(token_ids(), attention_mask=LEFT_PADDED_MASK)
         model(token_ids(length=1), attention_mask=longer)
     np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
     assert run.verify()
@@ -250,12 +261,12 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
 def test_complex_tables_and_a_start_position(start: int) -> None:
     """Meta's code multiplies pairs by rows of exp(i · position · frequency), from `start_pos` on."""
     config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
-    run = recorded(MetaModel(), token_ids(), start)
+    run = record_call(MetaModel(), token_ids(), start)
     assert run.verify(config)
     assert not run.verify({**config, "rope_theta": 500000.0}, reasons=False)
 
 
-def test_a_module_of_its_own_that_rotates_in_place() -> None:
+def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
     model = OwnModel()
     vectors = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
     with pecli.record(model) as run:
@@ -271,30 +282,30 @@ def test_a_module_of_its_own_that_rotates_in_place() -> None:
 
 def test_queries_alone_have_tokens_at_their_third_axis() -> None:
     queries = np.random.default_rng(2).standard_normal((2, 4, 12, 16)).astype(np.float32)
-    run = recorded(OwnRope(10000.0), tensor(queries), offset=5)
+    run = record_call(OwnRope(10000.0), tensor(queries), offset=5)
     np.testing.assert_array_equal(run.calls[0].positions, [np.arange(5, 17)] * 2)
 
 
 def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
     """With as many tokens as heads, the shape does not say which axis is which."""
     queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
-    run = recorded(HeadsLast(), tensor(queries))
+    run = record_call(HeadsLast(), tensor(queries))
     before = run.calls[0].tensors["q_before"]
     np.testing.assert_array_equal(before, np.swapaxes(queries, 1, 2))
 
 
 def test_a_model_with_learned_positions_is_verified() -> None:
-    assert recorded(LearnedModel(), token_ids()).verify()
+    assert record_call(LearnedModel(), token_ids()).verify()
 
 
-def test_learned_rows_that_are_shifted() -> None:
-    result = recorded(LearnedModel(shift=2), token_ids()).verify()
+def test_shifted_learned_rows_are_named() -> None:
+    result = record_call(LearnedModel(shift=2), token_ids()).verify()
     assert result.first_place == "wpe"
     assert "all 2 too far" in "\n".join(result.diagnosis)
 
 
-def test_learned_rows_that_ignore_padding() -> None:
-    result = recorded(LearnedModel(), token_ids(), attention_mask=MASK).verify()
+def test_learned_rows_that_ignore_padding_are_named() -> None:
+    result = record_call(LearnedModel(), token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
     assert not result
     assert "sequence 1" in "\n".join(result.diagnosis)
 
@@ -309,8 +320,8 @@ def state(model: Transformer) -> list[Any]:
     return hooks
 
 
-def test_everything_is_restored() -> None:
-    model = llama()
+def test_hooks_and_functions_are_restored_after_recording() -> None:
+    model = llama_model()
     before = state(model)
     with pecli.record(model):
         assert state(model) != before
@@ -318,8 +329,8 @@ def test_everything_is_restored() -> None:
 
 
 @pytest.mark.parametrize("ids", [token_ids(), tensor([[9999]])])
-def test_everything_is_restored_after_an_exception(ids: Tensor) -> None:
-    model = llama()
+def test_hooks_and_functions_are_restored_after_an_exception(ids: Tensor) -> None:
+    model = llama_model()
     before = state(model)
 
     def record_and_fail() -> None:
@@ -333,7 +344,7 @@ def test_everything_is_restored_after_an_exception(ids: Tensor) -> None:
 
 
 def test_a_call_after_one_that_failed_is_recorded() -> None:
-    model = llama()
+    model = llama_model()
     with pecli.record(model) as run:
         with pytest.raises(IndexError):
             model(tensor([[9999]]))
@@ -342,15 +353,15 @@ def test_a_call_after_one_that_failed_is_recorded() -> None:
     assert run.verify()
 
 
-def test_the_output_does_not_change() -> None:
-    model = llama()
+def test_recording_does_not_change_the_output() -> None:
+    model = llama_model()
     expected = model(token_ids())
     with pecli.record(model):
         np.testing.assert_array_equal(model(token_ids()), expected)
 
 
-def test_some_layers_only() -> None:
-    model = llama()
+def test_only_the_chosen_layers_are_recorded() -> None:
+    model = llama_model()
     with pecli.record(model, layers=[1]) as run:
         model(token_ids())
     assert {*run.calls[0].places()} == {"rotary_emb", "layers.1"}
@@ -360,7 +371,7 @@ def test_some_layers_only() -> None:
 def test_functions_outside_of_the_model_are_not_recorded() -> None:
     x = tensor(np.ones((1, 4, 3, 16), np.float32))
     table = tensor(np.ones((1, 3, 16), np.float32))
-    with pecli.record(llama()) as run:
+    with pecli.record(llama_model()) as run:
         fake_models.apply_rotary_pos_emb(x, x, table, table)
     assert run.calls == []
 
@@ -369,7 +380,7 @@ def test_functions_outside_of_the_model_are_not_recorded() -> None:
 
 
 def test_a_run_is_printed_as_a_table_of_layers() -> None:
-    text = str(recorded(llama(), token_ids(), attention_mask=MASK))
+    text = str(record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK))
     assert text.splitlines()[0] == "run of Transformer: 1 call"
     assert "2 sequences of 12 tokens, positions 0 … 11, 4 of padding" in text
     assert "layers.2" in text
@@ -377,20 +388,20 @@ def test_a_run_is_printed_as_a_table_of_layers() -> None:
 
 
 def test_a_result_is_printed_with_counts() -> None:
-    model = llama()
+    model = llama_model()
     shift_layer(model)
-    text = str(recorded(model, token_ids()).verify(reasons=False))
+    text = str(record_call(model, token_ids()).verify(reasons=False))
     assert text.startswith("FAILED  run of Transformer  rope\n  layer 1 is the first that is wrong")
     assert "q         2      1" in text
 
 
 @pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
 def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
-    model = llama()
+    model = llama_model()
     if wrong:
         model.layers[1].self_attn.shift = 3
     with pecli.record(model) as run:
-        model(token_ids(), attention_mask=MASK)
+        model(token_ids(), attention_mask=LEFT_PADDED_MASK)
         model(token_ids(length=1))
     path = tmp_path / f"run.{suffix}"
     run.save(path)
@@ -399,8 +410,8 @@ def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: b
     assert result.wrong_layers == run.verify(reasons=False).wrong_layers
 
 
-def test_saved_learned_rows(tmp_path: Path) -> None:
-    recorded(LearnedModel(), token_ids()).save(tmp_path / "run.safetensors")
+def test_a_saved_run_of_learned_rows_is_verified(tmp_path: Path) -> None:
+    record_call(LearnedModel(), token_ids()).save(tmp_path / "run.safetensors")
     assert pecli.verify(tmp_path / "run.safetensors", LearnedModel.config)
 
 
@@ -408,29 +419,29 @@ def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npy"
     path.write_bytes(b"old")
     with pytest.raises(pecli.ParameterError, match="holds one array"):
-        recorded(llama(), token_ids()).save(path)
+        record_call(llama_model(), token_ids()).save(path)
     assert path.read_bytes() == b"old"
 
 
 def test_a_saved_run_needs_a_model(tmp_path: Path) -> None:
-    recorded(llama(), token_ids()).save(tmp_path / "run.npz")
+    record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="a recorded run is compared with a model"):
         pecli.verify(tmp_path / "run.npz")
 
 
 def test_a_saved_run_states_its_positions(tmp_path: Path) -> None:
-    recorded(llama(), token_ids()).save(tmp_path / "run.npz")
+    record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="offset is given; a recorded run states it"):
         pecli.verify(tmp_path / "run.npz", LLAMA, offset=3)
 
 
 def test_a_run_of_another_kind_of_model_is_refused() -> None:
     with pytest.raises(pecli.FileError, match="holds a run without anything of learned"):
-        recorded(llama(), token_ids()).verify(LearnedModel.config)
+        record_call(llama_model(), token_ids()).verify(LearnedModel.config)
 
 
 def test_a_run_without_calls_is_refused() -> None:
-    with pecli.record(llama()) as run:
+    with pecli.record(llama_model()) as run:
         pass
     with pytest.raises(pecli.ParameterError, match="call the model inside the with block"):
         run.verify()
@@ -440,7 +451,7 @@ def test_a_run_without_calls_is_refused() -> None:
 
 def test_a_model_without_a_configuration_needs_one() -> None:
     with pytest.raises(pecli.ParameterError, match="OwnModel has no configuration of its own"):
-        recorded(OwnModel(), tensor(np.ones((1, 3, 64), np.float32))).verify()
+        record_call(OwnModel(), tensor(np.ones((1, 3, 64), np.float32))).verify()
 
 
 @pytest.mark.parametrize("value", [3, "llama-3-8b", MetaTensor()])
@@ -454,8 +465,8 @@ def test_only_modules_are_recorded(value: Any) -> None:
 
 # Damaged files
 
-RUN = recorded(llama(), token_ids()).tensors()
-LEARNED_RUN = recorded(LearnedModel(), token_ids()).tensors()
+RUN = record_call(llama_model(), token_ids()).tensors()
+LEARNED_RUN = record_call(LearnedModel(), token_ids()).tensors()
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "one side": (
         {name: array for name, array in RUN.items() if not name.endswith("1.q_before")},

@@ -21,7 +21,7 @@ from tests.record.torch_models import (  # noqa: E402
     ENCODERS,
     FAMILIES,
     attention_of,
-    hugging_face,
+    hugging_face_model,
     set_frequencies,
     shift_layer,
     token_ids,
@@ -60,28 +60,30 @@ def left_padded() -> Any:
     return mask
 
 
-def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
+def record_call(model: Any, *args: Any, **kwargs: Any) -> Any:
     with torch.no_grad(), pecli.record(model) as run:
         model(*args, **kwargs)
     return run
 
 
-def diagnosis(result: Any) -> str:
+def diagnosis_of(result: Any) -> str:
     return "\n".join(result.diagnosis)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_right_model_passes(family: str) -> None:
-    result = recorded(hugging_face(family), input_ids=token_ids()).verify()
-    assert diagnosis(result) == ""
+    """A random model of transformers, with its own configuration."""
+    result = record_call(hugging_face_model(family), input_ids=token_ids()).verify()
+    assert diagnosis_of(result) == ""
     assert result.unchecked == ()
     assert len(result.tensors) > 0
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*LEARNED}))
 def test_every_rotating_layer_is_recorded(family: str) -> None:
-    model = hugging_face(family)
-    (call,) = recorded(model, input_ids=token_ids()).calls
+    """Models have 4 layers; SmolLM3 and Llama 4 leave one of them unrotated."""
+    model = hugging_face_model(family)
+    (call,) = record_call(model, input_ids=token_ids()).calls
     rotated = [name for name in call.tensors if name.endswith("q_after")]
     unrotated = {"smollm3": 1, "llama4_text": 1}
     assert len(rotated) == 4 - unrotated.get(family, 0)
@@ -89,20 +91,21 @@ def test_every_rotating_layer_is_recorded(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*ENCODERS}))
 def test_generation_of_a_padded_batch_passes(family: str) -> None:
-    model = hugging_face(family)
+    model = hugging_face_model(family)
     with pecli.record(model) as run:
         model.generate(
             input_ids=token_ids(), attention_mask=left_padded(), max_new_tokens=4, do_sample=False
         )
     result = run.verify()
-    assert diagnosis(result) == ""
+    assert diagnosis_of(result) == ""
     assert result.unchecked == ()
     assert len(run.calls) == 4
 
 
 @pytest.mark.parametrize("family", ["llama", "gptj", "gpt_neox", "glm4"])
-def test_as_many_tokens_as_heads(family: str) -> None:
-    assert recorded(hugging_face(family), input_ids=token_ids(length=4)).verify()
+def test_a_prompt_of_as_many_tokens_as_heads_passes(family: str) -> None:
+    """The shape does not tell which axis is which."""
+    assert record_call(hugging_face_model(family), input_ids=token_ids(length=4)).verify()
 
 
 # Mistakes
@@ -132,27 +135,27 @@ def uninitialised(values: Any) -> Any:
     ],
 )
 def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> None:
-    model = hugging_face(family)
+    model = hugging_face_model(family)
     set_frequencies(model, change)
-    result = recorded(model, input_ids=token_ids()).verify()
+    result = record_call(model, input_ids=token_ids()).verify()
     assert not result
     assert ".0" in result.first_place
-    assert reason in diagnosis(result)
+    assert reason in diagnosis_of(result)
 
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
 def test_a_shifted_layer_is_named(family: str) -> None:
-    model = hugging_face(family)
+    model = hugging_face_model(family)
     shift_layer(model, layer=2)
-    result = recorded(model, input_ids=token_ids()).verify()
+    result = record_call(model, input_ids=token_ids()).verify()
     assert result.wrong_layers == (2,)
     assert "layer 2 is the first that is wrong" in result.diagnosis[0]
-    assert "positions start at 1" in diagnosis(result)
+    assert "positions start at 1" in diagnosis_of(result)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "phi3", "olmo2", "gpt_neox", "falcon"])
 def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = hugging_face(family)
+    model = hugging_face_model(family)
 
     def turned(x: Any, cos: Any, sin: Any) -> Any:
         half = cos.shape[-1] // 2
@@ -169,26 +172,26 @@ def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -
 
     namespace = sys.modules[type(model).__module__]
     monkeypatch.setattr(namespace, "apply_rotary_pos_emb", apply_rotary_pos_emb)
-    result = recorded(model, input_ids=token_ids()).verify()
+    result = record_call(model, input_ids=token_ids()).verify()
     assert ".0" in result.first_place
-    assert "layout is interleaved (the spec says halves)" in diagnosis(result)
+    assert "layout is interleaved (the spec says halves)" in diagnosis_of(result)
 
 
 def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
-    model = hugging_face("gemma3_text")
+    model = hugging_face_model("gemma3_text")
     set_frequencies(model, lambda _: torch_models.frequencies(500000.0), "full_attention_inv_freq")
-    result = recorded(model, input_ids=token_ids()).verify()
+    result = record_call(model, input_ids=token_ids()).verify()
     assert result.wrong_layers == (2,)
-    assert "base is 500000 (the spec says 1000000)" in diagnosis(result)
+    assert "base is 500000 (the spec says 1000000)" in diagnosis_of(result)
 
 
 def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
-    model = hugging_face("gptj")
+    model = hugging_face_model("gptj")
     attention = model.transformer.h[1].attn
     attention.embed_positions = attention.embed_positions.roll(-1, dims=0)
-    result = recorded(model, input_ids=token_ids()).verify()
+    result = record_call(model, input_ids=token_ids()).verify()
     assert result.wrong_layers == (1,)
-    assert "positions start at 1" in diagnosis(result)
+    assert "positions start at 1" in diagnosis_of(result)
 
 
 @pytest.mark.parametrize(
@@ -196,34 +199,34 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
 )
 def test_ignored_left_padding_is_named(family: str) -> None:
     """Without position ids, these families count padding as well."""
-    model = hugging_face(family)
-    run = recorded(model, input_ids=token_ids(), attention_mask=left_padded())
+    model = hugging_face_model(family)
+    run = record_call(model, input_ids=token_ids(), attention_mask=left_padded())
     result = run.verify()
     assert not result
-    assert "sequence 1" in diagnosis(result)
+    assert "sequence 1" in diagnosis_of(result)
     padding = "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2, 3, 4, 5, 6, 7"
-    assert family in ("gpt2", "bert", "gptj") or padding in diagnosis(result)
+    assert family in ("gpt2", "bert", "gptj") or padding in diagnosis_of(result)
 
 
 def test_right_ids_for_left_padding_pass() -> None:
     mask = left_padded()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
-    model = hugging_face("llama")
-    assert recorded(model, token_ids(), attention_mask=mask, position_ids=ids).verify()
+    model = hugging_face_model("llama")
+    assert record_call(model, token_ids(), attention_mask=mask, position_ids=ids).verify()
 
 
 def test_a_layer_that_does_not_rotate_is_named() -> None:
-    model = hugging_face("smollm3")
+    model = hugging_face_model("smollm3")
     attention_of(model, 1).use_rope = False
-    result = recorded(model, input_ids=token_ids()).verify()
-    assert "layer 1 is the first that does not rotate" in diagnosis(result)
+    result = record_call(model, input_ids=token_ids()).verify()
+    assert "layer 1 is the first that does not rotate" in diagnosis_of(result)
 
 
 def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
-    model = hugging_face("smollm3")
+    model = hugging_face_model("smollm3")
     attention_of(model, 3).use_rope = True
-    result = recorded(model, input_ids=token_ids()).verify()
-    assert "layer 3 is the first that rotates though it should not" in diagnosis(result)
+    result = record_call(model, input_ids=token_ids()).verify()
+    assert "layer 3 is the first that rotates though it should not" in diagnosis_of(result)
 
 
 # Ways to run
@@ -231,21 +234,23 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_models_in_half_precision_are_verified(dtype: Any) -> None:
-    model = hugging_face("llama", dtype=dtype)
-    run = recorded(model, input_ids=token_ids())
+    model = hugging_face_model("llama", dtype=dtype)
+    run = record_call(model, input_ids=token_ids())
     assert str(run.calls[0].tensors["model.layers.0.q_after"].dtype) in str(dtype)
     assert run.verify()
 
 
 def test_a_cast_that_rounds_frequencies_is_named() -> None:
     """`model.to(dtype)` casts the buffers as well."""
-    result = recorded(hugging_face("llama").to(torch.bfloat16), input_ids=token_ids()).verify()
-    assert "bfloat16-inv-freq" in diagnosis(result)
+    result = record_call(
+        hugging_face_model("llama").to(torch.bfloat16), input_ids=token_ids()
+    ).verify()
+    assert "bfloat16-inv-freq" in diagnosis_of(result)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_models_under_autocast_are_verified(dtype: Any) -> None:
-    model = hugging_face("llama")
+    model = hugging_face_model("llama")
     with torch.autocast("cpu", dtype), pecli.record(model) as run:
         model(input_ids=token_ids())
     assert run.verify()
@@ -253,7 +258,7 @@ def test_models_under_autocast_are_verified(dtype: Any) -> None:
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
-    model = hugging_face("qwen3")
+    model = hugging_face_model("qwen3")
     with context(), pecli.record(model) as run:
         model(input_ids=token_ids())
     assert run.verify()
@@ -262,7 +267,7 @@ def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
 @pytest.mark.parametrize("frequency", [1.0, 0.5], ids=["right", "wrong"])
 def test_compiled_models_are_verified(frequency: float) -> None:
     """Kernels call no Python functions: in the block, the model runs as it was written."""
-    model = hugging_face("llama")
+    model = hugging_face_model("llama")
     set_frequencies(model, lambda values: values * frequency)
     compiled = torch.compile(model, backend="eager")
     with pecli.record(compiled) as run:
@@ -274,7 +279,7 @@ def test_compiled_models_are_verified(frequency: float) -> None:
 
 
 def test_training_is_not_disturbed() -> None:
-    model = hugging_face("llama")
+    model = hugging_face_model("llama")
     model(input_ids=token_ids()).logits.sum().backward()
     expected = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
     model.zero_grad()
@@ -285,14 +290,14 @@ def test_training_is_not_disturbed() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_everything_is_restored(fails: bool) -> None:
-    model = hugging_face("llama")
+def test_hooks_and_functions_are_restored(fails: bool) -> None:
+    model = hugging_face_model("llama")
     namespace = vars(sys.modules[type(model).__module__])
     before = dict(namespace)
     ids = torch.full((1, 3), 999_999) if fails else token_ids()
     error: Exception | None = None
     try:
-        recorded(model, input_ids=ids)
+        record_call(model, input_ids=ids)
     except IndexError as problem:
         error = problem
     assert (error is not None) == fails
@@ -306,31 +311,31 @@ def test_everything_is_restored(fails: bool) -> None:
 def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
     from pecli.cli.app import run as command
 
-    model = hugging_face("gemma3_text")
+    model = hugging_face_model("gemma3_text")
     config = str(tmp_path / "config.json")
     model.config.to_json_file(config)
     right = str(tmp_path / "right.safetensors")
-    recorded(model, input_ids=token_ids()).save(right)
+    record_call(model, input_ids=token_ids()).save(right)
     assert command(["verify", right, "--model", config, "-q"]) == 0
     shift_layer(model, layer=1)
     wrong = str(tmp_path / "wrong.safetensors")
-    recorded(model, input_ids=token_ids()).save(wrong)
+    record_call(model, input_ids=token_ids()).save(wrong)
     assert command(["verify", wrong, "--model", config, "-q"]) == 1
 
 
-def test_a_saved_half_precision_run(tmp_path: Path) -> None:
-    recorded(hugging_face("llama", dtype=torch.bfloat16), token_ids()).save(
+def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
+    record_call(hugging_face_model("llama", dtype=torch.bfloat16), token_ids()).save(
         tmp_path / "run.safetensors"
     )
-    config = hugging_face("llama").config
+    config = hugging_face_model("llama").config
     assert pecli.verify(tmp_path / "run.safetensors", config)
 
 
-def test_images(tmp_path: Path) -> None:
+def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
     """Of a vision tower only frequencies are checked; ids of images are taken as recorded."""
-    model = hugging_face("qwen2_vl")
+    model = hugging_face_model("qwen2_vl")
     ids = torch.tensor([[5, 6, 102, 100, 100, 100, 100, 103, 7, 8, 9]])
-    run = recorded(
+    run = record_call(
         model,
         input_ids=ids,
         attention_mask=torch.ones_like(ids),
@@ -339,7 +344,7 @@ def test_images(tmp_path: Path) -> None:
         mm_token_type_ids=(ids == 100).int(),
     )
     result = run.verify()
-    assert diagnosis(result) == ""
+    assert diagnosis_of(result) == ""
     assert any("visual" in name for name in result.unchecked)
     assert any("images were taken as recorded" in line for line in result.weak)
 
@@ -349,27 +354,27 @@ def test_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", [0, 9])
 def test_complex_tables_of_metas_models_are_verified(start: int) -> None:
-    run = recorded(torch_models.MetaModel(), token_ids(), start_pos=start)
+    run = record_call(torch_models.MetaModel(), token_ids(), start_pos=start)
     assert run.verify(INTERLEAVED)
     result = run.verify({**INTERLEAVED, "rope_theta": 500000.0})
     assert result.first_place == "layers.0"
-    assert "base is 10000 (the spec says 500000)" in diagnosis(result)
+    assert "base is 10000 (the spec says 500000)" in diagnosis_of(result)
 
 
-def test_complex_tables_in_another_layout() -> None:
-    result = recorded(torch_models.MetaModel(), token_ids()).verify(LLAMA)
-    assert "layout is interleaved (the spec says halves)" in diagnosis(result)
+def test_complex_tables_in_another_layout_are_named() -> None:
+    result = record_call(torch_models.MetaModel(), token_ids()).verify(LLAMA)
+    assert "layout is interleaved (the spec says halves)" in diagnosis_of(result)
 
 
-def test_a_rotary_module_in_each_layer() -> None:
+def test_rotary_modules_of_each_layer_are_verified() -> None:
     model = torch_models.HalvesModel()
-    assert recorded(model, token_ids(), left_padded()).verify(LLAMA)
+    assert record_call(model, token_ids(), left_padded()).verify(LLAMA)
     model.stack[1].turn.inv_freq *= 2
-    result = recorded(model, token_ids(), left_padded()).verify(LLAMA)
+    result = record_call(model, token_ids(), left_padded()).verify(LLAMA)
     assert result.wrong_layers == (1,)
 
 
-def test_rotation_in_place_with_a_cache_of_its_own() -> None:
+def test_a_rotation_in_place_with_a_cache_of_its_own_is_verified() -> None:
     model = torch_models.InPlaceModel()
     with torch.no_grad(), pecli.record(model) as run:
         model(token_ids())
@@ -412,7 +417,7 @@ def test_a_right_implementation_passes() -> None:
     assert [case.name for case in result.cases][-1] == "bfloat16"
 
 
-def test_an_implementation_that_ignores_positions() -> None:
+def test_an_implementation_that_ignores_positions_is_named() -> None:
     def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
         return implementation(q, k, torch.arange(q.shape[2])[None])
 
@@ -420,9 +425,9 @@ def test_an_implementation_that_ignores_positions() -> None:
 
 
 def test_a_module_is_an_implementation() -> None:
-    config = hugging_face("llama").config
+    config = hugging_face_model("llama").config
 
     def tables(positions: Any) -> Any:
-        return hugging_face("llama").model.rotary_emb(torch.zeros(1), positions)
+        return hugging_face_model("llama").model.rotary_emb(torch.zeros(1), positions)
 
     assert pecli.check(tables, config)

@@ -25,7 +25,7 @@ def _with_common(values: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def hugging_face(family: str, **options: Any) -> Any:
+def hugging_face_model(family: str, **options: Any) -> Any:
     """Return a random model of a family."""
     transformers: Any = pytest.importorskip("transformers")
     torch.manual_seed(0)

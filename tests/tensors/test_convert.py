@@ -38,7 +38,7 @@ def checkpoint(dtype: type = np.float32) -> dict[str, np.ndarray]:
     return found
 
 
-def by_hand(weight: np.ndarray, heads: int) -> np.ndarray:
+def moved_by_hand(weight: np.ndarray, heads: int) -> np.ndarray:
     """Interleaved to halves, as the public conversion scripts write it."""
     view = weight.reshape(heads, DIM // 2, 2, *weight.shape[1:])
     return view.swapaxes(1, 2).reshape(weight.shape)
@@ -57,11 +57,14 @@ HALVES_OF = (
 )
 
 
-def made_of(arrays: dict[str, np.ndarray], source: str = "interleaved", **heads: Any) -> Converted:
+def converted_to_halves(
+    arrays: dict[str, np.ndarray], source: str = "interleaved", **heads: Any
+) -> Converted:
     return converted(arrays, "a test", source, "halves", **heads)
 
 
 def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> None:
+    """`moved_by_hand` is the view and transpose of the public conversion scripts."""
     old = checkpoint()
     save_file(old, tmp_path / "a.safetensors", metadata={"format": "pt", "b": "ü"})
     words = (
@@ -82,7 +85,7 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> No
         heads = (
             1 if "q_norm" in name else HEADS if "q_proj" in name else KV if "k_proj" in name else 0
         )
-        expected = by_hand(array, heads) if heads else array
+        expected = moved_by_hand(array, heads) if heads else array
         assert np.array_equal(new[name], expected), name
         assert np.array_equal(by_call[name], expected), name
     with safe_open(tmp_path / "b.safetensors", "numpy") as file:
@@ -114,8 +117,11 @@ def without_move(made: Converted, name: str) -> Converted:
 def test_scores_stay_and_a_wrong_claim_shows(
     rotary_dim: int | None, trailing: bool, source: str
 ) -> None:
+    """The check computes q·k before and after; forgetting one tensor changes scores by more than a
+    thousandth.
+    """
     weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
-    made = made_of(
+    made = converted_to_halves(
         weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing
     )
     assert made.check().change < 1e-14
@@ -123,17 +129,19 @@ def test_scores_stay_and_a_wrong_claim_shows(
 
 
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
-def test_scores_that_are_no_measure(value: float, change: float) -> None:
+def test_scores_of_zeros_do_not_change_and_infinite_ones_prove_nothing(
+    value: float, change: float
+) -> None:
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
-    assert made_of(weights, heads=HEADS, kv_heads=HEADS).check().change == change
+    assert converted_to_halves(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
 
-def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
+def moved_weight(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
     move = layout.move(weight_of(name, weight), *TO_HALVES)
     return np.take(weight, move.order, axis=move.axis)
 
 
-def test_columns_of_tables_move(tmp_path: Path, run_pecli) -> None:
+def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pecli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
     assert "the spec of the file no longer holds" in run_pecli(*words, "-o", tmp_path / "b.npy").out
@@ -147,7 +155,9 @@ def test_columns_of_tables_move(tmp_path: Path, run_pecli) -> None:
 @pytest.mark.parametrize(
     ("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")]
 )
-def test_a_spec_that_says_otherwise(tmp_path: Path, run_pecli, layout: str, words: str) -> None:
+def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
+    tmp_path: Path, run_pecli, layout: str, words: str
+) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
     done = run_pecli(
         "convert",
@@ -164,7 +174,7 @@ def test_a_spec_that_says_otherwise(tmp_path: Path, run_pecli, layout: str, word
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
-def test_a_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None:
+def test_a_conversion_of_the_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
     assert (
         run_pecli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").exit_code
@@ -177,7 +187,8 @@ def test_a_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None
     )
 
 
-def test_projections_by_name() -> None:
+def test_projections_are_recognised_by_their_names() -> None:
+    """Names as they stand in public checkpoints."""
     known = {
         "q": "layers.0.attention.wq.weight blk.0.attn_q.weight a.self_attn.q_norm.weight h.query.bias",
         "k": "layers.0.attention.wk.weight blk.3.attn_k.bias a.k_proj.lora_B.weight k_proj_bias",
@@ -197,16 +208,18 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
         weight = RNG.standard_normal(shape)
         layout = Heads(HEADS, KV, DIM)
-        expected = by_hand(weight.reshape(-1), heads).reshape(shape)
-        assert np.array_equal(moved("a.q_norm.weight", weight, layout), expected)
+        expected = moved_by_hand(weight.reshape(-1), heads).reshape(shape)
+        assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
     weight = RNG.standard_normal((HEADS * DIM, 3))
-    assert np.array_equal(moved("a.q_proj.weight", weight, Heads(HEADS)), by_hand(weight, HEADS))
+    assert np.array_equal(
+        moved_weight("a.q_proj.weight", weight, Heads(HEADS)), moved_by_hand(weight, HEADS)
+    )
 
 
 @pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])
 def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     at = "model.layers.0.self_attn"
-    made = made_of(
+    made = converted_to_halves(
         checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV
     )
     assert made.check().change < 1e-14
@@ -219,15 +232,17 @@ def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
 )
 def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
     with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
-        made_of(checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]).check()
+        converted_to_halves(
+            checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]
+        ).check()
 
 
-def test_a_check_says_what_has_no_partner(tmp_path: Path, run_pecli) -> None:
+def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> None:
     whole = checkpoint()
     lone = {
         name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
     }
-    made = made_of(lone, heads=HEADS, kv_heads=KV).check()
+    made = converted_to_halves(lone, heads=HEADS, kv_heads=KV).check()
     assert made.layers == 1
     assert made.unpaired == ["model.layers.1.self_attn.q_proj.weight"]
     save_file(lone, tmp_path / "a.safetensors")
@@ -237,7 +252,7 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, run_pecli) -> None:
     assert told["checked"]["unpaired"] == made.unpaired
     assert made.unpaired[0] in told["checked"]["proves"]
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
-        made_of(
+        converted_to_halves(
             {name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS
         ).check()
 
@@ -273,6 +288,7 @@ def test_a_cast_rounds_once_to_nearest_even() -> None:
 
 
 def test_rows_of_every_head_move_alike() -> None:
+    """Of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours."""
     name = "layers.0.self_attn.q_proj.weight"
     weight = np.arange(8.0)[:, None] * np.ones(4)
     moved = convert({name: weight}, "halves", "interleaved", heads=2)[name]

@@ -170,7 +170,7 @@ def rotated(heads: np.ndarray, rotary: int, pairing: str) -> np.ndarray:
     return turned(heads.swapaxes(1, 2), angles, pairing).swapaxes(1, 2)
 
 
-def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
+def attention_scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
     width = int(family.config.get("hidden_size", HIDDEN))
     inputs = np.random.default_rng(1).standard_normal((width, len(POSITIONS)))
 
@@ -195,7 +195,7 @@ def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], Weights]:
+def write_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], Weights]:
     monkeypatch.chdir(tmp_path)
 
     def write(family: Family) -> Weights:
@@ -211,15 +211,21 @@ PAIRS = ("convert", "model.safetensors", "--from", "halves", "--to", "interleave
 BY_MODEL = (*PAIRS, "--config", "config.json")
 
 
-def both(family: Family) -> tuple[str, ...]:
+def words_of_conversion(family: Family) -> tuple[str, ...]:
     target = "interleaved" if family.pairing == "halves" else "halves"
     return "convert", "model.safetensors", "--from", family.pairing, "--to", target
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_of_a_converted_model_are_the_same(run_pecli, model, name: str) -> None:
+def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: str) -> None:
+    """Scores are computed by each family's own order of fused rows, written out here; only rotary
+    rows may move.
+    """
     family = FAMILIES[name]
-    old, words = model(family), (*both(family), "--config", "config.json", "--check")
+    old, words = (
+        write_model(family),
+        (*words_of_conversion(family), "--config", "config.json", "--check"),
+    )
     done = run_pecli(*words, "-o", "out.safetensors")
     assert done.exit_code == SUCCESS
     assert done.err == ""
@@ -227,12 +233,12 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, model, name: str) -
     assert f"with the {HEADS} heads of config.json" in done.out
     new = load_file("out.safetensors")
     source, target = words[3], words[5]
-    expected = scores(family, old, source)
+    expected = attention_scores(family, old, source)
     assert np.allclose(
-        scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
+        attention_scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
     )
     if family.rotary:
-        assert not np.allclose(scores(family, old, target), expected, atol=0.1)
+        assert not np.allclose(attention_scores(family, old, target), expected, atol=0.1)
     moved = set(family.tensors)
     assert {name for name in old if not np.array_equal(old[name], new[name])} == moved
     told = run_pecli(*words, "--json").json
@@ -268,10 +274,11 @@ SAME = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
-    run_pecli, model, name
+    run_pecli, write_model, name
 ) -> None:
-    model(FAMILIES[name])
-    words, options = both(FAMILIES[name]), SAME[name].split()
+    """The options state what config.json states, and must write the same bytes."""
+    write_model(FAMILIES[name])
+    words, options = words_of_conversion(FAMILIES[name]), SAME[name].split()
     assert (
         run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS
     )
@@ -290,25 +297,25 @@ def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked
         assert not Path("out.safetensors").exists()
 
 
-def test_options_override_the_model_and_are_told(run_pecli, model) -> None:
+def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> None:
     for name, option, value in (
         ("phi3", "rotary_dim", 4),
         ("gpt_neox", "trailing", True),
         ("phi3", "fused", "groups"),
     ):
-        model(FAMILIES[name])
+        write_model(FAMILIES[name])
         words = [f"--{option.replace('_', '-')}", *([] if value is True else [value])]
         told = run_pecli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
         assert told[option] in (value, [value])
         assert f"{words[0]} as the command line has it" in told["text"]
-    model(FAMILIES["mistral, silent about keys"])
+    write_model(FAMILIES["mistral, silent about keys"])
     said = "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)"
     assert said in run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
 
 
-def test_a_check_says_whose_heads_it_proves(run_pecli, model) -> None:
+def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
     """Twice as many heads of half the size pass the check, which is then no proof for the model."""
-    model(FAMILIES["llama"])
+    write_model(FAMILIES["llama"])
     done = run_pecli(*PAIRS, "--check", "--heads", 8)
     assert done.exit_code == SUCCESS
     assert "8 heads of 4, 4 kv heads" in done.out
@@ -344,10 +351,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
-def test_heads_that_do_not_fit_the_tensors(
-    run_pecli, model, tensors, config, options: str, said: str
+def test_heads_that_do_not_fit_the_tensors_are_refused(
+    run_pecli, write_model, tensors, config, options: str, said: str
 ) -> None:
-    model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
+    write_model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
     if not isinstance(tensors, str):
         save_file({name: np.zeros(shape) for name, shape in tensors.items()}, "model.safetensors")
     if config is not None:
@@ -361,8 +368,8 @@ def test_heads_that_do_not_fit_the_tensors(
     assert said in done.err
 
 
-def test_some_of_the_tensors_are_chosen(run_pecli, model) -> None:
-    model(FAMILIES["llama"])
+def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None:
+    write_model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
     chosen = run_pecli(
         *PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json"
@@ -372,8 +379,10 @@ def test_some_of_the_tensors_are_chosen(run_pecli, model) -> None:
     assert run_pecli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code == SUCCESS
 
 
-def test_latent_attention(run_pecli, model) -> None:
-    """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
+def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -> None:
+    """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads
+    share.
+    """
     ranks = {
         "q_lora_rank": 10,
         "kv_lora_rank": 12,
@@ -383,7 +392,7 @@ def test_latent_attention(run_pecli, model) -> None:
     }
     names = {"q_a_proj": 10, "q_b_proj": HEADS * 10, "kv_a_proj_with_mqa": 16}
     tensors = {f"{LLAMA}.{name}.weight": rows for name, rows in names.items()}
-    old = model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
+    old = write_model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
     words = (
         "convert",
         "model.safetensors",
@@ -408,7 +417,7 @@ def test_latent_attention(run_pecli, model) -> None:
     assert np.array_equal(new[f"{LLAMA}.q_a_proj.weight"], old[f"{LLAMA}.q_a_proj.weight"])
 
 
-def test_a_gate_beside_each_query_stays(run_pecli, model) -> None:
+def test_a_gate_beside_each_query_stays(run_pecli, write_model) -> None:
     """Qwen3-Next keeps 8 rows of a query and 8 of its gate per head, and rotates 4 channels.
 
     Of head 1, rows 16 to 31, the pairs (16, 18) and (17, 19) become neighbours.
@@ -416,7 +425,7 @@ def test_a_gate_beside_each_query_stays(run_pecli, model) -> None:
     config = sizes(
         model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5
     )
-    old = model(Family(config, 2, separate(LLAMA, 2), kv=2))
+    old = write_model(Family(config, 2, separate(LLAMA, 2), kv=2))
     old[f"{LLAMA}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)
     save_file(old, "model.safetensors")
     assert run_pecli(*BY_MODEL, "--check", "-o", "out.safetensors").exit_code == SUCCESS

@@ -26,6 +26,9 @@ KNOWN = stored("tables.json")["attention"]
 def test_heads_are_those_of_the_published_model(
     config: dict[str, Any], counts: tuple[int, ...], order: str
 ) -> None:
+    """Heads, key heads, head and rotary dimension, and the order of fused rows, written by hand
+    from the models' code.
+    """
     found = attention_of(config)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
     heads, kv_heads, head_dim, rotary_dim = counts
@@ -65,7 +68,7 @@ def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
 
 
-def test_layers_whose_heads_differ_are_asked_for() -> None:
+def test_layers_whose_heads_differ_require_a_layer_type() -> None:
     theta = {
         name: {"rope_type": "default", "rope_theta": 1e4}
         for name in ("full_attention", "sliding_attention")
@@ -88,7 +91,7 @@ def test_layers_whose_heads_differ_are_asked_for() -> None:
         ("x_q_proj", Projection("q", "x_")),
     ],
 )
-def test_names_of_projections(name: str, expected: Projection | None) -> None:
+def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projection | None) -> None:
     assert projection(name) == expected
 
 
@@ -106,7 +109,8 @@ def test_names_of_projections(name: str, expected: Projection | None) -> None:
         ("x", Heads(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
     ],
 )
-def test_heads_in_the_rows_of_a_projection(name: str, heads: Heads, slots: str) -> None:
+def test_a_projection_holds_heads_in_this_order(name: str, heads: Heads, slots: str) -> None:
+    """q, k, v and g stand for a query, key, value and gate head."""
     assert heads.slots(weight_of(name, np.zeros(1))) == slots
 
 

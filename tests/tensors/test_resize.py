@@ -17,6 +17,7 @@ TABLE = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
+    """One kept row and 6 x 5 cells are 31 rows."""
     given = TABLE.astype(dtype)[None]
     made = resize(given, (6, 5), grid=(4, 4), keep=1)
     assert made.shape == (1, 31, 4)
@@ -37,7 +38,7 @@ def test_a_grid_is_rows_by_columns() -> None:
 @pytest.mark.parametrize(
     ("grid", "to"), [((4, 4), (6, 5)), ((16, 1), (37, 1)), ((16, 1), (3, 1)), ((2, 8), (9, 2))]
 )
-def test_blocks_may_be_cut_anyhow(
+def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
     grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch
 ) -> None:
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
@@ -48,7 +49,7 @@ def test_blocks_may_be_cut_anyhow(
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])
-def test_what_is_not_finite_goes_through_without_a_warning(value: float) -> None:
+def test_nan_and_infinity_are_resized_without_a_warning(value: float) -> None:
     array = np.ones((16, 4))
     array[3] = value
     made = resize(array, 5, method="cubic")
@@ -88,7 +89,8 @@ def case_name(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_as_torch_interpolates(case: dict[str, Any]) -> None:
+def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> None:
+    """interpolate.json holds results of torch's F.interpolate."""
     given = decoded(case["given"], case["old"])
     made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
     # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
@@ -123,7 +125,8 @@ def test_the_ends_stay_if_corners_are_aligned() -> None:
     assert made.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
 
 
-def test_the_first_and_the_middle_rows_are_copied() -> None:
+def test_slice_copies_the_first_cells_and_crop_the_middle_ones() -> None:
+    """Cells of a grid of 4 x 5 are numbered from 0 to 19."""
     cells = np.arange(20.0)[:, None]
     corner = resize(cells, (2, 3), grid=(4, 5), method="slice")[:, 0]
     assert corner.tolist() == [0, 1, 2, 5, 6, 7]
@@ -142,7 +145,7 @@ def test_the_first_and_the_middle_rows_are_copied() -> None:
     ],
     ids=["slice", "copies", "two ratios", "negative", "unknown"],
 )
-def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         resize(np.zeros((4, 2)), 9, **options)
 

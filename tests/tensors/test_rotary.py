@@ -14,12 +14,12 @@ from pecli.tensors.row_positions import RowPositions
 from pecli.tensors.row_rotation import RowRotation
 from tests import oracle
 from tests.oracle import DTYPES, bits, rational, rounded
-from tests.tensors.test_apply import random
+from tests.tensors.test_apply import random_normal
 
 LAYOUTS = ("halves", "interleaved", "deepseek")
 
 
-def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
+def rotated_by(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
     rows = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64))
     return RowRotation(rope, rows, **options).apply(Input(x, "x of a test"))
 
@@ -53,16 +53,18 @@ def exact_bits(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_element_is_the_true_value_rounded_once(dtype, layout):
+    """Arb computes every element exactly and rounds it once."""
     for offset in (0, 5000, 2**40 - 30):
-        x = random(24, 32, dtype=DTYPES[dtype], seed=offset % 1000)
-        found = turned(x, Rope(24, 32), offset, layout=layout)
+        x = random_normal(24, 32, dtype=DTYPES[dtype], seed=offset % 1000)
+        found = rotated_by(x, Rope(24, 32), offset, layout=layout)
         true = exact_bits(x, range(offset, offset + 24), layout, dtype)
         np.testing.assert_array_equal(bits(found), true)
 
 
 def test_float64_is_within_three_roundings():
-    x = random(40, 32, dtype=np.float64)
-    found = turned(x, Rope(40, 32), 10**6, layout="interleaved")
+    """Arb computes the true values."""
+    x = random_normal(40, 32, dtype=np.float64)
+    found = rotated_by(x, Rope(40, 32), 10**6, layout="interleaved")
     true = exact_bits(x, range(10**6, 10**6 + 40), "interleaved", "float64").view(np.float64)
     scale = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=1)
     assert (np.abs(found - true) / scale).max() < 3 * 2**-53
@@ -86,18 +88,23 @@ def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_there_and_back_is_within_two_units(layout):
-    x, rope = random(8, 2000, 64), Rope(2000, 64)
-    back = turned(turned(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True)
+    """Each of the two rotations rounds once to float32."""
+    x, rope = random_normal(8, 2000, 64), Rope(2000, 64)
+    back = rotated_by(
+        rotated_by(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True
+    )
     assert ulps_of_pairs(back, x, layout) <= 1.25
-    moved = turned(turned(x, rope, layout=layout, shift=12345), rope, layout=layout, shift=-12345)
+    moved = rotated_by(
+        rotated_by(x, rope, layout=layout, shift=12345), rope, layout=layout, shift=-12345
+    )
     assert ulps_of_pairs(moved, x, layout) <= 1.25
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_shift_is_a_later_offset(layout):
-    x, rope = random(3, 50, 32), Rope(50, 32)
-    moved = turned(turned(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
-    later = turned(x, rope, 40, layout=layout)
+    x, rope = random_normal(3, 50, 32), Rope(50, 32)
+    moved = rotated_by(rotated_by(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
+    later = rotated_by(x, rope, 40, layout=layout)
     assert (
         ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
     )
@@ -107,13 +114,13 @@ def test_a_shift_is_a_later_offset(layout):
 @pytest.mark.parametrize("trailing", [False, True])
 def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
     rope = Rope(50, 24, scaling="yarn", factor=4, original_max_position_embeddings=1024)
-    x = random(3, 50, 40, dtype=np.float64)
-    there = turned(x, rope, 9, layout=layout, trailing=trailing)
+    x = random_normal(3, 50, 40, dtype=np.float64)
+    there = rotated_by(x, rope, 9, layout=layout, trailing=trailing)
     still = slice(0, 16) if trailing else slice(24, 40)
     np.testing.assert_array_equal(there[..., still], x[..., still])
     lengths = [np.linalg.norm(each, axis=-1) for each in (there, x)]
     assert (lengths[0] > lengths[1]).all()
-    back = turned(there, rope, 9, layout=layout, trailing=trailing, inverse=True)
+    back = rotated_by(there, rope, 9, layout=layout, trailing=trailing, inverse=True)
     np.testing.assert_allclose(back, x, rtol=0, atol=4e-15)
 
 
@@ -126,34 +133,34 @@ def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
 def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, layout):
     rope = Rope(6, 16)
     q, k = (
-        random(6, 16, dtype=np.float64, seed=seed),
-        random(6, 16, dtype=np.float64, seed=seed + 1),
+        random_normal(6, 16, dtype=np.float64, seed=seed),
+        random_normal(6, 16, dtype=np.float64, seed=seed + 1),
     )
-    here = [turned(each, rope, start, layout=layout) for each in (q, k)]
-    there = [turned(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
+    here = [rotated_by(each, rope, start, layout=layout) for each in (q, k)]
+    there = [rotated_by(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
     np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
     np.testing.assert_allclose(
         np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14
     )
 
 
-def test_positions_per_row_and_per_batch():
-    x, rope = random(2, 3, 4, 8), Rope(100, 8)
+def test_positions_may_be_given_per_row_and_per_batch():
+    x, rope = random_normal(2, 3, 4, 8), Rope(100, 8)
     ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
-    found = turned(x, rope, ids=ids)
+    found = rotated_by(x, rope, ids=ids)
     for batch in range(2):
         for row in range(4):
-            alone = turned(x[batch, :, row : row + 1], rope, int(ids[batch, row]))
+            alone = rotated_by(x[batch, :, row : row + 1], rope, int(ids[batch, row]))
             np.testing.assert_array_equal(found[batch, :, row], alone[:, 0])
-    np.testing.assert_array_equal(turned(x, rope, ids=ids[0])[0], found[0])
+    np.testing.assert_array_equal(rotated_by(x, rope, ids=ids[0])[0], found[0])
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_sections_take_a_position_an_axis(batch):
+def test_sections_of_mrope_take_their_positions_from_their_axis(batch):
     """Qwen2-VL: the first frequencies follow time, then height, then width."""
-    rope, x = Rope(100, 16, mrope_section=(2, 3, 3)), random(2, 1, 5, 16, dtype=np.float64)
+    rope, x = Rope(100, 16, mrope_section=(2, 3, 3)), random_normal(2, 1, 5, 16, dtype=np.float64)
     ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
-    found = turned(x, rope, ids=ids if batch > 1 else ids[:, 0])
+    found = rotated_by(x, rope, ids=ids if batch > 1 else ids[:, 0])
     axes = [0, 0, 1, 1, 1, 2, 2, 2]
     angles = np.array(
         [ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)]

@@ -7,7 +7,7 @@ from pecli.tensors.inputs import Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 
 
-def ids(*shape: int) -> RowPositions:
+def positions_with_ids(*shape: int) -> RowPositions:
     return RowPositions(ids=np.zeros(shape, int))
 
 
@@ -54,7 +54,7 @@ def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
 def test_ids_are_arranged_as_axes_batch_and_length(
     shape: tuple[int, ...], axes: int, arranged: tuple[int, ...]
 ) -> None:
-    found = ids(*shape).arranged(axes)
+    found = positions_with_ids(*shape).arranged(axes)
     assert found is not None
     assert found.shape == arranged
 

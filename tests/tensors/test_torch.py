@@ -22,6 +22,7 @@ APPLIED = [
 
 @pytest.mark.parametrize(("encoding", "options"), APPLIED, ids=repr)
 def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) -> None:
+    """torch.autograd.gradcheck compares them."""
     x = torch.randn(2, 6, 16, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
     assert torch.autograd.gradgradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
@@ -34,7 +35,7 @@ def test_learned_tables_get_a_gradient() -> None:
 
 
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
-def test_dtype_and_values_stay(name: str) -> None:
+def test_tensors_keep_their_dtype_and_device_and_have_the_values_of_numpy(name: str) -> None:
     x = torch.randn(2, 6, 16).to(getattr(torch, name))
     rotated = pecli.apply(x, YARN)
     assert type(rotated) is torch.Tensor
