@@ -27,6 +27,7 @@ def test_lazy_arrays_of_dask_hold_the_tables(
 ) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
+
     for name, array in scheme.tables().items():
         assert lazy[name].shape == array.shape
         assert lazy[name].dtype == array.dtype
@@ -44,7 +45,9 @@ def test_workers_write_one_store(tmp_path: Path) -> None:
     scheme = pecli.Rope(20_000, 64, dtype="float64")
     with dask.config.set(scheduler="processes", num_workers=2):
         distributed.save(str(tmp_path / "t.zarr"), scheme)
+
     assert pecli.verify(tmp_path / "t.zarr").passed
+
     pecli.save(tmp_path / "one.zarr", scheme)
     for path in (tmp_path / "one.zarr").rglob("*"):
         if path.is_file():
@@ -71,11 +74,14 @@ def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True
     )
+
     assert "pip install dask" in done.stdout
     assert done.returncode == USAGE_ERROR
     assert os.listdir(tmp_path) == ["there.zarr"]
+
     lines = [line for line in done.stderr.splitlines() if line.startswith("pecli: error: ")]
     assert [line.endswith("pip install zarr") for line in lines] == [True, True]
+
     project = tomllib.loads(
         (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     )["project"]

@@ -224,6 +224,7 @@ def test_parameters_are_spelled_as_options() -> None:
         "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"
     )
     message = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
+
     assert error.spelled(option_name) == message
 
 

@@ -109,6 +109,7 @@ def test_golden_rotary_numbers_are_those_of_arb(
 
             assert_equal_to_balls(values, spelled[part])
             compared += len(spelled[part]["decimal"])
+
     assert compared > least
 
 
@@ -350,6 +351,7 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
 ) -> None:
     again = write(str(tmp_path))
     tolerances = {entry["name"]: entry["tolerances"] for entry in again}
+
     assert len(tolerances) == len(again) >= 150
     assert (
         tolerances["frequencies-default"]["float32_arithmetic"]
@@ -380,6 +382,7 @@ def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_pat
         ".safetensors",
         ".h",
     }
+
     again = run_pecli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
     assert (
         "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
@@ -419,10 +422,13 @@ def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> No
     """The runner computes in float32; with --mistake it takes base 10000 for every case."""
     node = path_of_program("node")
     *lines, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
+
     assert summary.startswith("4 passed, ")
+
     failures = [line for line in lines if line.startswith("FAILED")]
     assert failures
     assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
+
     wrong = [
         line
         for line in lines_printed_by(node, RUNNERS / "runner.js", suite, "--mistake")
@@ -434,6 +440,7 @@ def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> No
         for name, entry in entries_of_index(suite).items()
         if "parameters" in entry
     }
+
     assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b"} <= named
     assert all(bases[name] != 10000.0 for name in named)
 
@@ -446,6 +453,7 @@ def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: P
         capture_output=True,
     )
     lines = lines_printed_by(tmp_path / "runner", suite)
+
     assert lines[-1] == "1 passed, 5 failed"
     assert any(line.startswith("passed  table-dim-2 ") for line in lines)
     assert lines_printed_by(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
@@ -459,6 +467,7 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
     write(str(tmp_path), formats=("h",))
     lines = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path)
     near = [float(line.split()[-5]) for line in lines]
+
     assert [line.split()[0] for line in lines].count("passed") == 1
     assert max(near) < 1e-6
 
@@ -468,6 +477,7 @@ def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> N
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))
     wrong = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+
     assert {line.split()[0] for line in wrong} == {"FAILED"}
     assert min(float(line.split()[-5]) for line in wrong) > 0.1
 
@@ -485,6 +495,7 @@ def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -
         timeout=120,
     )
     right, wrong = done.stdout.splitlines()
+
     assert right == "passed  table-dim-2"
     assert wrong.startswith("FAILED  table-theta-500000: ")
     assert "base is 10000 (the spec says 500000)" in wrong
@@ -503,6 +514,7 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
         return {line.split()[1].rstrip(":"): line for line in done.stdout.splitlines()}
 
     naive, wrong = lines(), lines("--mistake")
+
     assert [name for name, line in naive.items() if line.startswith("passed")] == ["table-dim-2"]
     assert all(
         line.endswith("explains it)") for line in naive.values() if line.startswith("FAILED")
@@ -515,7 +527,9 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     lines = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite)
+
     assert all("explains it" in line for line in lines if line.startswith("FAILED"))
+
     wrong = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
     assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)
 
@@ -528,6 +542,7 @@ def test_golden_suite_verifies_and_every_mistake_is_named(
 ) -> None:
     outcome = run_pecli("verify", copy_with_cases(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
+
     assert outcome.exit_code == SUCCESS, {
         name: result["diagnosis"] for name, result in results.items() if not result["passed"]
     }
@@ -570,6 +585,7 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
         for row in map(json.loads, outcome.out.splitlines())
         if not row["passed"]
     }
+
     assert outcome.exit_code == CHECK_FAILED
     assert failed.keys() == {*changed}
     assert failed["table-linear"] == ["a known mistake passes"]
@@ -605,6 +621,7 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
         for case in json.loads((suite / "index.json").read_text())["cases"]
         if "edits" not in case
     ]
+
     assert unanswered.startswith(f"{len(asked) - 4} of {len(asked)} cases have no answer: ")
     assert results.keys() == {
         "table-default",
@@ -616,15 +633,18 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
         "table-theta-500000"
     ]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
+
     np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
     for words, code in (([], 0), (["--strict"], 1)):
         assert (
             run_pecli("verify", "--golden", suite, tmp_path / "one.npz", *words).exit_code == code
         )
+
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
     assert outcome.exit_code == FILE_ERROR
     assert "name answers CASE.TENSOR; cases are " in outcome.err
+
     (tmp_path / "index.json").write_text("{}")
     assert (
         "is not the index of a golden"
@@ -642,6 +662,7 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
     """golden_transformers.json holds tables of transformers' own modules."""
     theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
     assert len(theirs) >= 20
+
     index = entries_of_index(suite)
     for name, parts in theirs.items():
         spelled = tensors_of_case(suite, f"model-{name}")
@@ -664,6 +685,7 @@ def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
     exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
     pairs = exact.shape[1]
     found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
+
     assert (
         1e-13
         < np.abs(found - exact).max()

@@ -52,6 +52,7 @@ def test_a_case_in_the_index() -> None:
     case = Case("n", "t", {"a": np.zeros((2, 3))}, ROPE)
     entry = entry_json(case, {"f": "s"})
     keys = {"name", "tests", "scheme", "parameters", "tolerances", "tensors", "files"}
+
     assert entry.keys() == keys
     assert entry["tensors"] == {"a": [2, 3]}
     assert entry["files"] == {"f": "s"}
@@ -63,6 +64,7 @@ def test_settings_and_edits_are_in_the_index_where_there_are_some() -> None:
     tensors = {"a": np.zeros((2, 3))}
     case = Case("n", "t", tensors, ROPE, {"layout": "halves"}, ({"edit": "swapped"},))
     entry = entry_json(case, {})
+
     assert entry["settings"] == {"layout": "halves"}
     assert entry["edits"] == ({"edit": "swapped"},)
 
@@ -145,6 +147,7 @@ def test_a_suite_that_was_just_written_passes(suite: str) -> None:
 def test_a_suite_without_json_passes(tmp_path: Path) -> None:
     folder = str(tmp_path / "suite")
     golden.write(folder, ["llama-2-7b"], ("safetensors",))
+
     assert [check.run().passed for check in golden.suite_checks(folder)] == [True, True]
 
 
@@ -179,6 +182,7 @@ def test_the_numbers_of_a_mistake_are_the_shortest_decimals_of_float32(tmp_path:
 def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> None:
     file = write_answers(tmp_path, table_answers())
     table, incomplete = golden.answer_checks(suite, [file], None)
+
     assert table.file == "model-llama-2-7b"
     assert table.group == file
     assert table.run().passed
@@ -186,6 +190,7 @@ def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> 
     assert incomplete.file == suite
     assert incomplete.group == ""
     assert incomplete.run().passed
+
     missing = "1 of 2 cases have no answer: frequencies-llama-2-7b"
     assert incomplete.run().weak == (missing,)
 
@@ -203,6 +208,7 @@ def test_answers_pass_within_a_larger_tolerance(
     answers = table_answers()
     answers["model-llama-2-7b.cos"][0] += 1e-5
     file = write_answers(tmp_path, answers)
+
     assert golden.answer_checks(suite, [file], tolerance)[0].run().passed == passed
 
 
@@ -212,6 +218,7 @@ def test_an_answer_without_the_name_of_a_tensor_is_the_largest(
 ) -> None:
     frequencies = factor * 1e4 ** (-np.arange(64) / 64)
     file = write_answers(tmp_path, {"frequencies-llama-2-7b": frequencies})
+
     assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
 
 
@@ -222,6 +229,7 @@ def test_an_attention_factor_is_compared(
     """Llama 2 has none, so that it is 1."""
     answers = {"frequencies-llama-2-7b.attention_factor": np.array(factor)}
     file = write_answers(tmp_path, answers)
+
     assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
 
 
@@ -240,6 +248,7 @@ def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, a
     file = write_answers(tmp_path, {name: np.ones(3)})
     with pytest.raises(pecli.PecliError) as caught:
         golden.answer_checks(suite, [file], None)
+
     problem = f"has '{name}', which is no case of the suite"
     assert str(caught.value) == f"{file}: {problem}; {advice}"
 
@@ -247,8 +256,10 @@ def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, a
 def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
     (Path(suite) / "model-llama-2-7b.json").write_text("{}")
     frequencies, table = (check.run() for check in golden.suite_checks(suite))
+
     assert frequencies.passed
     assert not table.passed
+
     problem = "model-llama-2-7b.json: its sha256 is not that of the index"
     assert table.problems == (problem,)
 
@@ -256,7 +267,9 @@ def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
 def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> None:
     index = Path(suite) / "index.json"
     index.write_text("[]")
+
     with pytest.raises(pecli.PecliError) as caught:
         golden.suite_checks(suite)
+
     problem = "is not the index of a golden suite"
     assert str(caught.value) == f"{index}: {problem}; pecli golden -o FOLDER writes one"

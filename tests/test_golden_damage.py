@@ -85,6 +85,7 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
 ) -> None:
     write_index(folder, {**case_of(suite, ENTRY), field: value})
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
     assert outcome.err.count("\n") == 1
@@ -98,6 +99,7 @@ def test_an_incomplete_entry_of_the_index_is_refused(
     del entry[missing]
     write_index(folder, entry)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert f"case '{ENTRY}' has" in outcome.err
 
@@ -119,6 +121,7 @@ def test_a_file_that_is_no_index_is_refused_in_one_line(
 ) -> None:
     (folder / INDEX).write_bytes(text)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
+
     assert outcome.exit_code == FILE_ERROR
     assert any(words in outcome.err for words in problem.split("|"))
     assert outcome.err.count("\n") == 1
@@ -130,6 +133,7 @@ def test_a_case_that_is_listed_twice_is_refused(
     entry = case_of(suite, ENTRY)
     write_index(folder, entry, entry)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert "lists 'table-dim-2' twice" in outcome.err
 
@@ -137,6 +141,7 @@ def test_a_case_that_is_listed_twice_is_refused(
 def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: Path) -> None:
     os.mkfifo(folder / INDEX)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
+
     assert outcome.exit_code == FILE_ERROR
     assert "index.json: is not a regular file" in outcome.err
 
@@ -147,6 +152,7 @@ def test_a_case_that_is_a_pipe_is_not_waited_for(
     write_index(folder, case_of(suite, ENTRY))
     os.mkfifo(folder / f"{ENTRY}.json")
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == CHECK_FAILED
     assert "its sha256 is not that of the index" in outcome.out
 
@@ -180,6 +186,7 @@ def test_a_case_with_impossible_numbers_is_refused(
     write_index(folder, entry)
     (folder / f"{ENTRY}.json").write_bytes(data)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
 
@@ -212,6 +219,7 @@ def test_every_list_of_numbers_is_checked(
     damaged.cases[f"{case}.json"]["tensors"][tensor][numbers][0] = value
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
 
@@ -233,6 +241,7 @@ def test_settings_that_do_not_fit_are_an_error_of_the_file(
     entry["settings"]["layout"] = "sideways"
     write_index(folder, entry)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert "has wrong settings: layout is 'sideways'" in outcome.err
 
@@ -248,10 +257,13 @@ def test_answers_to_a_damaged_case_get_no_verdict(
     answer = answer.reshape(spelled["tensors"]["after"]["shape"])
     np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": answer})
     words = ("verify", "--golden", folder, tmp_path / "answers.npz")
+
     assert run_pecli(*words).exit_code == SUCCESS
+
     spelled["tensors"]["after"]["float32"][0] += 0.5
     file.write_text(json.dumps(spelled))
     outcome = run_pecli(*words)
+
     assert outcome.exit_code == FILE_ERROR
     assert "rotate-interleaved.json: its sha256 is not that of the index" in outcome.err
 
@@ -270,6 +282,7 @@ def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
 def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Path) -> None:
     os.mkfifo(folder / "model-phi-2.json")
     outcome = run_pecli("golden", "phi-2", "-o", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert "model-phi-2.json: is a pipe or a device" in outcome.err
     assert [path.name for path in folder.iterdir()] == ["model-phi-2.json"]
@@ -279,6 +292,7 @@ def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Pat
     (folder / "model-phi-2.json").write_text("old")
     os.link(folder / "model-phi-2.json", tmp_path / "link.json")
     write(str(folder), ["phi-2"])
+
     assert (tmp_path / "link.json").read_text() == "old"
     assert (folder / "model-phi-2.json").read_text() != "old"
 
@@ -286,5 +300,6 @@ def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Pat
 def test_a_folder_that_cannot_be_made_is_named(run_pecli: Callable, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run_pecli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
+
     assert outcome.exit_code == FILE_ERROR
     assert "part of the path is a file" in outcome.err

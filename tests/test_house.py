@@ -143,6 +143,7 @@ def test_every_folder_has_a_floor() -> None:
 def test_a_module_imports_only_floors_below(name: str) -> None:
     part = part_of(name)
     parts = {part_of(other) for other in imported(name) | loaded_by_name(name)}
+
     assert parts <= {part, *MAY_IMPORT[part]}
 
 
@@ -165,6 +166,7 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
     """Imports for types count. The front imports whatever it offers, and nothing imports it."""
     left = {name: imported(name) for name in MODULES}
     assert not [name for name, needs in left.items() if FRONT in needs]
+
     while free := {name for name, needs in left.items() if not needs}:
         left = {name: needs - free for name, needs in left.items() if name not in free}
     assert not left
@@ -267,6 +269,7 @@ def test_rope_has_few_members_beside_its_parameters() -> None:
 def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
     kind = scheme_named(scheme)
     explained = {line.split(":")[0].strip() for line in (kind.__doc__ or "").splitlines()}
+
     assert {*kind.parameters()} <= explained
 
 
@@ -288,6 +291,7 @@ def test_a_public_name_has_a_docstring(name: str) -> None:
 def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
     stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
     modules = {}
+
     for statement in stub.body:
         assert isinstance(statement, ast.ImportFrom)
         for alias in statement.names:
@@ -327,6 +331,7 @@ for package, name in FILES:
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     file, cosines, rotary_dim, golden_case = done.stdout.splitlines()
+
     assert "pecli.zip" in file
     assert cosines == "[[1.]]"
     assert rotary_dim == "64"
@@ -356,5 +361,6 @@ def test_nothing_slow_is_imported(tmp_path: Path, code: str) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     loaded = {*done.stdout.splitlines()[-1].split()}
+
     assert "pecli" in loaded
     assert not loaded & {*NOT_IMPORTED[code].split()}

@@ -154,9 +154,11 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
     there = {path for path, _ in WINDOWS_PATHS.values()} | {"C"}
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
     monkeypatch.setattr(os.path, "exists", there.__contains__)
+
     assert {text: load.split_name(text) for text in WINDOWS_PATHS} == WINDOWS_PATHS
     with pytest.raises(FileError, match=r"C:\\missing\.npz:cos: does not exist"):
         load.split_name(r"C:\missing.npz:cos")
+
     path, tensor = load.split_name(r"C:\missing.npz")
     assert path == r"C:\missing.npz"
     assert tensor is None
@@ -168,5 +170,6 @@ def test_a_drive_in_a_pattern_is_not_taken_for_a_file(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"]
     )
+
     assert matching_files("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
     assert asked == ["C:/dumps/*.npz"]

@@ -52,6 +52,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
         ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
     )
     _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
+
     assert result.returncode == SUCCESS
     assert result.stdout == f"+ {block}"
 
@@ -85,6 +86,7 @@ def test_the_python_example_runs(
     example.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example))
+
     assert capfd.readouterr().err == ""
 
 
@@ -105,6 +107,7 @@ def test_examples_in_docstrings_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(name))
+
     assert result.attempted
     assert not result.failed
 
@@ -128,6 +131,7 @@ def test_every_sample_runs(
     result = subprocess.run(
         words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60
     )
+
     assert result.returncode == SUCCESS, result.stderr
     assert result.stdout
 
@@ -148,6 +152,7 @@ def picture_of(command: str) -> str:
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
     drawn = sorted(map(picture_of, [*DRAWN, FAILURE]))
     assert drawn == [picture.name for picture in PICTURES]
+
     text = README.read_text(encoding="utf-8")
     for name in drawn:
         assert f"samples/gallery/{name}" in text
@@ -168,6 +173,7 @@ def test_commands_of_the_gallery_draw_its_pictures(
     """Pictures are compared by the mean colour of squares, as fonts differ between versions."""
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
+
     assert run_pecli(*words).exit_code == SUCCESS
     assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
 
@@ -178,9 +184,12 @@ def test_the_failure_of_the_readme_draws_its_picture(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(DUMP)
+
     assert run_pecli(*words).exit_code == SUCCESS
+
     _, *words = shlex.split(FAILURE.removesuffix(" || test $? = 1"))
     assert run_pecli(*words).exit_code == CHECK_FAILED
+
     drawn = (tmp_path / "failure.png").read_bytes()
     assert_alike(drawn, (GALLERY / "failure.png").read_bytes())
 
@@ -202,7 +211,9 @@ def test_pictures_of_the_gallery_can_be_read_at_their_size(command: str) -> None
     words = shlex.split(command)
     width, height = map(float, words[words.index("--size") + 1].split("x"))
     header = (GALLERY / picture_of(command)).read_bytes()[16:24]
+
     assert struct.unpack(">II", header) == (round(200 * width), round(200 * height))
+
     points_per_inch = 72
     assert FONT_POINTS / points_per_inch * SHOWN_WIDTH / width >= MIN_LETTERS
 
@@ -231,6 +242,7 @@ def test_pre_commit_hooks_run_on_a_project(
     hook = HOOKS[name]
     files = [] if hook.get("pass_filenames") is False else ["config.json"]
     command, *words = shlex.split(hook["entry"])
+
     assert command == "pecli"
     assert run_pecli(*words, *hook["args"], *files).exit_code == SUCCESS
     assert re.search(hook["files"], "sub/pecli.toml" if "verify" in name else "sub/config.json")
@@ -239,6 +251,7 @@ def test_pre_commit_hooks_run_on_a_project(
 def test_the_sample_names_hooks_that_there_are_and_templates_ask_for_something() -> None:
     sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
     assert re.findall(r"- id: (\S+)", sample) == list(HOOKS)
+
     templates = [*(ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")]
     forms = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in templates]
     assert len(forms) == 3
@@ -260,6 +273,7 @@ def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
     )[:2]
     assert workflow_commands("linux") == [".ci/run"]
     assert workflow_commands("macos") == [block]
+
     spelled = block.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
     assert workflow_commands("windows") == [spelled]
 
@@ -328,6 +342,7 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
     np.save("cos.npy", np.ones((4, 4)))
     _, *words = shlex.split(CHECK)
     outcome = run_pecli(*words)
+
     assert outcome.exit_code == CHECK_FAILED
     assert "::error file=cos.npy" in outcome.out
 
@@ -336,15 +351,19 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
 @pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
 def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
     assert "PECLI" in WORKFLOW["env"]
+
     installed = shell(INSTALL, tmp_path, **machine)
     assert installed.returncode == SUCCESS, installed.stderr
+
     angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     np.save(tmp_path / "cos.npy", np.cos(angles))
     manifest = '[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n'
     (tmp_path / "pecli.toml").write_text(manifest, encoding="utf-8")
     passed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
+
     assert passed.returncode == SUCCESS, passed.stderr
     assert (tmp_path / "pecli.xml").exists()
+
     np.save(tmp_path / "cos.npy", np.ones((4, 4)))
     failed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
     assert failed.returncode == CHECK_FAILED

@@ -140,4 +140,5 @@ def test_fixtures_change_nothing_of_the_program(module: str) -> None:
         match node:
             case ast.Call(func=ast.Attribute(attr="setattr"), args=[first, *_]):
                 patched.append(ast.unparse(first))
+
     assert not [target for target in patched if "pecli" in target]

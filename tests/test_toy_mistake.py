@@ -66,6 +66,7 @@ def test_a_pass_that_does_not_exclude_an_added_mistake_is_weak() -> None:
 def test_the_golden_suite_has_an_added_mistake() -> None:
     (table,) = (table for table in mistakes() if table.name == "mistake-squared-positions")
     angles = np.outer(np.arange(36) ** 2, 500000.0 ** (-np.arange(8) / 8))
+
     np.testing.assert_allclose(table.tensors["cos"], np.cos(angles), atol=1e-12)
     assert table.edits == (EDIT,)
 

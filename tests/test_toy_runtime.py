@@ -64,6 +64,7 @@ def test_rope_makes_the_tables_of_an_added_runtime(run: Run, folder: Path) -> No
     )
     assert code == 0
     assert output == ""
+
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         for name in ("cos", "sin"):
             np.testing.assert_allclose(made[name], expected[name], rtol=0, atol=1e-7)
@@ -86,6 +87,7 @@ def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
 ) -> None:
     code, output = run(folder, "runtimes config.json --json")
     assert code == 0
+
     runtimes = json.loads(output)["layers"][0]["runtimes"]
     (toy,) = [runtime for runtime in runtimes if runtime["runtime"] == "toy"]
     assert toy["version"] == "1.0"
@@ -101,5 +103,6 @@ def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
 def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, folder: Path) -> None:
     yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
     code, output = run(folder, f"{yarn} --runtime toy")
+
     assert code == 1
     assert "--runtime is toy; it has no yarn scaling" in output

@@ -73,6 +73,7 @@ def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder
     """The toy divides frequency i by 1 + 2 i / 4; the dump is computed by NumPy."""
     code, output = run(folder, f"{TABLE} --sharpness 2 -o made.npz -q")
     assert code == 0, output
+
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         np.testing.assert_allclose(made["cos"], expected["cos"], rtol=0, atol=1e-7)
 
@@ -99,5 +100,6 @@ def test_verify_names_a_wrong_parameter_of_an_added_scaling(run: Run, folder: Pa
     scaling: dict[str, Any] = {**CONFIG["rope_scaling"], "sharpness": 3.0}
     (folder / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": scaling}))
     code, output = run(folder, "verify dump.npz --config config.json")
+
     assert code == 1
     assert "sharpness is 2 " in output

@@ -65,6 +65,7 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
     """TABLE is the triangle wave of period 12, computed here element by element."""
     path = f"t.{suffix}"
     assert run_pecli(*WORDS, "--dtype", "float64", "-o", path).exit_code == SUCCESS
+
     (found,) = pecli.load(path).values()
     assert np.array_equal(found, TABLE)
     assert run_pecli("inspect", path).exit_code == SUCCESS
@@ -78,6 +79,7 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
     assert run_pecli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code == SUCCESS
+
     out = run_pecli(*WORDS, "--verify", "t.npy", "--atol", "1e-5").out
     assert f"period is {period} (the spec says 12)" in out
 
@@ -87,6 +89,7 @@ def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_p
     assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
     assert "dim is 6 (the spec says 8)" in run_pecli(*WORDS, "--verify", "t.npy").out
     assert "triangle Triangle waves." in " ".join(run_pecli("--help").out.split())
+
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
     outcome = run_pecli(*WORDS, "--verify", "t.npy")
     assert outcome.exit_code == CHECK_FAILED
@@ -100,6 +103,7 @@ def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
     }
     exact = TABLE.astype(np.float32).astype(np.float64)
     drift = float(np.abs(TABLE.astype(np.float16).astype(np.float64) - exact).max())
+
     assert set(found) == {"float16-table", "bfloat16-table"}
     assert found["float16-table"] == pytest.approx(drift, rel=1e-6)
     assert "largest error, by column" in run_pecli("audit", *WORDS, "--details").out
@@ -109,6 +113,7 @@ def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
 def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
     assert run_pecli("plot", *WORDS, "--kind", kind).exit_code == SUCCESS
     assert run_pecli("plot", *WORDS, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
+
     outcome = run_pecli("plot", *WORDS, "--kind", "wavelengths")
     assert outcome.exit_code == USAGE_ERROR
     assert "take one of heatmap, curves, similarity" in outcome.err
@@ -117,6 +122,7 @@ def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
 def test_an_added_scheme_is_applied_to_an_input(run_pecli) -> None:
     x = np.ones((2, 5, 8), np.float32)
     assert np.array_equal(Triangle(64, 8, 12.0).applied_to(x), (x + TABLE[:5]).astype(np.float32))
+
     np.save("x.npy", x)
     assert (
         run_pecli("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy").exit_code

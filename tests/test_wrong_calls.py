@@ -61,6 +61,7 @@ WRONG = [
 def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(pecli.PecliError) as caught:
         call()
+
     text = str(caught.value)
     assert message in text
     assert len(text) <= 1100
@@ -130,6 +131,7 @@ def test_random_wrong_calls_raise_only_our_errors(count: int) -> None:
     options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
     done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)
     report = json.loads(done.stdout)
+
     assert report["problems"] == []
     assert report["cases"] == count
     assert done.stderr == ""

@@ -48,12 +48,15 @@ def test_errors_do_not_depend_on_the_size_of_blocks(
     rows = cos_and_sin(rope, recipe)
     error = np.abs(rows - cos_and_sin(rope, "exact"))
     by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)
+
     assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
     assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
     assert drift.by_frequency == pytest.approx(by_frequency, rel=1e-6)
+
     beyond = first_true((error > TOLERANCE).any(axis=1))
     assert drift.first_beyond == (None if beyond is None else offset + beyond)
     assert found.kept_positions(drift) == (ROWS if beyond is None else beyond)
+
     equal = first_true((rows[1:] == rows[:-1]).all(axis=1))
     assert drift.first_equal == (None if equal is None else offset + equal + 1)
     for decade in found.decades():
@@ -87,6 +90,7 @@ def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> No
     """257 is rounded to 256."""
     found = audit(Rope(300, 8, offset=offset), "bfloat16-positions")
     drift = drift_of(found)
+
     assert drift.first_beyond == 257
     assert drift.first_equal == 257
     assert found.kept_positions(drift) == kept
@@ -134,6 +138,7 @@ def test_float32_keeps_what_its_phases_keep() -> None:
     sin_error = np.abs(np.sin(phases) - np.sin(exact))
     error = np.maximum(cos_error, sin_error).max(axis=1)
     found = audit(Rope(4000, 64), ["float32"], 1e-4)
+
     assert drift_of(found).first_beyond == first_true(error > 1e-4)
 
 
@@ -147,12 +152,14 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
     numbers = scheme.in_dtype("float64").by_position()
     table = numbers.read(0, 300)
+
     assert table.shape[1] == (dim if layout == "interleaved" else dim - 1)
     for column, group in enumerate(numbers.groups):
         wave = np.cos if column % 2 == 0 else np.sin
         expected = 2 * wave(np.arange(300) * numbers.values[group])
         expected[4] = 0
         assert table[:, column] == pytest.approx(expected, abs=1e-9)
+
     drift = drift_of(audit(scheme, ["bfloat16-table"]))
     assert drift.by_frequency.shape == (len(numbers.values),)
 
@@ -165,6 +172,7 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
     narrow = Alibi(12, 600, form="key", dtype="bfloat16").tables()["bias"][:, 0].astype(float)
     error = np.abs(narrow - exact)
     stored, computed = found.drifts
+
     assert stored.by_frequency.tolist() == error.max(axis=1).tolist()
     assert stored.max_abs_error == error.max()
     assert computed.recipe == "float32"
@@ -194,6 +202,7 @@ def test_the_curve_begins_at_position_1() -> None:
     """
     found = audit(Rope(5, 8), "exact")
     curve = found.curve(drift_of(found))
+
     assert curve.positions.round(9).tolist() == [1, 2, 3, 4]
     assert np.isnan(curve.errors).all()
 
@@ -225,7 +234,9 @@ def test_json_has_no_infinities() -> None:
     """float16 ends at 65504."""
     found = audit(Alibi(1, 2**18, max_bias=0.3), ["float16-table"])
     drift = drift_of(found)
+
     assert drift.max_abs_error == np.inf
+
     (recipe,) = json.loads(json.dumps(found.as_json(), allow_nan=False))["recipes"]
     assert recipe["max_abs_error"] is None
     assert recipe["first_beyond_tolerance"] == drift.first_beyond
@@ -235,6 +246,7 @@ def test_progress_adds_up_to_all_positions() -> None:
     counts: list[int] = []
     recipes = ["bfloat16-positions", "float16-table"]
     audit(Rope(20000, 64, dtype="float16"), recipes, on_block=counts.append)
+
     assert len(counts) > 1
     assert sum(counts) == 20000
 

@@ -73,7 +73,9 @@ def test_a_mistake_is_named(mistake) -> None:
     """Each pair of tables was made with one mistake on purpose, and the edit that must name it."""
     a, b, edit = MISTAKES[mistake]
     result = diff_of(a, b)
+
     assert not result.passed
+
     (found,) = result.explanations
     if edit is not None:
         assert found.edits == (edit,)
@@ -114,6 +116,7 @@ def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     """Noise of 1e-4 is within the tolerance and is reported as the residual."""
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
     (found,) = diff_of(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
+
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
@@ -132,6 +135,7 @@ def test_how_values_were_stored_is_named() -> None:
 def test_exchanged_tensors_are_named() -> None:
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
+
     assert found.edits == (edits.Swapped(),)
     assert found.tensors == ("cos", "sin")
 
@@ -147,6 +151,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
         (causal, lowest, edits.Mask("-1e+09")),
         (distance, -distance, edits.Negated("all")),  # which softmax does not ignore
     ]
+
     for a, b, edit in rows:
         (found,) = diff_of(a, b).explanations
         assert found.edits == (edit,)
@@ -161,6 +166,7 @@ def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     a = draw.standard_normal((length, width)).astype(np.float32)
     b = a * (size < 1) + size * draw.standard_normal((length, width)).astype(np.float32)
     result = diff_of(a, b.astype(np.float32))
+
     assert not result.passed
     assert result.explanations == ()
     assert diff_of(a, a).passed
@@ -178,6 +184,7 @@ def test_another_base_is_named_without_any_spec() -> None:
     """
     cos, sin = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
     (found,) = diff_of(TABLE, interleaved_columns(sin, cos)).explanations
+
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
         for a, b in (
@@ -185,14 +192,17 @@ def test_another_base_is_named_without_any_spec() -> None:
             ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)}),
         ):
             assert diff_of(a, b, atol=1e-3).explanations[0].edits == found.edits
+
     names = {"a": 32, "b": 64, "c": 32}
     stacked = [
         {key: table[:rows] for key, rows in names.items()}
         for table in (TABLE, interleaved_columns(sin, cos))
     ]
     (both,) = diff_of(*stacked).explanations
+
     assert both.edits == found.edits
     assert both.tensors == ("a", "b", "c")
+
     prefixed = [
         {"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))
     ]
@@ -209,6 +219,7 @@ def test_zeros_have_no_reason() -> None:
 def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
     first_half_twice = noise[:, [*range(8), *range(8)]]
+
     assert diff_of(noise, first_half_twice).explanations == ()
 
 
@@ -221,14 +232,18 @@ def test_names_of_tensors_and_tolerances_count() -> None:
     )
     assert not result.passed
     assert diff_of({"pe": TABLE}, {"weight": TABLE}).passed
+
     only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
     ).diagnosis
     assert {line.split(":")[0] for line in only} == {"inv_freq", "slopes", "weight", "bias"}
+
     turned = diff_of({"cos": COS[:16]}, {"cos": COS[:16].T})
     assert not turned.passed
+
     near = TABLE + np.float32(1e-6)
     assert not diff_of(TABLE, near).passed
+
     result = diff_of(TABLE, near, atol=2e-6)
     assert result.passed
     assert result.explanations == ()
@@ -244,6 +259,7 @@ def test_empty_and_tiny_tensors() -> None:
     assert diff_of(np.array([1, 2]), np.array([2, 1])).explanations == ()
     for one, other in ((np.array(1), np.array(2j)), (np.array(1), np.array([2.5]))):
         assert diff_of({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
+
     full = np.full((16, 2), 6e4, np.float16)  # no grid has so few channels
     dump = {f"layers.{layer}.q.{when}": full for layer in (0, 1) for when in ("before", "after")}
     for dtype in (np.float32, np.uint64):
@@ -255,9 +271,11 @@ def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
     a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
     b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)
     np.save(tmp_path / "b.npy", b)
+
     assert pecli.diff(a, a.copy()).passed
     assert pecli.diff(b, tmp_path / "b.npy").passed
     assert pecli.diff({"x": a, "y": b}, {"y": b, "x": a}).passed
+
     found = pecli.diff(a, b)
     assert found.explanations == pecli.diff(a, tmp_path / "b.npy").explanations
     assert [each.edits for each in found.explanations] == [(edits.Layout("interleaved", "halves"),)]
@@ -270,6 +288,7 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
     dump = cos_and_sin_tables(300, inverse_frequencies(1e4, 64))
+
     for a, b, bases in ((golden, dump, (5e5, 1e4)), (dump, golden, (1e4, 5e5))):
         edit = edits.Parameter("base", *bases)
         (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
@@ -292,6 +311,7 @@ def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None
     }
     (found,) = pecli.diff(golden, tables).explanations
     (edit,) = found.edits
+
     assert edit.name == "attention_factor"
     assert edit.expected == pytest.approx(right)
     assert edit.found == pytest.approx(right**power)
@@ -302,7 +322,9 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     scheme = pecli.Rope(300, 64)
     pecli.save(golden, scheme)
     tables = scheme.tables()
+
     assert pecli.diff(golden, {name: tables[name] for name in ("cos", "sin")}).passed
+
     only = pecli.diff(golden, {"cos": tables["cos"]})
     assert only.diagnosis == ("sin: only A has it, B does not",)
 
@@ -313,6 +335,7 @@ def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
         2, inverse_frequencies(500000.0, 128)
     )  # which is llama3 within 1e-3 in two rows
     found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
+
     assert found.passed
     assert (
         found.as_json()["weak"][0]
@@ -326,6 +349,7 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
     wrong = {name: table.copy() for name, table in right.items()}
     wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
     found = pecli.diff(wrong, right)
+
     assert not found.passed
     assert not any("swapped" in line for line in found.diagnosis)
 
@@ -333,9 +357,11 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
 def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
     cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
     turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
+
     for a, b in ((turns, steps), (steps, turns)):
         assert not pecli.diff({"freqs": a}, {"freqs": b}, atol=1e-3, reasons=False)
     assert pecli.diff(turns.astype(np.complex64), turns, atol=1e-6)
+
     mixed = {"cos": np.concatenate([cos, cos], -1), "sin": np.repeat(sin, 2, -1)}
     assert not pecli.diff(mixed, {"cos": cos, "sin": sin}, atol=1e-3, reasons=False)
     assert "doubled in two ways" in pecli.verify(mixed, pecli.Rope(64, 16), atol=1e-3).problems[0]
@@ -365,6 +391,7 @@ def test_the_first_layer_with_another_base_is_named(layout: str, sides: tuple[st
         dump_of_a_run(9, 1.0, layout, sides), dump_of_a_run(1, 500000.0, layout, sides), atol=1e-4
     )
     where, why = result.diagnosis
+
     assert where.startswith(
         f"layer 1 is the first that departs, by model.layers.1.q.{sides[1]}, model.layers.1.k"
     )
@@ -378,6 +405,7 @@ def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:
         for name, array in dump_of_a_run(wrong, 500000.0, "halves").items():
             np.save(tmp_path / folder / f"{name}.npy", array)
     result = pecli.diff(tmp_path / "a", tmp_path / "b", atol=1e-4)
+
     assert result.diagnosis[0].startswith("layer 2 is the first that departs")
     assert pecli.diff(tmp_path / "a", tmp_path / "a", atol=1e-4)
 
@@ -390,6 +418,7 @@ def test_noise_in_a_layer_is_not_explained_by_a_rotation() -> None:
                 np.float32
             )
     result = pecli.diff(a, b, atol=1e-4)
+
     assert result.diagnosis[0].startswith("layer 1 is the first that departs")
     assert "rotation" not in " ".join(result.diagnosis)
 
@@ -397,6 +426,7 @@ def test_noise_in_a_layer_is_not_explained_by_a_rotation() -> None:
 def test_tensors_that_are_not_before_and_after_are_no_dump_of_a_run() -> None:
     a, b = (dump_of_a_run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
     b["model.layers.1.q.bias"] = a["model.layers.1.q.bias"] + 1
+
     assert "first that departs" not in " ".join(pecli.diff(a, b, atol=1e-4).diagnosis)
 
 
@@ -414,6 +444,7 @@ def test_arrays_that_cannot_be_rotated_do_not_stop_the_comparison(odd: np.ndarra
     result = pecli.diff(
         a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))}
     )
+
     assert any(line.startswith("layer 0 is the first") for line in result.diagnosis)
 
 
@@ -425,6 +456,7 @@ def test_a_relative_tolerance_is_the_same_in_both_orders(
     """1.1 is 10 % more than 1.0, which is 9.1 % less than 1.1: the larger one counts."""
     a = np.ones((2, 3), dtype)
     b = np.full((2, 3), 1.1, dtype)
+
     assert diff_of(a, b, rtol=rtol).tensors[0].mismatched == mismatched
     assert diff_of(b, a, rtol=rtol).tensors[0].mismatched == mismatched
 
@@ -436,6 +468,7 @@ def test_both_orders_count_the_same_errors(seed: int, rtol: float) -> None:
     b = a * (1 + rtol * draw.standard_normal(a.shape))
     forwards = pecli.diff(a, b, rtol=rtol, reasons=False)
     backwards = pecli.diff(b, a, rtol=rtol, reasons=False)
+
     assert forwards.passed == backwards.passed
     assert forwards.tensors[0].mismatched == backwards.tensors[0].mismatched
 
@@ -447,4 +480,5 @@ def test_no_layer_departs_if_only_one_side_of_the_rotation_is_dumped(side: str) 
     one = {f"layers.{layer}.q.{side}": queries for layer in range(2)}
     other = {**one, f"layers.1.q.{side}": 2 * queries}
     result = pecli.diff(one, other)
+
     assert result.diagnosis == (f"layers.1.q.{side}: in B, values are scaled by 2; exact",)

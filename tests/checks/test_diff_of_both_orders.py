@@ -55,6 +55,7 @@ def test_the_imaginary_parts_of_frequencies_count() -> None:
     frequencies = inverse_frequencies(1e4, 32)
     a = {"inv_freq": frequencies + 1j}
     b = {"inv_freq": (frequencies - 1j).astype(np.complex64)}
+
     assert not pecli.diff(a, b, max_ulp=4, reasons=False).passed
 
 
@@ -62,6 +63,7 @@ def test_the_imaginary_parts_of_frequencies_count() -> None:
 def test_reasons_do_not_change_the_verdict(atol: float | None) -> None:
     right = cos_and_sin_tables(12, inverse_frequencies(1e4, 16))
     other = cos_and_sin_tables(12, inverse_frequencies(5e5, 16))
+
     for a, b in ((right, other), (other, right)):
         assert not pecli.diff(a, b, atol=atol).passed
         assert not pecli.diff(a, b, atol=atol, reasons=False).passed

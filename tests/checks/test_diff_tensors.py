@@ -103,10 +103,12 @@ def test_values_and_dtypes_are_those_of_their_side() -> None:
     zeros = np.zeros((2, 3), "f4")
     ones = np.ones((4, 2, 3))
     (forth,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
+
     assert forth.expected == 0.0
     assert forth.found == 1.0
     assert forth.expected_dtype == "float32"
     assert forth.dtype == "float64"
+
     (back,) = pecli.diff(ones, zeros, atol=1e-3, reasons=False).tensors
     assert back.expected == 1.0
     assert back.found == 0.0
@@ -131,6 +133,7 @@ def test_a_table_that_was_rounded_is_named() -> None:
 def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
     dump = {"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)}
     reason = "cos and sin are doubled in two ways: no rotation takes both"
+
     assert pecli.diff(cosines_and_sines(np.copy), dump).diagnosis == (reason,)
 
 
@@ -143,6 +146,7 @@ def test_a_tolerance_in_which_everything_passes_is_weak(tmp_path: Path) -> None:
     file = str(tmp_path / "t.npz")
     pecli.save(file, ROPE)
     weaknesses = pecli.diff(file, ROPE.tables(), atol=3).weak
+
     assert weaknesses[0] == (
         "12 rows cannot tell offset 0 from 1 within this tolerance, and no number of rows would"
     )
@@ -167,4 +171,5 @@ def test_a_vector_in_lines_and_its_copies(
     np.savetxt(vector, COS[1], delimiter=",", fmt="%s")
     copies = tmp_path / "copies.csv"
     np.savetxt(copies, COS[[*rows]], delimiter=",", fmt="%s")
+
     assert pecli.diff(str(vector), str(copies)).passed == passed

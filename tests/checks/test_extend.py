@@ -77,6 +77,7 @@ def test_the_printed_config_has_the_frequencies_of_transformers(name: str, metho
     original = 40960 if name == "qwen3-8b" and method == "yarn" else None
     found = pecli.extend(name, LENGTH, method, original_len=original)
     plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
+
     for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
         read = pecli.load_config(config).one()
         expected = EXTENDED[f"{name} {method} inv_freq"]
@@ -101,6 +102,7 @@ def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
     """NTK's base is the base times the factor to the power of d / (d − 2)."""
     found = pecli.extend(LITGPT, 16384, "ntk")
     base = pytest.approx(500 * 8 ** (64 / 62))
+
     assert found.config == {
         "rope_theta": base,
         "rope_scaling": {"rope_type": "default"},
@@ -144,6 +146,7 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
     """YaRN's ramp is from 32 turns within the original context down to 1."""
     found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
+
     assert found.stretched == (turns < 1).sum()
     assert found.largest == pytest.approx(32.0)
 
@@ -168,12 +171,14 @@ def test_overrides_for_vllm_hold_all_that_they_replace(
     settings = json.loads(found.commands["vllm"].split("'")[1])
     parameters = settings["rope_parameters"]
     by_layer = parameters if len(expected) > 1 else {"": parameters}
+
     assert by_layer.keys() == expected.keys()
     for layer_type, (kind, base, share) in expected.items():
         assert by_layer[layer_type]["rope_type"] == kind
         assert by_layer[layer_type]["rope_theta"] == pytest.approx(base)
         assert by_layer[layer_type].get("partial_rotary_factor") == share
     assert settings["max_position_embeddings"] == LENGTH
+
     config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
     assert len(pecli.load_config(config)) == len(expected)
 
@@ -195,6 +200,7 @@ def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Exte
     assert command.startswith("convert_hf_to_gguf.py ")
     assert "--rope" not in command
     assert "rope_freqs.weight" in extended_llama3.notes[-1]
+
     (notes,) = (
         result.notes for result in extended_llama3.runtimes if result.runtime == "llama.cpp"
     )
@@ -204,7 +210,9 @@ def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Exte
 def test_the_figure_names_both_contexts(extended_llama3: Extension) -> None:
     figure = extension_figure(extended_llama3)
     texts = [text.get_text() for text in figure.findobj(Text)]
+
     assert "llama-3.1-8b: wavelength of each rotary pair" in texts
+
     labels = [text.get_text().split()[-1] for axes in figure.axes for text in axes.texts]
     assert {"131,072", "262,144"} <= {*labels}
     assert "262,144" in extended_llama3._repr_html_()
@@ -230,6 +238,7 @@ def test_settings_are_printed_where_the_config_has_its_own(name: str, method: st
     before = pecli.load_config(config).one(found.before.layer_type)
     read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
     frequencies = read.inverse_frequencies(2**23)
+
     assert frequencies == found.after.inverse_frequencies(2**23)
     assert frequencies != before.inverse_frequencies(2**23)
     assert read.sections.mrope_section == before.sections.mrope_section
@@ -280,11 +289,14 @@ def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> N
     found = pecli.extend(name, LENGTH, method)
     words = found.commands["llama.cpp"].split()
     flags = dict(pairwise(words))
+
     assert flags["-c"] == str(LENGTH)
     assert flags["--rope-scaling"] == ("none" if method == "ntk" else method)
+
     read = pecli.load_config({**presets()[name].config, **found.config}).one()
     tables = read.rope(64, length=LENGTH, runtime="llama.cpp").tables()
     cos, sin = cos_and_sin_by_flags(flags, np.arange(64), read.rotary_dim // 2)
+
     np.testing.assert_allclose(tables["cos"], cos, atol=3e-5)
     np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
 
@@ -302,8 +314,10 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
 def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> None:
     picture = tmp_path / "waves.png"
     outcome = run_pecli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
+
     assert outcome.json["method"] == "yarn"
     assert outcome.json["rope_scaling"]["factor"] == 2.0
+
     names = {result["runtime"] for result in outcome.json["runtimes"]}
     assert {"transformers", "vllm", "llama.cpp", "mlx-lm"} <= names
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -514,6 +528,7 @@ def test_the_printed_numbers_are_those_of_the_card(
     found = pecli.extend(name, to)
     assert found.factor == factor
     assert found.original == original
+
     is_quoted = "original 32768" in found.reason
     assert is_quoted == (original == 32768)
 
@@ -570,6 +585,7 @@ def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
     config = {**MLC, **found.config}
     config["model_config"] = {**MLC["model_config"], **found.config["model_config"]}
     read = pecli.load_config(config)
+
     assert read.context == 256
     assert read.one().inverse_frequencies(256) == found.after.inverse_frequencies(256)
     assert "model_config" not in found.commands["vllm"]
@@ -585,6 +601,7 @@ def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: 
     found = pecli.extend(name, 2**20, method)
     model = pecli.load_model(name, found.commands[runtime])
     read = model.one(found.before.layer_type)
+
     assert read.inverse_frequencies() == pytest.approx(found.after.inverse_frequencies(), rel=1e-9)
     assert read.attention_factor() == pytest.approx(found.after.attention_factor())
 
@@ -594,6 +611,7 @@ def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> No
     found = extended_to_256_by(method)
     printed = pecli.runtimes({**LLAMA_OF_64_POSITIONS, **found.config}, 256).layers[""]
     expected = [(result.runtime, result.departs) for result in found.runtimes]
+
     assert [(result.runtime, result.departs) for result in printed] == expected
 
 
@@ -616,6 +634,7 @@ def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
         result for result in extended_to_256_by("dynamic").runtimes if result.runtime == "sglang"
     )
     expected = "shorter prompts get the same base; the model's base follows their length"
+
     assert sglang.short_prompts == expected
 
 
@@ -623,6 +642,7 @@ def test_a_printed_original_length_is_not_missing() -> None:
     """TensorRT-LLM departs from a YaRN without original_max_position_embeddings."""
     model = {**LLAMA_OF_64_POSITIONS, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
     results = {result.runtime: result for result in pecli.extend(model, 256).runtimes}
+
     assert results["tensorrt-llm"].causes == ()
 
 
@@ -652,6 +672,7 @@ def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
     """The model was trained on 16 positions and stretched by 4; 256 positions are 16 times 16."""
     scaling = {**SMALL_YARN["rope_scaling"], "beta_fast": 8}
     found = pecli.extend({**SMALL_YARN, "rope_scaling": scaling}, 256)
+
     assert found.original == 16
     assert found.longest == 64
     assert found.rope_scaling == {
@@ -673,6 +694,7 @@ def test_a_yarn_without_a_factor_reaches_its_context() -> None:
     """Transformers derives the factor from the two lengths."""
     scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
     found = pecli.extend({**LLAMA_OF_64_POSITIONS, "rope_scaling": scaling}, 256)
+
     assert found.original == 16
     assert found.longest == 64
     assert found.factor == 16.0

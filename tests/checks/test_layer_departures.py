@@ -38,6 +38,7 @@ def test_the_first_of_two_layers_is_named() -> None:
         "layers.0.q.after": rotated_queries(offset=4),
     }
     first = "layer 0 is the first that departs, by layers.0.q.after; layers.0.q.before agrees"
+
     assert diagnosis_of(changes)[0] == first
 
 
@@ -45,6 +46,7 @@ def test_other_positions_of_a_layer_are_named() -> None:
     """In B, layer 1 is rotated from position 3 on."""
     explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
+
     assert explained.startswith(f"{tables}: cos, sin: in B, positions start at 3 (in A 0);")
 
 
@@ -59,6 +61,7 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
             b[name.replace(".q.", f".{part}.")] = array
         b[f"layers.1.{part}.after"] = rotated_queries(offset=starts[part])
     _, *explained = pecli.diff(a, b, atol=1e-6).diagnosis
+
     assert [sentence.partition(";")[0] for sentence in explained] == [
         f"the rotation of layers.1.{part}.after, as tables: "
         f"cos, sin: in B, positions start at {starts[part]} (in A 0)"
@@ -82,6 +85,7 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
 def test_the_only_layer_is_not_called_the_first() -> None:
     a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
     b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
+
     assert pecli.diff(a, b, atol=1e-6).diagnosis == ()
 
 
@@ -105,6 +109,7 @@ def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array)
     run = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
     other = {**run, "layers.1.q.after": before + 1}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+
     assert diagnosis[0] == LAYER_1_DEPARTS
     assert not any("as tables" in sentence for sentence in diagnosis)
 
@@ -112,6 +117,7 @@ def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array)
 def test_rows_beside_none_are_not_explained_as_tables() -> None:
     run = dict.fromkeys(DUMP_OF_TWO_LAYERS, BEFORE[..., :0, :])
     other = {**run, "layers.1.q.after": BEFORE}
+
     assert pecli.diff(run, other).diagnosis[-1] == LAYER_1_DEPARTS
 
 
@@ -120,4 +126,5 @@ def test_layers_of_one_side_of_the_rotation_are_compared_as_any_tensors(side: st
     run = {name: array for name, array in DUMP_OF_TWO_LAYERS.items() if name.endswith(side)}
     other = {**run, f"layers.1.q.{side}": rotated_queries(offset=3)}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+
     assert not any("departs" in sentence for sentence in diagnosis)

@@ -70,6 +70,7 @@ def test_rotary_emb_is_the_global_table(module: str) -> None:
     right = pecli.verify(tables_of_layers(FULL, module), GEMMA)
     assert right.passed
     assert not right.weak
+
     wrong = pecli.verify(tables_of_layers(SLIDING, module), GEMMA)
     assert any(f"right for {SLIDING} layers" in line for line in wrong.diagnosis)
 
@@ -79,6 +80,7 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
     """Two of the four tensors are right under their names."""
     dump = {**tables_of_layers(kind, "rotary_emb."), **tables_of_layers(kind, "rotary_emb_local.")}
     result = pecli.verify(dump, GEMMA)
+
     assert not result.passed
     assert sum(tensor.passed for tensor in result.tensors) == 2
 
@@ -102,6 +104,7 @@ def test_tables_of_one_file_are_assigned_together(
     """
     dump = {**tables_of_layers(first, *names[0]), **tables_of_layers(second, *names[1])}
     result = pecli.verify(dump, GEMMA, reasons=False)
+
     assert result.passed == passed
 
 
@@ -111,5 +114,6 @@ def test_layers_that_rotate_alike_need_no_name() -> None:
     config = {"model_type": "olmo3", **sizes, "rope_theta": 500000.0}
     dump = pecli.Rope(32, 128, base=500000.0, layout="halves").tables()
     result = pecli.verify(dump, config)
+
     assert result.passed
     assert not any("no name states" in line for line in result.weak)

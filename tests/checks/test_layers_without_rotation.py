@@ -109,6 +109,7 @@ def test_layers_of_towers_are_not_those_that_the_language_model_leaves_unrotated
 def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: str) -> None:
     q = RNG.normal(size=(2, 12, 128)).astype("f4")
     np.save(tmp_path / f"{stem}.npy", q)
+
     assert pecli.verify(tmp_path / f"{stem}.npy", "smollm3-3b", before=q)
 
 
@@ -120,7 +121,9 @@ def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
     factors = np.log1p(np.floor((places + 1) / 8192)) * 0.1 + 1
     after = (before * factors[:, None]).astype("f4")
     options = {"before": {"q_3": before}, "offset": position, "atol": 1e-5}
+
     assert pecli.verify({"q_3": after}, "llama-4-scout", **options)
+
     keys = {"before": {"k_3": before}, "offset": position, "atol": 1e-5}
     assert not pecli.verify({"k_3": after}, "llama-4-scout", **keys)
 
@@ -132,6 +135,8 @@ def test_padding_of_an_unrotated_layer_is_not_compared() -> None:
     after = before.copy()
     after[1, :, :4] = 7
     options = {"before": {"q_3": before}, "attention_mask": mask}
+
     assert pecli.verify({"q_3": after}, "smollm3-3b", **options)
+
     after[1, :, 4] = 7
     assert not pecli.verify({"q_3": after}, "smollm3-3b", **options, reasons=False)

@@ -46,4 +46,5 @@ def test_a_given_layout_takes_precedence(layout: str) -> None:
 def test_the_layout_is_noted() -> None:
     after = pecli.apply(BEFORE, "llama-2-7b", layout="interleaved")
     result = pecli.verify(after, "llama-2-7b", before=BEFORE, atol=1e-4, runtime="llama.cpp")
+
     assert "llama.cpp permutes the weights" in result.readings["array"]

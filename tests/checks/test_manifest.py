@@ -92,6 +92,7 @@ def test_checks_have_the_paths_and_names_of_the_manifest(
         check_lines(name="cosines", **FROM_CONFIG), check_lines("own.safetensors")
     )
     checks = read_manifest(path)
+
     assert [check.label for check in checks] == ["cosines", "own.safetensors"]
     assert [check.manifest for check in checks] == [path, path]
     assert checks[0].file == str(folder / "cos.npy")
@@ -100,6 +101,7 @@ def test_checks_have_the_paths_and_names_of_the_manifest(
 def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, folder: Path) -> None:
     path = write_manifest(check_lines("b*", name="n"), check_lines("o*"), check_lines("cos.npy"))
     checks = read_manifest(path)
+
     assert [check.label for check in checks] == ["n: both.npz", "own.safetensors", "cos.npy"]
     assert [check.group for check in checks] == [f"{path}: b*", f"{path}: o*", ""]
 
@@ -136,6 +138,7 @@ def test_the_style_of_a_sinusoidal_table_is_a_key(
 ) -> None:
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
     keys = {"scheme": "sinusoidal", "seq_len": 5, "dim": 6, "style": style}
+
     assert statuses_of_checks(write_manifest(check_lines("pe.npy", **keys))) == [status]
 
 
@@ -143,6 +146,7 @@ def test_the_factors_of_longrope_are_keys(write_manifest: Write) -> None:
     """Below 64 positions the short factors count, which are all 1."""
     scaling = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1}
     factors = {"short_factor": [1.0] * 8, "long_factor": [2] * 8}
+
     assert statuses_of_checks(
         write_manifest(check_lines(**ROPE, **scaling, **factors, atol=1e-6))
     ) == ["passed"]
@@ -239,6 +243,7 @@ def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any,
     """
     path = write_manifest(text)
     outcome = run_pecli("verify", path)
+
     assert outcome.exit_code == (FILE_ERROR if "is not TOML" in outcome.err else USAGE_ERROR)
     assert outcome.out == ""
     assert outcome.err.startswith(f"pecli: error: {path}")
@@ -265,6 +270,7 @@ def test_a_folder_is_not_a_manifest(tmp_path: Path) -> None:
 def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
     text = check_lines("a")
     largest = text.ljust(512 * 1024, "#")
+
     assert len(read_manifest(write_manifest(largest))) == 1
     with pytest.raises(ParameterError, match="larger than 512 KB; a manifest has thousands"):
         read_manifest(write_manifest(f"{largest}#"))
@@ -279,6 +285,7 @@ def test_a_pipe_is_not_a_file_of_a_manifest(
     path = write_manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
     outcome = run_pecli("verify", path)
+
     assert outcome.exit_code == FILE_ERROR
     assert "is a pipe or a device" in outcome.err
 
@@ -301,11 +308,13 @@ def test_a_manifest_takes_little_memory_whatever_it_holds(
 ) -> None:
     lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
     path = write_manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
+
     assert peak_memory("-c", READ_UNKNOWN, path) < 220
 
 
 def test_a_pattern_of_a_thousand_folders_matches_nothing(tmp_path: Path) -> None:
     (tmp_path / "deep.toml").write_text(f"[[check]]\nfile = '{'*/' * 1000}*'\n")
     (deep,) = read_manifest(str(tmp_path / "deep.toml"))
+
     with pytest.raises(FileError, match="matches no file"):
         deep.run()

@@ -69,8 +69,10 @@ def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> 
     integers = np.array(values, dtype)
     floats = np.array(values, "f4")
     result = diff_in_both_orders(integers, floats, atol=1e-6)
+
     assert result.passed
     assert not result.readings
+
     exact = diff_in_both_orders(integers, floats)
     assert not exact.passed
     assert exact.tensors[0].mismatched == 0
@@ -82,6 +84,7 @@ def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> 
     result = diff_in_both_orders(
         integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False
     )
+
     assert not any("scale" in note for note in result.readings.values())
 
 
@@ -90,6 +93,7 @@ def test_integers_that_stand_for_cosines_have_a_scale(dtype: str, one: int) -> N
     """Quantised tables multiply by 127, 32767 or 16384, and are off by at most one step."""
     integers = {name: np.rint(table * one).astype(dtype) for name, table in TABLES.items()}
     result = diff_in_both_orders(TABLES, integers, atol=1.0 / one)
+
     assert result.passed
     assert all(f"1/{one}" in note for note in result.readings.values())
 
@@ -138,6 +142,7 @@ def test_rotated_queries_in_float8(dtype: Any) -> None:
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
     before = np.random.default_rng(0).normal(size=(2, 16, 64)).astype(dtype)
     wide = pecli.apply(before.astype("f8"), pecli.Rope(16, 64), layout="halves")
+
     assert pecli.verify(wide.astype(dtype), config, before=before, max_ulp=1).passed
     assert not pecli.verify(before, config, before=before, max_ulp=1, reasons=False).passed
 
@@ -178,4 +183,5 @@ def test_both_orders_of_diff_count_the_same_errors(
     wrong[5, 3] += 0.5
     a = {"cos": first(TABLES["cos"]), "sin": TABLES["sin"]}
     b = {"cos": second(wrong), "sin": TABLES["sin"]}
+
     assert not diff_in_both_orders(a, b, atol=atol, reasons=False).passed

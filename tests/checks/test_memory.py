@@ -67,6 +67,7 @@ def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> N
     """Mistakes that may explain it are looked for in a sample, whose size has a limit."""
     write_noise(tmp_path / "a.npy", 512, -1)
     peak = peak_memory(tmp_path, "verify", "a.npy", "--model", "llama-3.1-8b")
+
     assert peak <= BYTES + (400 << 20)
 
 
@@ -74,6 +75,7 @@ def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> N
 def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: Path) -> None:
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
+
     assert peak_memory(tmp_path, "diff", "a.npy", "b.npy") <= 1.5 * 2 * BYTES + PROGRAM
 
 
@@ -86,4 +88,5 @@ def test_a_large_text_takes_at_most_four_times_its_size(
     noise = np.random.default_rng(0).standard_normal((6_000_000 // columns, columns))
     text = tmp_path / "a.txt"
     np.savetxt(text, noise, fmt="%.6f")
+
     assert peak_memory(tmp_path, *words.split()) <= 4 * text.stat().st_size + PROGRAM

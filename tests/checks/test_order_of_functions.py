@@ -48,6 +48,7 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     """`sin_cos` promises sines first, `cos_sin` cosines."""
     first, second = STATED_ORDERS[name]
     right = pecli.verify({name: form(first, second)}, SPECS[spec])
+
     assert right.passed
     assert not right.weak
     assert not pecli.verify({name: form(second, first)}, SPECS[spec], reasons=False).passed
@@ -90,7 +91,9 @@ def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_pat
     path = tmp_path / f"{stem}.npy"
     np.save(path, form(SIN, COS))
     right = pecli.verify(path, SPECS[spec])
+
     assert right.passed
     assert not right.weak
+
     np.save(path, form(COS, SIN))
     assert not pecli.verify(path, SPECS[spec], reasons=False).passed

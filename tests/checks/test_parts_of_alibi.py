@@ -43,6 +43,7 @@ def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
     """
     dump, words = PARTS[name]
     result = pecli.verify(dump, BLOOM, atol=1e-5)
+
     assert result.passed
     assert any(words in note for note in result.readings.values())
 
@@ -51,6 +52,7 @@ def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
 def test_a_wrong_part_fails(name: str) -> None:
     dump, _ = PARTS[name]
     wrong = {key: np.flip(array, axis=-1).copy() * 2 for key, array in dump.items()}
+
     assert not pecli.verify(wrong, BLOOM, atol=1e-5, reasons=False).passed
 
 
@@ -59,6 +61,7 @@ def test_slopes_beside_their_bias(form: str) -> None:
     """Mistakes of masks are tried on the bias; slopes have no mask."""
     scheme = pecli.Alibi(4, 6, form=form, dtype="float64")
     result = pecli.verify(scheme.tables(), scheme)
+
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == ["bias", "slopes"]
 
@@ -71,8 +74,10 @@ def test_zeros_for_heads_without_a_bias(heads: int) -> None:
         [bias("symmetric", heads), np.zeros((16 - heads, LENGTH, LENGTH), "f4")]
     )
     result = pecli.verify({"bias": padded}, scheme, atol=1e-6)
+
     assert result.passed
     assert any(f"zeros for {16 - heads} more heads" in note for note in result.readings.values())
+
     padded[-1, 0, 0] = 0.5
     assert not pecli.verify({"bias": padded}, scheme, atol=1e-6, reasons=False).passed
 
@@ -83,6 +88,7 @@ def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
     """Programs that forget ALiBi have zeros there."""
     expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)
     result = pecli.verify({"bias": np.zeros_like(bias(form))}, expected, atol=1e-6)
+
     assert not result.passed
     assert any("there is no bias" in line for line in result.diagnosis)
 
@@ -91,6 +97,7 @@ def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
 def test_frequencies_are_verified_without_their_tables(name: str) -> None:
     rope = pecli.Rope(8, 32, base=500.0)
     frequencies = rope.tables()["inv_freq"].astype("f4")
+
     assert pecli.verify({name: frequencies}, rope, rtol=1e-6).passed
     assert not pecli.verify({name: frequencies * 2}, rope, rtol=1e-6, reasons=False).passed
 
@@ -99,4 +106,5 @@ def test_frequencies_are_verified_without_their_tables(name: str) -> None:
 def test_a_bias_of_another_shape_is_a_failure(shape: tuple[int, ...]) -> None:
     key_form = pecli.Alibi(heads=8, seq_len=5, form="key")
     result = pecli.verify({"bias": np.zeros(shape, np.float32)}, key_form)
+
     assert "its shape is" in result.problems[0]

@@ -21,6 +21,7 @@ def test_an_element_that_is_not_a_number_is_beyond_any_tolerance() -> None:
     wrong = exact.copy()
     wrong[7, 1] = np.nan
     (drift,) = measure_drifts(rows_of(exact), {"table": rows_of(wrong)}, tolerance=1e30).tables
+
     assert drift.first_beyond == 7
     assert drift.max_abs_error == np.inf
     assert drift.by_frequency.tolist() == [0, np.inf]

@@ -44,6 +44,7 @@ def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> No
     """One step: 1/127 = 0.0079 and 1/64 = 0.016."""
     tables = tables_in_integers(dtype, one, 0.9)
     result = pecli.verify(tables, ROPE, atol=0.6 / one, reasons=False)
+
     assert result.diagnosis[-1].endswith(f"allow --atol {atol}")
     assert pecli.verify(tables, ROPE, atol=float(atol)).passed
 

@@ -1106,6 +1106,7 @@ def test_the_answer_about_a_reported_dump_is_true(case: Case) -> None:
     """
     answer = case.answer()
     text = str(answer)
+
     assert answer.passed == case.passed, text
     assert case.words in text
     if case.without:
@@ -1332,6 +1333,7 @@ def test_a_command_answers_a_reported_question(
         write(Path(name), content)
     outcome = run_pecli(*command.line.split())
     printed = outcome.out + outcome.err
+
     assert outcome.exit_code == command.code, printed
     assert command.words in printed
     if command.without:
@@ -1385,6 +1387,7 @@ def test_layers_that_llama_cpp_leaves_unrotated(
     path = write_gguf(tmp_path / "m.gguf", architecture, {**values, **keys})
     model = pecli.load_model(path)
     layers = range({**values, **keys}["block_count"])
+
     assert [layer for layer in layers if model.is_unrotated(f"blk.{layer}.q")] == unrotated
 
 
@@ -1415,6 +1418,7 @@ def test_queries_of_a_gguf_with_layers_without_rope(
         else x
     )
     result = pecli.verify({name: after}, path, before={name: x}, atol=1e-5, reasons=False)
+
     assert result.passed == passed
 
 
@@ -1442,14 +1446,18 @@ def test_two_headers_compile_together(
     """Names of C arrays must differ between the headers."""
     monkeypatch.chdir(tmp_path)
     Path("y").mkdir()
+
     for line in lines:
         assert run_pecli(*line.split()).exit_code == SUCCESS
+
     headers = sorted(str(path) for path in Path().rglob("*.h"))
     source = "".join(f'#include "{header}"\n' for header in headers)
     names = re.findall(
         r"static const \w+ (\w+)\[", "".join(Path(path).read_text() for path in headers)
     )
+
     assert len(names) == len(set(names))
+
     Path("both.c").write_text(f"{source}int main(void) {{ return 0; }}\n")
     options = [
         "-Wall",
@@ -1461,4 +1469,5 @@ def test_two_headers_compile_together(
     compiled = subprocess.run(
         ["cc", *options, "both.c"], check=False, capture_output=True, text=True
     )
+
     assert compiled.returncode == SUCCESS, compiled.stderr

@@ -42,6 +42,7 @@ def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatc
 
     checks = [Check("first", first), Check("second", passing_result), Check("last", last)]
     outcomes = list(run_all(checks))
+
     assert [outcome.check.file for outcome in outcomes] == ["first", "second", "last"]
     assert [outcome.status for outcome in outcomes] == ["passed", "passed", "error"]
     assert outcomes[2].as_json()["diagnosis"] == ["last: does not exist"]
@@ -60,6 +61,7 @@ def test_an_error_concerns_only_its_check(error: type[Exception], message: str) 
         raise error
 
     outcomes = list(run_all([Check("a", broken), Check("b", passing_result)]))
+
     assert [outcome.status for outcome in outcomes] == [Status.ERROR, Status.PASSED]
     assert isinstance(outcomes[0].result, PecliError)
     assert message in str(outcomes[0].result)
@@ -70,6 +72,7 @@ def test_an_unforeseen_error_is_a_defect() -> None:
         raise ZeroDivisionError
 
     (broken_outcome,) = run_all([Check("a", broken)])
+
     assert isinstance(broken_outcome.result, DefectError)
     assert isinstance(broken_outcome.result.__cause__, ZeroDivisionError)
 
@@ -82,6 +85,7 @@ def test_an_interrupt_ends_all_checks(
         raise RuntimeError from stop()
 
     monkeypatch.setenv("PECLI_THREADS", "1")
+
     with pytest.raises(stop):
         list(run_all([Check("a", wrapped), Check("b", wrapped)]))
 
@@ -103,9 +107,12 @@ def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPa
         return passing_result()
 
     outcomes = run_all([Check("quick", quick), Check("long", long)])
+
     assert next(outcomes).status == Status.PASSED
+
     outcomes.close()  # type: ignore[attr-defined]
     assert not has_ended.is_set()
+
     may_end.set()
 
 
@@ -147,6 +154,7 @@ def test_files_of_which_none_has_tables_are_an_error() -> None:
         outcome_of(passing_result(), group="b"),
     ]
     (error,) = without_tables(outcomes)
+
     assert str(error).startswith("a: none of 2 files has positional tables; ")
 
 
@@ -181,7 +189,9 @@ def test_an_error_as_json() -> None:
 def test_arrays_of_a_result_can_be_dropped_to_save_memory() -> None:
     rope = pecli.Rope(4, 8)
     result = pecli.verify({"cos": np.zeros((4, 4))}, rope, reasons=False)
+
     assert result.tensors[0].parts
+
     with_arrays = outcome_of(result)
     assert with_arrays.without_arrays() is with_arrays
     assert result.tensors[0].parts == ()

@@ -55,6 +55,7 @@ def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
     """
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
+
     assert found.departs
     assert found.first_beyond == 4
     assert POSITIONS[np.argmax(error > 1e-3)] == 4
@@ -68,10 +69,13 @@ def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
     """Float32 is off by 5e-4 itself. Beyond 10, a point of the curve stands for many positions."""
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
+
     assert found.curve is not None
+
     places, errors = found.curve
     near = POSITIONS[(POSITIONS > 0) & (POSITIONS < 10)]
     at_near = errors[np.searchsorted(places, near)]
+
     assert at_near == pytest.approx(error[np.isin(POSITIONS, near)], abs=5e-4)
     assert errors[places < 8192].max() >= error[POSITIONS < 8192].max() - 5e-4
 
@@ -95,6 +99,7 @@ def test_phi_3_below_its_original_length() -> None:
     """Measured with the runtimes' own code: mlx-lm uses the long factors for any length."""
     found = results_of_runtimes(PHI3, 4096)
     assert departing(found) == ["mlx-lm"]
+
     expected = measured_error(PHI3, "mlx-lm").max()
     assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
 
@@ -111,6 +116,7 @@ def test_phi_3_above_its_original_length() -> None:
 def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
     names = ["transformers", "llama.cpp"]
     found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
+
     assert [result.departs for result in found] == [False, True]
 
 
@@ -147,6 +153,7 @@ def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
 def test_only_sglang_has_ntk_scaling() -> None:
     model = {**SMALL, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
     found = pecli.runtimes(model).layers[""]
+
     assert [result.runtime for result in found if not result.lacks] == ["sglang"]
 
 
@@ -197,6 +204,7 @@ def test_departures_within_the_tolerance_are_no_departures() -> None:
 def test_exllamav3_needs_the_original_length(stated: dict[str, Any], agree: bool) -> None:
     scaling = {"rope_type": "yarn", "factor": 4.0, **stated}
     model = {**SMALL_YARN, "max_position_embeddings": 16, "rope_scaling": scaling}
+
     assert pecli.runtimes(model, 64, names=["exllamav3"]).agree == agree
 
 
@@ -268,8 +276,10 @@ def test_departures_far_out_are_found_to_the_position() -> None:
     model = config_of_case("gpt-oss-20b")
     model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
     found = result_of(model, 131072, "llama.cpp")
+
     assert found.first_beyond is not None
     assert found.first_beyond > 8192
+
     encoding = pecli.load_config(model).one()
     read = as_read(encoding.rope(1, runtime="llama.cpp"))
     places = np.arange(found.first_beyond - 300, found.first_beyond + 1)
@@ -277,4 +287,5 @@ def test_departures_far_out_are_found_to_the_position() -> None:
     tables = read.at(places)
     cos_error = np.abs(tables["cos"].astype(float) - expected["cos"]).max(axis=1)
     sin_error = np.abs(tables["sin"].astype(float) - expected["sin"]).max(axis=1)
+
     assert np.flatnonzero(np.maximum(cos_error, sin_error) > 1e-3).tolist() == [300]

@@ -38,6 +38,7 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS).reshape(shape), "sin": double(-SIN, SIN).reshape(shape)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), atol=1e-6)
+
     assert result.passed
     assert "the sign of the rotation is folded in" in result.readings["sin"]
 
@@ -45,6 +46,7 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
 def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
+
     assert result.passed
     assert "the sign of the rotation is folded in" in result.readings["sin"]
 
@@ -63,6 +65,7 @@ def test_sines_with_a_folded_sign_in_another_layout_fail(
 def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
+
     assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), reasons=False).passed
 
 
@@ -71,6 +74,7 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)
+
     assert "base is 10000 (the spec says 500000)" in result.diagnosis[0]
 
 
@@ -78,4 +82,5 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
 def test_cosines_with_a_sign_fail(layout: str) -> None:
     double = LAYOUTS[layout]
     tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
+
     assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), reasons=False).passed

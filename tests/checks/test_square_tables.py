@@ -57,9 +57,11 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
     tables = with_transposed(SQUARES[square])
     forth = pecli.diff(tables, with_transposed(tables, name))
     back = pecli.diff(with_transposed(tables, name), tables)
+
     assert not forth.passed
     assert not back.passed
     assert isinstance(forth.explanations[0].edits[0], Transposed)
+
     counts = [tensor.mismatched for tensor in forth.tensors]
     assert counts == [tensor.mismatched for tensor in back.tensors]
 
@@ -68,6 +70,7 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
 def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
     tables = with_transposed(SQUARES[square])
     result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
+
     assert result.passed
     assert result.readings == {"cos": "B: transposed", "sin": "B: transposed"}
 

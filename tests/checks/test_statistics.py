@@ -35,6 +35,7 @@ def test_statistics_of_random_values(dtype: type) -> None:
     values = array.astype(np.float64)
     ordered = np.sort(values, axis=None)
     norms = np.linalg.norm(values, axis=1)
+
     for share in SHARES:
         assert found["quantiles"][f"{share:g}"] == ordered[int(share * (array.size - 1))]
     assert math.isclose(found["std"], values.std(), rel_tol=1e-12)
@@ -153,6 +154,7 @@ def test_rows_of_real_matrices_have_norms(array: Any, rows: dict[str, Any] | Non
 def test_constant_rows_are_counted() -> None:
     array = np.random.default_rng(2).standard_normal((90, 17)).astype(np.float32)
     array[[5, 70]] = 2.5
+
     assert profile(array)["rows"]["constant"] == 2
 
 
@@ -163,6 +165,7 @@ def test_a_description_does_not_depend_on_blocks(
     array = np.random.default_rng(1).standard_normal((101, 7)).astype(np.float32)
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", rows * 7 * 4)
     found = described(table_of("t", array))
+
     assert found["min"] == array.min()
     assert found["max"] == array.max()
     assert found["mean"] == pytest.approx(array.astype(np.float64).mean(), abs=1e-15)

@@ -58,6 +58,7 @@ def test_a_dump_passes_against_a_model_if_it_is_right(dump: str) -> None:
 def test_two_arrangements_of_one_table_agree_whichever_is_a(first: str, second: str) -> None:
     a = ARRANGED[first]
     b = ARRANGED[second]
+
     assert pecli.diff(a, b, atol=1e-6, reasons=False).passed
     assert pecli.diff(b, a, atol=1e-6, reasons=False).passed
 
@@ -74,12 +75,14 @@ def test_every_element_of_a_rotation_matrix_counts(row: int, column: int) -> Non
     """One element of ((cos, −sin), (sin, cos)) at position 3, pair 2 is 0.01 off."""
     wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, row, column))
     right = as_cos_sin_cache(COS + 1j * SIN)
+
     assert not pecli.diff(wrong, right, atol=1e-6, reasons=False).passed
 
 
 def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
     wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, 1, 1))
     right = as_cos_sin_cache(COS + 1j * SIN)
+
     assert not pecli.diff(right, wrong, atol=1e-6, reasons=False).passed
 
 
@@ -95,6 +98,7 @@ def test_copies_that_differ_are_a_problem() -> None:
     """The second copy has a wrong element at row 3, column 2."""
     dump = {"cos": np.stack([COS, with_wrong_element(COS, 3, 2)]), "sin": SIN}
     result = pecli.verify(dump, ROPE)
+
     assert result.problems == ("cos: its copies differ",)
     assert result.tensors[0].worst_index == (1, 3, 2)
 
@@ -105,6 +109,7 @@ def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> 
     other = cos.copy()
     other[-1, 5] += 0.5
     result = pecli.verify({"cos": np.stack([cos, other])}, rope)
+
     assert "cos: its copies differ" in result.problems
 
 
@@ -162,6 +167,7 @@ def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
 ) -> None:
     model = pecli.load_config(CONFIG)
     result = pecli.verify(cosines_and_sines(change), model, atol=ATOL, layout="interleaved")
+
     assert result.passed == passed
 
 
@@ -213,6 +219,7 @@ def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, 
     """1 is the largest integer of the dtype, or the power of two below."""
     result = pecli.verify({"cos": fixed_point(COS, one, dtype)}, CONFIG)
     reading = f"one column per frequency, integers with a scale of 1/{one}"
+
     assert result.readings["cos"] == reading
 
 
@@ -220,6 +227,7 @@ def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
     scheme = pecli.Sinusoidal(12, 8)
     dump = fixed_point(scheme.tables()["pe"], 127, "int8")
     result = pecli.verify(dump, scheme, atol=0.01)
+
     assert result.readings == {"pe": "integers with a scale of 1/127"}
 
 

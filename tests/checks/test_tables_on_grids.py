@@ -44,6 +44,7 @@ def test_an_axis_for_each_side_is_the_same_table(
     scheme = SCHEMES[name]
     dump = {key: shape(table) for key, table in unfolded(scheme).items()}
     result = pecli.verify(dump, scheme)
+
     assert result.passed
     assert all("a grid of" in note for note in result.readings.values())
 
@@ -73,7 +74,9 @@ def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> Non
     """DINOv3 has no sizes of its own: (H, W, D) states them, (rows, D) does not."""
     model = "dinov3-vits16"
     rope = pecli.load_model(model).one().rope(grid=sides)
+
     assert pecli.verify(unfolded(rope), model).passed
+
     wrong = {name: table[::-1].copy() for name, table in unfolded(rope).items()}
     assert not pecli.verify(wrong, model, reasons=False).passed
 
@@ -84,6 +87,7 @@ def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> N
     config = {"model_type": "vit_mae", "image_size": [16 * height, 16 * width], "hidden_size": 64}
     scheme = pecli.Sinusoidal(grid=sides, dim=64, style="vit-mae")
     result = pecli.verify({"position_embeddings": unfolded(scheme)["pe"]}, config)
+
     assert result.passed
     assert "without rows for other tokens" in result.readings["position_embeddings"]
 
@@ -93,4 +97,5 @@ def test_a_table_that_lacks_rows_is_told_how_many() -> None:
     config = {"model_type": "vit_mae", "image_size": 64, "hidden_size": 64}
     table = pecli.Sinusoidal(grid=(4, 4), dim=64, style="vit-mae").tables()["pe"]
     result = pecli.verify({"position_embeddings": table}, config, reasons=False)
+
     assert "where (17, 64) of the grid 4x4" in result.problems[0]

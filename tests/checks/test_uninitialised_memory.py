@@ -55,6 +55,7 @@ def test_a_table_of_memory_that_was_never_written_is_named_as_such(
 ) -> None:
     rng = np.random.default_rng(seed)
     tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
+
     assert "values were never initialised" in pecli.verify(tables, ROPE).diagnosis[0]
 
 
@@ -67,6 +68,7 @@ def test_queries_of_memory_that_was_never_written_are_named_as_such(
     shape = (1, 4, ROWS, DIM)
     before = rng.standard_normal(shape, np.float32)
     result = pecli.verify(memory(rng, shape), LLAMA, before=before)
+
     assert "values were never initialised" in result.diagnosis[0]
 
 
@@ -76,6 +78,7 @@ def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, wor
     """1/inv_freq goes up to the base, 1e8, which is huge for a table but has a plain reason."""
     inverses = unit * base ** (np.arange(0, DIM, 2) / DIM)
     result = pecli.verify({"inv_freq": inverses}, pecli.Rope(ROWS, DIM, base))
+
     assert f"inv_freq holds {words}, not frequencies" in result.diagnosis[0]
 
 
@@ -85,4 +88,5 @@ def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
     rotation = pecli.apply(before, ROPE, layout="halves")
     rotation[0, 2, 31, 7] = np.nan
     result = pecli.verify(rotation, LLAMA, before=before, atol=1e-5)
+
     assert "only element [0, 2, 31, 7] differs" in result.diagnosis[0]

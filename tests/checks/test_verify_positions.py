@@ -72,6 +72,7 @@ def test_a_planted_mistake_is_named(name: str) -> None:
     """Each mistake changes the right ids of a prompt with an image, as a wrong port would."""
     make, reason = MISTAKES[name]
     check = verify_positions(make(), MODEL, PROMPT)
+
     assert not check.passed
     assert reason in check.reasons[0]
 
@@ -83,6 +84,7 @@ def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
         {"model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4}, segments
     )
     check = verify_positions(ids, MODEL, segments)
+
     assert "videos ignore seconds" in check.reasons[0]
 
 
@@ -97,6 +99,7 @@ def test_ids_that_count_padding_are_named(padding: str) -> None:
             pecli.positions(MODEL, f"{text},{row}" if padding == "left" else f"{row},{text}")
         )
     check = verify_positions(np.stack(rows, axis=1), MODEL, BATCH, padding=padding)
+
     assert check.reasons == ("padding is counted: the attention mask is ignored",)
 
 
@@ -105,6 +108,7 @@ def test_ids_of_latents_before_packing_are_named(name: str) -> None:
     """Flux packs 2 x 2 latents into a token, so that a grid of 8 x 12 is 4 x 6."""
     ids = pecli.positions(name, "text:8,image:8x12")
     check = verify_positions(ids, name, "text:8,image:4x6")
+
     assert "before packing" in check.reasons[0]
 
 
@@ -112,12 +116,14 @@ def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")
     ids[:, 1:] *= 2
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
+
     assert "before packing" in check.reasons[0]
 
 
 def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")[None].astype(np.float32)
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
+
     assert check.passed
     assert check.notes == ("(1, 32, 3) is read as (32, 3)",)
 
@@ -130,6 +136,7 @@ def test_text_after_a_video_has_two_conventions() -> None:
     ids = pecli.positions(MODEL, segments)
     ids[:, -3:] = ids[:, :-3].max() + 1 + np.arange(3)
     check = verify_positions(ids, MODEL, segments)
+
     assert check.passed
     assert check.notes == (OTHER_CONVENTION,)
 
@@ -151,6 +158,7 @@ def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
     options = ("positions", "--model", MODEL, "--segments", PROMPT)
     written = run_pecli(*options, "-o", path)
     checked = run_pecli(*options, "--verify", path)
+
     assert written.exit_code == SUCCESS
     assert np.load(path).shape == (3, 33)
     assert checked.exit_code == SUCCESS
@@ -161,6 +169,7 @@ def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
     np.save(path, with_text_at(29))
     outcome = run_pecli("positions", MODEL, "--segments", PROMPT, "--verify", path)
+
     assert outcome.exit_code == CHECK_FAILED
     assert "after as many numbers as it has tokens" in outcome.out
 

@@ -35,6 +35,7 @@ def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: st
         with_zeros_from_row(AFTER, first), LLAMA, before=BEFORE, atol=1e-5, **place
     )
     (reason,) = result.diagnosis
+
     assert f"{words} zero after the rotation, and not before it" in reason
 
 
@@ -55,6 +56,7 @@ def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
     before = with_zeros_from_row(BEFORE, 20) if is_zero_before else BEFORE
     result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
+
     assert any("base is 500" in line for line in result.diagnosis)
 
 
@@ -70,7 +72,9 @@ def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
     after[1] = pecli.apply(BEFORE[1], LLAMA, positions=np.maximum(np.arange(33) - 5, 0))
     options: dict[str, Any] = {"before": BEFORE, "attention_mask": MASK, "atol": 1e-5}
     after[1, :, :5] = 7
+
     assert pecli.verify(after, LLAMA, **options).passed
+
     after[1, 1, 3, 0] = value
     result = pecli.verify(after, LLAMA, **options)
     assert result.diagnosis == ("array: 1 of its values in padding are infinite or not numbers",)
@@ -83,7 +87,9 @@ def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
     angles = places[..., None] * 1e4 ** (-np.arange(64) / 64)
     dump = {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
     dump["cos"][1, :5] = 7
+
     assert pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5).passed
+
     dump["cos"][1, 0, 0] = value
     result = pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5)
     assert result.problems == ("cos: 1 of its values in padding are infinite or not numbers",)
@@ -98,6 +104,7 @@ def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
     after = before + table[places]
     after[1, 2, 3] = value
     result = pecli.verify(after, table, before=before, attention_mask=MASK, atol=1e-5)
+
     assert result.problems == ("array: 1 of its values in padding are infinite or not numbers",)
 
 
@@ -109,5 +116,6 @@ def test_padding_that_was_not_finite_before_is_weak(value: float) -> None:
     after = pecli.apply(BEFORE, LLAMA, positions=places)
     after[1, :, :5] = value
     result = pecli.verify(after, LLAMA, before=before, attention_mask=MASK, atol=1e-5)
+
     assert result.passed
     assert any("padding holds infinities or NaN" in line for line in result.weak)

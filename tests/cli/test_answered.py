@@ -15,6 +15,7 @@ def test_the_command_line_has_this_output(run_pecli, row: Row) -> None:
     write_sample_files()
     for words in row.preparation:
         assert run_pecli(*words).exit_code == SUCCESS
+
     outcome = run_pecli(*row.words)
     assert row.output in outcome.out + outcome.err
     assert outcome.exit_code == row.code

@@ -34,6 +34,7 @@ def test_a_file_name_that_is_no_text_becomes_one(run_apply) -> None:
     """A byte that is not UTF-8 is U+FFFD in the name of the tensor."""
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
+
     for output, tensor in (("out.npz", "x\ufffd"), ("out.npy", "array")):
         made = run_apply("sinusoidal", name, output=output)
         assert np.array_equal(made[tensor], pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"])
@@ -91,12 +92,15 @@ def test_a_model_states_the_layout_and_the_rotary_channels(run_apply, run_pecli)
     found = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
     expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
+
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
+
     outcome = run_pecli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
     assert (
         "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
         in outcome.out
     )
+
     rotary = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
     np.testing.assert_array_equal(rotary, found[..., :64])
 
@@ -106,10 +110,13 @@ def test_latent_attention_turns_the_last_channels(run_apply, run_pecli):
     q = random_normal(2, 5, 192, dtype=np.float64)
     words = ("rope", "q.npy", "--model", "deepseek-v3")
     found = run_apply(*words, q=q)["q"]
+
     np.testing.assert_array_equal(found[..., :128], q[..., :128])
+
     alone = run_apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
     np.testing.assert_array_equal(found[..., 128:], alone)
     assert "the last 64 of 192 channels" in run_pecli("apply", *words, "-o", "y.npy").out
+
     plain = run_apply("rope", "part.npy", "--layout", "deepseek")["part"]
     apart = q[..., 128:].reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
     np.testing.assert_allclose(plain, hugging_face(apart, range(5)), rtol=0, atol=1e-14)
@@ -128,13 +135,16 @@ def test_names_dtypes_and_texts_are_kept(run_apply):
     }
     save_file(arrays, "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
     found = run_apply("rope", "in.safetensors", output="out.safetensors")
+
     assert {name: array.dtype for name, array in found.items()} == {
         name: a.dtype for name, a in arrays.items()
     }
+
     for name, array in arrays.items():
         np.testing.assert_allclose(found[name], hugging_face(array, range(8)), rtol=5e-4, atol=1e-6)
     with safe_open("out.safetensors", "numpy") as file:
         assert file.metadata() == {"format": "pt"}  # what made the input has not made the output
+
     one = run_apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
     np.testing.assert_array_equal(one, found["layer.0.k"])
     assert list(run_apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == [
@@ -148,10 +158,12 @@ def test_names_are_looked_for_in_all_files(run_apply):
     """
     np.savez("a.npz", q=random_normal(4, 8), v=random_normal(4, 8))
     np.savez("b.npz", k=random_normal(4, 8), v=random_normal(4, 8))
+
     assert sorted(run_apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == [
         "k",
         "q",
     ]
+
     unnamed = {"x": random_normal(4, 8), "y": random_normal(2, 4, 8)}
     assert sorted(run_apply("rope", "x.npy", "y.npy", **unnamed)) == [
         "x",
@@ -169,6 +181,7 @@ def test_float8_is_rounded_once(run_apply, dtype):
     every = every[np.isfinite(every.astype(np.float64))]
     far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
     far[..., every.view(np.uint8) % 2 == 1] += 1e-300
+
     assert found.dtype == dtype
     np.testing.assert_array_equal(
         found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64)
@@ -183,6 +196,7 @@ def test_the_axis_of_positions_is_printed_and_empty_tensors_stay_empty(
 ):
     np.save("table.npy", random_normal(9, 4))
     words = (scheme[0], "x.npy", *scheme[1:])
+
     for shape in ((0, 5, 4), (2, 0, 4), (3, 5, 4)):
         assert run_apply(*words, x=np.ones(shape, np.float32))["x"].shape == shape
     assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
@@ -253,6 +267,7 @@ def test_the_axis_and_the_mask_that_were_used_are_printed(working_folder, run_pe
         "-o",
         "o.npy",
     ]
+
     assert "32 is a number of heads" in run_pecli(*words).err
     assert "positions 0 … 31 of mask.npy along axis 2" in run_pecli(*words, "--seq-axis", "-2").out
     for length, last in (
@@ -268,11 +283,13 @@ def test_a_tensor_goes_through_a_pipe_or_replaces_its_own_file(run_apply, proces
     stream = io.BytesIO()
     np.save(stream, x := random_normal(3, 4, 8))
     result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
+
     assert result.returncode == SUCCESS
     assert result.stderr == b""
     np.testing.assert_allclose(
         np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9
     )
+
     found = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
     np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
@@ -281,6 +298,7 @@ def test_apply_prints_json_or_nothing_or_one_line(run_pecli):
     np.save("q.npy", random_normal(2, 4, 8))
     words = ("apply", "rope", "q.npy", "-o", "y.npz")
     data = run_pecli(*words, "--theta", "500000", "--json").json
+
     assert data["scheme"] == "rope"
     assert data["output"] == "y.npz"
     assert data["tensors"]["q"]["shape"] == [2, 4, 8]
@@ -288,6 +306,7 @@ def test_apply_prints_json_or_nothing_or_one_line(run_pecli):
     assert data["parameters"]["layout"] == "halves"
     assert run_pecli(*words, "-q").out == ""
     assert "halves (the default)" in run_pecli(*words).out
+
     undone = run_pecli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
     assert "interleaved (given), undone at positions 7 … 10" in undone
     assert "moved by -3 positions" in run_pecli(*words, "--shift", "-3").out
@@ -309,6 +328,7 @@ def test_the_input_is_not_copied(process, working_folder):
         resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
 
     result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
+
     assert result.returncode == SUCCESS, result.stderr
     assert (working_folder / "y.npy").stat().st_size == (working_folder / "x.npy").stat().st_size
 
@@ -357,4 +377,5 @@ def test_whole_numbers_are_places_on_axes_if_channels_of_axes_are_given(run_appl
     words = ("--positions", "ids.npy", "--axes", "4,4")
     found = run_apply("rope", "x.npy", *words, output="y.npy", x=x, ids=ids)["array"]
     angles = np.concatenate([np.outer(places, [1.0, 0.01]) for places in ids], axis=1)
+
     np.testing.assert_allclose(found, turned(x, angles, "halves"), rtol=0, atol=1e-12)

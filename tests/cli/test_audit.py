@@ -38,6 +38,7 @@ def test_the_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
         ]
         assert max(decade["max_abs_error"] for decade in each["by_decade"]) == each["max_abs_error"]
         assert max(each["by_frequency"]) == each["max_abs_error"]
+
     collided = found["recipes"][3]
     assert (
         collided["first_equal_neighbours"]
@@ -52,12 +53,14 @@ def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
     words = (*AUDIT_OF_ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
     outcome = run_pecli(*words)
     lines = outcome.out.splitlines()
+
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert lines[0] == "rope seq_len=300 dim=32 base=10000 dtype=float32"
     assert lines[1].startswith("  within 0.5 at all 300 positions: float32 (")
     assert lines[2].startswith("  within 0.5 to position 256: bfloat16-positions (")
     assert len(lines) == 4
+
     outcome = run_pecli(*words, "--details")
     lines = [outcome.out.splitlines()[0], *outcome.out.splitlines()[3:]]
     assert lines[2] == "kept: positions before the error exceeds 0.5; equal: first repeated row"
@@ -70,13 +73,16 @@ def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
     """Gemma 3 has full and sliding layers, with bases 1e6 and 1e4."""
     words = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")
     found = run_pecli(*words, "--json").json
+
     assert list(found["layers"]) == ["full_attention", "sliding_attention"]
     assert found["layers"]["full_attention"]["parameters"]["base"] == 1e6
+
     shown = run_pecli(*words, "-o", "two.svg").out
     assert "full_attention rope" in shown
     assert "sliding_attention rope" in shown
     assert shown.splitlines()[-1].startswith("two.svg: ")
     assert Path("two.svg").read_text().startswith("<?xml")
+
     single = run_pecli(*words, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == found["layers"]["sliding_attention"]["recipes"]
     assert run_pecli(*words, "-q").out == ""
@@ -114,6 +120,7 @@ def test_a_table_that_carries_its_runtime(run_pecli) -> None:
         ).exit_code
         == SUCCESS
     )
+
     Path("pecli.toml").write_text(
         f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
     )
@@ -126,10 +133,13 @@ def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:
     x[:, :32] = 1
     np.save("x.npy", x)
     words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
+
     assert run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy").exit_code == SUCCESS
+
     expected = dump_of_runtime("gpt-oss-20b", "mlx-lm")
     rotated = np.load("y.npy")
     np.testing.assert_allclose(rotated[:, :32], expected["cos"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)
+
     run_pecli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
     np.testing.assert_allclose(np.load("z.npy"), x, rtol=0, atol=3e-7)

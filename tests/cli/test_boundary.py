@@ -33,6 +33,7 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
     monkeypatch.setenv("PECLI_DEBUG", debug)
     outcome = run_pecli(*SMALL_TABLE)
     *traceback, line = outcome.err.splitlines()
+
     assert outcome.exit_code == DEFECT
     assert outcome.out == ""
     assert line.startswith(
@@ -72,6 +73,7 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Unreadable(), *sys.meta_path])
     outcome = run_pecli(*SMALL_TABLE)
+
     assert outcome.exit_code == DEFECT
     assert outcome.out == ""
     assert "standard output" not in outcome.err
@@ -93,6 +95,7 @@ def test_what_keeps_pecli_from_starting_is_70(
     """A library that is missing; a null device that is missing, too, but for closed streams alone."""
     command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, f"{before}; {START}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
     assert done.returncode == code
     assert done.stderr.count("\n") == int(code != 0)
     assert done.stderr.startswith(f"pecli: error: {said}" if said else "")
@@ -107,6 +110,7 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     result = process(
         *SMALL_TABLE, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
     )
+
     assert result.returncode == FILE_ERROR
     assert result.stdout == b""
     assert result.stderr.count(b"\n") == 1
@@ -146,6 +150,7 @@ def test_an_error_of_a_library_is_a_file_error_if_the_system_is_its_cause(
     """Lack of memory is not a defect of pecli; any other exception is one."""
     monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
     result = run_pecli("models")
+
     assert result.exit_code == (DEFECT if "unexpected" in message else FILE_ERROR)
     assert result.out == ""
     assert result.err.startswith(f"pecli: error: {message}")
@@ -197,10 +202,12 @@ def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
     commands += [[*words, "--json"] for words in commands]
     commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
     commands += [["inspect", "a.safetensors:##[error]"]]
+
     for words in commands:
         outcome = run_pecli(*words)
         shown = outcome.out + outcome.err
         assert not re.search(r"^\s*::|##(vso)?\[", shown, re.M), words
+
     found = run_pecli("inspect", "a.safetensors", "--json").json
     assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES)
 
@@ -214,6 +221,7 @@ def test_infinite_slopes_are_drawn_without_a_warning(run_pecli) -> None:
         [table_of(name, array) for name, array in tables.items()],
         pecli.Alibi(4, 16).spec(),
     )
+
     for kind in ("decay", "curves", "slopes", "heatmap"):
         outcome = run_pecli("plot", "t.safetensors", "--kind", kind)
         assert outcome.exit_code == SUCCESS
@@ -251,6 +259,7 @@ def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, damag
         assert outcome.out == "", command
         assert outcome.err == problem, command
     assert not list(Path().glob("out.*"))
+
     for call in (lambda: pecli.load("damaged.npz"), lambda: pecli.identify("damaged.npz:a")):
         with pytest.raises(FileError, match="its checksum does not match"):
             call()
@@ -274,6 +283,7 @@ def test_an_empty_non_blocking_pipe_is_a_file_error() -> None:
     found = subprocess.run(command, stdin=reader, capture_output=True, text=True)
     os.close(writer)
     os.close(reader)
+
     assert found.returncode == FILE_ERROR
     assert "temporarily unavailable" in found.stderr
 

@@ -24,7 +24,9 @@ VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8
 def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
     out = run_pecli("--help").out
     places = [out.index(f"─ {panel} ") for panel in PANELS]
+
     assert places == sorted(places)
+
     ends = [*places[1:], len(out)]
     for commands, start, end in zip(PANELS.values(), places, ends, strict=True):
         panel = out[start:end]
@@ -61,6 +63,7 @@ def test_examples_are_on_one_line_also_in_a_narrow_terminal(run_pecli, monkeypat
     example = (
         "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors"
     )
+
     assert f"   {example}" in run_pecli("apply", "rope", "--help").out.splitlines()
 
 
@@ -90,6 +93,7 @@ def test_widths_that_make_no_sense_are_ignored(
     """rich and typer would fail or allocate on such a width."""
     monkeypatch.setenv(name, text)
     outcome = run_pecli("rope", "--help")
+
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert os.environ.get(name) != text
@@ -99,6 +103,7 @@ def test_widths_that_make_no_sense_are_ignored(
 def test_help_of_80_columns_has_every_name_whole(name: str) -> None:
     shown = HELPS[name]
     options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
+
     assert options or name in ("apply", "audit")
     assert not [option for option in options if "…" in option]
     assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"
@@ -114,6 +119,7 @@ def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str
     """The synonyms are a data file of the package, such as «check» for verify."""
     assert word not in COMMANDS
     assert command in COMMANDS
+
     outcome = run_pecli(word)
     assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.startswith(f"pecli: error: did you mean '{command}'? there is no command ")
@@ -140,6 +146,7 @@ def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str
 def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -> None:
     outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, word, 2)
     assert outcome.exit_code == USAGE_ERROR
+
     expected = f"pecli: error: did you mean {hint}? no such option: {word}; see pecli rope --help\n"
     assert outcome.err == expected
 
@@ -172,6 +179,7 @@ def test_another_word_for_a_value_is_understood(
     if value == "longrope":
         needed += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2", "--original-len", 8]
     outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, *needed, "--json")
+
     assert outcome.json["parameters"][option] == value
 
 

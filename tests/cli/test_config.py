@@ -38,10 +38,12 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     """Scripts rely on the fields: 8 heads of 64 channels have 32 frequencies; ALiBi has none."""
     outcome = run_pecli("config", write_config(), "--json")
     found = outcome.json
+
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert found["warnings"] == []
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
+
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
     assert encoding["layer_type"] == ""
@@ -52,6 +54,7 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     assert encoding["rotary_dim"] == 64
     assert encoding["head_dim"] == 64
     assert encoding["layout"] == "halves"
+
     (encoding,) = run_pecli(
         "config", write_config(model_type="bloom", n_head=8, rope_theta=None), "--json"
     ).json["encodings"]
@@ -71,6 +74,7 @@ def test_dynamic_scaling_is_read_at_the_given_length(run_pecli) -> None:
         run_pecli("config", path, "--json", *words).json["encodings"][0]["inv_freq"]
         for words in ([], ["--seq-len", 128], ["--seq-len", 256])
     )
+
     assert before == at
     assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
 
@@ -84,12 +88,14 @@ def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
         write_config("c.json"),
         "--json",
     )
+
     assert outcome.exit_code == FILE_ERROR
     assert len(outcome.err.splitlines()) == 2
     assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == [
         "config.json",
         "c.json",
     ]
+
     _, differences = run_pecli(
         "config", write_config("a.json"), write_config("b.json", rope_theta=1e4)
     ).out.split("differences\n")
@@ -132,6 +138,7 @@ def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equa
         for k, each in enumerate((one, other))
     ]
     said = "differences; frequencies and attention factors are the same\n"
+
     assert (outcome := run_pecli("config", *files)).exit_code == SUCCESS
     assert (said in outcome.out) == same
 
@@ -141,6 +148,7 @@ def test_config_takes_presets_files_and_folders_with_or_without_an_option(run_pe
     assert run_pecli("config", ".", "--json").json["model_type"] == "llama"
     assert run_pecli("config", "--model", ".", "--json").json["model_type"] == "llama"
     assert run_pecli("config", "--config", path).out == run_pecli("config", path).out
+
     found = run_pecli("config", "--model", "llama-3.1-8b", "--json").json
     assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
     assert (
@@ -153,7 +161,9 @@ def test_the_command_that_is_printed_reads_the_model_at_the_same_length(run_pecl
     """Phi-3's frequencies change at 4096 positions, so the command must state the length."""
     words = ("config", "--model", "phi-3-mini-128k-2024-04")
     line = run_pecli(*words, "--seq-len", 8192).out.splitlines()[-1]
+
     assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
+
     expected = run_pecli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
     assert run_pecli(*words, "--length", 8192).out.splitlines()[-1] == line
     assert run_pecli(*line.split()[1:-1], "rope.safetensors", "-q").exit_code == SUCCESS
@@ -167,6 +177,7 @@ def test_a_printed_command_with_flags_runs_as_it_is(run_pecli) -> None:
         model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None
     )
     line = run_pecli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", "pe.npy")
+
     assert "--cos-first --freq-shift 1 -o" in line
     assert run_pecli(*line.split()[1:], "-q").exit_code == SUCCESS
     assert np.load("pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
@@ -181,5 +192,6 @@ def test_frequencies_in_the_weights_of_a_folder_are_compared(
     stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
     save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
     outcome = run_pecli("config", ".", "--json")
+
     assert outcome.exit_code == SUCCESS
     assert any("inv_freq in the weights" in line for line in outcome.json["warnings"]) == warned

@@ -39,9 +39,11 @@ def test_resize_interpolates_a_grid_and_reports_norms(run_pecli) -> None:
     assert "17 × 8 → 31 × 8" in done.out
     assert "norm of a row" in done.out
     assert np.load("out.npy").shape == (31, 8)
+
     told = run_pecli("resize", "pe.npy", "--to", "34", "--json").json
     assert told["resized"] == [34, 8]
     assert told["output"] is None
+
     np.save("huge.npy", np.full((4, 4), 1e300))
     done = run_pecli("resize", "huge.npy", "--to", "8", "--json")
     assert done.exit_code == SUCCESS
@@ -65,6 +67,7 @@ def test_a_conversion_that_changes_scores_is_not_written(run_pecli, monkeypatch)
         "--check",
     )
     done = run_pecli(*words, "-o", "out.npz")
+
     assert done.exit_code == CHECK_FAILED
     assert "are NOT the same, nothing was written" in done.out
     assert not Path("out.npz").exists()
@@ -76,8 +79,10 @@ def test_one_tensor_of_a_file_is_written_alone(run_pecli, suffix: str) -> None:
         run_pecli("rope", "--seq-len", "9", "--dim", "8", "-q", "-o", "rope.safetensors").exit_code
         == SUCCESS
     )
+
     done = run_pecli("convert", "rope.safetensors:sin", "-o", f"sin.{suffix}")
     assert done.exit_code == SUCCESS
+
     found = pecli.load(f"sin.{suffix}")
     assert list(found) == ["sin"]
     assert np.array_equal(found["sin"], pecli.Rope(9, 8).tables()["sin"])

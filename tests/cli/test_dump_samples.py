@@ -47,6 +47,7 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
     with open("log.txt", "wb") as log:
         subprocess.run(["./main"], check=True, stdout=log)
     done = run_pecli("verify", "log.txt", *MODEL)
+
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
@@ -70,6 +71,7 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
     subprocess.run(["./main"], check=True)
     raw = ("--shape", "4,12,64", "--raw-dtype", "f32")
     done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
@@ -84,6 +86,7 @@ def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> Non
     )
     subprocess.run(["node", "-e", script], check=True)
     done = run_pecli("verify", "dump.json", *MODEL)
+
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
@@ -97,11 +100,13 @@ def test_dumps_of_the_torch_sample_are_verified(
 
     dump(torch.tensor(random_queries()), torch.tensor(rotated_with_base(random_queries(), 10000)))
     done = run_pecli("verify", "dump.npz", *MODEL)
+
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
 def test_the_list_names_every_snippet() -> None:
     text = (SAMPLES / "README.md").read_text()
     snippets = [path.name for path in SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"]
+
     assert [name for name in snippets if f"]({name})" not in text] == []
     assert len(snippets) == 5

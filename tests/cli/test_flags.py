@@ -19,6 +19,7 @@ def test_config_reports_flags_as_json(run_pecli) -> None:
     found = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND, "--json").json
     assert found["context"] == 8192
     assert found["flags"]["server"] == "llama.cpp"
+
     factor = found["flags"]["changes"][1]
     assert factor == {
         "layer_type": "",
@@ -33,6 +34,7 @@ def test_wrong_flags_are_warnings(run_pecli) -> None:
     """--rope-freq-scale is one over the factor; --strict makes the warning a failed check."""
     flags = "--rope-freq-scale 8 -c 32768"
     outcome = run_pecli("config", "llama-2-7b", "--flags", flags, "--strict")
+
     assert outcome.exit_code == CHECK_FAILED
     assert "--rope-freq-scale 8 speeds positions up by 8; 0.125 is meant" in outcome.out
 
@@ -49,6 +51,7 @@ def test_verify_expects_what_the_server_computes(run_pecli) -> None:
     run_pecli("rope", *options, "-q", "-o", "cos.npz")
     with_flags = run_pecli("verify", "cos.npz", "--model", "llama-2-7b", "--flags", SERVER_COMMAND)
     without = run_pecli("verify", "cos.npz", "--model", "llama-2-7b")
+
     assert with_flags.exit_code == SUCCESS
     assert without.exit_code == CHECK_FAILED
 
@@ -74,6 +77,7 @@ def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
 def test_plot_of_a_file_takes_no_flags(run_pecli) -> None:
     run_pecli("sinusoidal", "--seq-len", "8", "--dim", "8", "-q", "-o", "pe.npy")
     assert Path("pe.npy").exists()
+
     outcome = run_pecli("plot", "pe.npy", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == USAGE_ERROR
     assert "flags belong to a model" in outcome.err

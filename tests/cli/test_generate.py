@@ -66,8 +66,10 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
     table[place] = np.nextafter(right, np.float32(9))
     np.save("t.npy", table)
     outcome = run_pecli(scheme, *OPTIONS[scheme], "--verify", "t.npy", "--json")
+
     assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
+
     (tensor,) = outcome.json["tensors"]
     assert tensor["mismatched"] == 1
     assert tensor["max_ulp_error"] == 1
@@ -85,6 +87,7 @@ def test_slopes_in_a_pipe_are_one_per_line(run_pecli) -> None:
     """The slopes of 12 heads by ALiBi's code: 2^-1 … 2^-8, then every other one of 16 heads."""
     outcome = run_pecli("alibi", "--heads", "12", "--slopes")
     expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
+
     assert [float(line) for line in outcome.out.splitlines()] == pytest.approx(expected, rel=1e-7)
     assert run_pecli("alibi", "--heads", "12").out == outcome.out
 
@@ -95,12 +98,15 @@ def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
     assert "\x1b" not in out
     assert "…" not in out
     assert "pe  512 × 64  float32" in out
+
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["511"])
     assert [float(value) for value in row[1:3]] == pytest.approx(
         [math.sin(511), math.cos(511)], rel=1e-6
     )
+
     out = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in out.splitlines()[-3:]] == ["70", "71", "72"]
+
     words = ["rope", "--seq-len", "2", "--dim", "4", "--json"]
     assert run_pecli(*words, "--theta", "5e5").json == run_pecli(*words, "--base", "500000").json
 
@@ -108,6 +114,7 @@ def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
 def test_a_single_tensor_is_recognised_by_its_shape_or_name(run_pecli) -> None:
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **tables)
+
     for name in ("cos", "sin", "inv_freq"):
         np.save("t.npy", tables[name])
         for file in ("t.npy", f"t.npz:{name}"):
@@ -120,6 +127,7 @@ def test_a_file_without_an_essential_tensor_fails(run_pecli) -> None:
     """Cosines need sines, but neither needs inv_freq, and inv_freq alone is enough."""
     tables = pecli.Rope(6, 4).tables()
     codes = {("cos", "inv_freq"): 1, ("sin",): 1, ("inv_freq",): 0, ("cos", "sin"): 0}
+
     for names, code in codes.items():
         np.savez("t.npz", **{name: tables[name] for name in names})
         assert run_pecli(*ROPE, "--verify", "t.npz").exit_code == code
@@ -137,6 +145,7 @@ def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
     outcome = run_pecli(*SINUSOIDAL, "--verify", "t.npy")
     expected, found = np.float32(math.cos(2)), np.float32(math.cos(2)) + np.float32(2**-6)
     apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
+
     assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out
     assert "(elsewhere up to 700,000 ulp)" in outcome.out
 
@@ -153,6 +162,7 @@ def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
     assert np.array_equal(
         np.load("rope.npy"), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]]
     )
+
     np.save("x.npy", np.ones((3, 4)))
     assert (
         run_pecli(

@@ -212,6 +212,7 @@ def test_verify_has_the_same_verdict_for_every_form(
     path, write = FORMS[form]
     write(path, tables_with_base(BASES[case]))
     done = run_pecli("verify", path, "--config", "config.json", "--atol", "1e-4")
+
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
@@ -225,6 +226,7 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
     write(f"before-{path}", {"q": random_queries()})
     words = ("--before", f"before-{path}", "--config", "config.json", "--atol", "3e-4")
     done = run_pecli("verify", path, *words)
+
     assert_verdict(case, done.exit_code, done.out + done.err)
     if form in FOLDED:
         assert "4 heads of 64 folded into columns" in done.out
@@ -241,6 +243,7 @@ def test_diff_has_the_same_verdict_for_every_form(
     np.savez("reference.npz", **tables_with_base(10000))
     write(path, tables_with_base(BASES[case]))
     done = run_pecli("diff", "reference.npz", path, "--atol", "1e-4")
+
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
@@ -250,6 +253,7 @@ def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, c
     path, write = FORMS[form]
     write(path, tables_with_base(BASES[case]))
     done = run_pecli("identify", path)
+
     assert done.exit_code == SUCCESS, done.out + done.err
     assert f"base={BASES[case]:.0f}" in done.out
 
@@ -277,6 +281,7 @@ def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command
     }
     words = commands[command]
     done = run_pecli(*words, *(("--atol", "1e-4") if command == "before" else ()))
+
     if command == "identify":
         assert f"base={BASES[case]:.0f}" in done.out
         return
@@ -291,6 +296,7 @@ def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: 
     after = {"Qcur-0": rotated_with_base(random_queries(), BASES[case]).swapaxes(0, 1)}
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
     done = run_pecli("verify", "x.log", "--config", "config.json")
+
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
@@ -304,6 +310,7 @@ def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: s
     log = eval_callback_log(before, {"Qcur-0": after.swapaxes(0, 1)}, edge=3)
     Path("x.log").write_text(log)
     done = run_pecli("verify", "x.log", "--config", "config.json")
+
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
 
 
@@ -314,6 +321,7 @@ def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
         after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
         Path(name).write_text(eval_callback_log(before, after, edge=3))
     done = run_pecli("diff", "a.log", "b.log", "--atol", "1e-3")
+
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert "Qcur-0_before  4 × 6 × 64  every element is equal" in done.out
 
@@ -326,4 +334,5 @@ def test_standard_input(process: Callable, form: str) -> None:
     write(path, tables_with_base(10000))
     words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")
     done = process(*words, input=Path(path).read_bytes())
+
     assert done.returncode == SUCCESS, done.stderr

@@ -33,6 +33,7 @@ def test_a_misspelt_model_is_suggested(
 ) -> None:
     command, *options = words
     result = run_pecli(command, name, *options)
+
     assert result.exit_code == FILE_ERROR
     assert f"did you mean '{meant}'?" in result.err
 

@@ -23,17 +23,20 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(run_pecli) -> None:
     shown = run_pecli("plot", *SMALL_TABLE)
     lines = shown.out.splitlines()
+
     assert shown.exit_code == SUCCESS
     assert "\x1b" not in shown.out
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
     assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
     assert run_pecli(*SMALL_TABLE, "--plot").out == shown.out
+
     beside = run_pecli(*SMALL_TABLE, "--plot", "-o", "pe.npy")
     assert beside.out.startswith("pe.npy")
     assert beside.out.endswith(shown.out)
     assert Path("pe.npy").exists()
     assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
+
     generators = ["rope --seq-len 64 --dim 16", "alibi --heads 4 --seq-len 16", "alibi --heads 4"]
     generators += ["learned-init --max-len 64 --dim 16", "rope --model gemma-3-1b --seq-len 16"]
     for words in generators:
@@ -52,6 +55,7 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     } | homes
     words = ["plot", *SMALL_TABLE, "--size", "4x3", "--dpi", "50"]
     result = process(*words, "-o", "a.png", env=elsewhere)
+
     assert result.returncode == SUCCESS
     assert result.stderr == b""
     assert result.stdout.startswith(b"a.png: 4 \xc3\x97 3 inches, ")
@@ -65,6 +69,7 @@ def test_a_figure_has_at_most_so_many_pixels(run_pecli, monkeypatch, most: int, 
     monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", most)
     words = ["plot", *SMALL_TABLE, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
     done = run_pecli(*words)
+
     assert done.exit_code == code
     assert done.out == ""
     if code == 0:
@@ -79,8 +84,10 @@ def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
     pecli.save("x.safetensors", {name: table, "other": table})
     kind = "curves" if name.isascii() else "heatmap"
     made = run_pecli("plot", "x.safetensors", "--kind", kind, "-o", "x.svg", "--title", name[:1])
+
     assert made.exit_code == SUCCESS
     assert made.err == ""
+
     texts = [text for element in ElementTree.parse("x.svg").iter() for text in element.itertext()]
     shown = name if name.isprintable() else name.encode("unicode_escape").decode()
     assert any(shown in text for text in texts)
@@ -89,6 +96,7 @@ def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
 def test_titles_of_any_text_are_drawn(run_pecli) -> None:
     np.save("\udcff.npy", np.ones((3, 4)))  # a name that is no text
     result = run_pecli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
+
     assert result.exit_code == SUCCESS
     assert result.err == ""
     assert run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines").out.startswith("two\nlines\n")
@@ -112,10 +120,12 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: i
     values = [*EXTREMES.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)
+
     for words in (*((kind,) for kind in FIGURES), (FIGURES[place % 3], "-o", "x.svg")):
         drawn = run_pecli("plot", "x.npy", "--kind", *words)
         assert drawn.exit_code in (0, 2)
         assert drawn.err.count("\n") == (1 if drawn.exit_code == USAGE_ERROR else 0)
+
     drawn = run_pecli("diff", "x.npy", "y.npy", "--plot", *(["-o", "x.svg"] if place % 2 else []))
     assert drawn.exit_code == CHECK_FAILED
     assert drawn.err == ""
@@ -124,14 +134,17 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: i
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
     run_pecli(*SMALL_TABLE, "-o", "pe.safetensors")
     np.save("w.npy", np.ones((8, 4)))
+
     assert run_pecli("plot", "pe.safetensors").out.startswith(
         "pe.safetensors: value over 64 positions"
     )
     assert run_pecli("plot", "pe.safetensors", "--kind", "wavelengths").exit_code == SUCCESS
+
     both = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
     assert both.exit_code == SUCCESS
     assert "w.npy" in both.out
     assert "rope" in both.out
+
     for folder in ("ours", "theirs"):
         Path(folder).mkdir()
         np.save(f"{folder}/pe.npy", np.ones((4, 4)))
@@ -140,6 +153,7 @@ def test_files_and_schemes_beside_each_other(run_pecli) -> None:
     assert "ours/" in shown.out
     assert "theirs/" in shown.out
     assert run_pecli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
+
     words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
     assert "* ours   o theirs" in run_pecli(*words, "--label", "ours", "--label", "theirs").out
     assert (
@@ -151,6 +165,7 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
     """The second rope has no --dim or length of its own: it is the model with another base."""
     words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
     shown = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *words)
+
     assert shown.exit_code == SUCCESS
     assert "llama-3.1-8b, 8,192 → 131,072" in shown.out
 
@@ -164,6 +179,7 @@ def test_large_tables_are_drawn_in_flat_memory(run_pecli, kind: str) -> None:
         )
         file.truncate(file.tell() + (1 << 27))  # with nothing in it
     tracemalloc.start()
+
     try:
         assert run_pecli("plot", "large.npy", "--kind", kind).exit_code == SUCCESS
         if kind == "heatmap":
@@ -180,13 +196,17 @@ def test_a_model_stands_for_its_rotary_scheme(run_pecli) -> None:
     expected = run_pecli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths").out
     for words in (["--model", "llama-3.1-8b"], ["--config=llama-3.1-8b"], ["llama-3.1-8b"]):
         assert run_pecli("plot", *words, "--kind", "wavelengths").out == expected != ""
+
     Path("config.json").write_text(json.dumps(LLAMA))
     pair = ["--model", "llama-2-7b", "--against", "rope", "--config", "config.json"]
     expected = run_pecli("plot", "rope", *pair, "--kind", "decay").out
+
     assert run_pecli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected != ""
+
     Path("folder").mkdir()
     Path("config.json").rename("folder/config.json")
     assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
+
     expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
     assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
 
@@ -215,10 +235,13 @@ def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> N
     """
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
+
     assert run_pecli("plot", *words, *given, "-o", f"x.{suffix}").exit_code == SUCCESS
+
     found = metadata_of_figure(f"x.{suffix}")
     assert found["command"] == "pecli " + shlex.join(["plot", *words, *given])
     assert [spec.pop("label") for spec in found["specs"]] == ["scaled (3.1)", "plain"]
+
     specs = [{name: spec[name] for name in ("scheme", "parameters")} for spec in found["specs"]]
     schemes = [pecli.load_model("llama-3.1-8b").one().rope(512), pecli.Rope(512, 32)]
     assert [*map(pecli.Scheme.from_spec, specs)] == schemes
@@ -231,7 +254,9 @@ def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
     np.save("a.npy", np.zeros((4, 4)))
     np.save("b.npy", np.ones((4, 4)))
     run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
+
     assert metadata_of_figure("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
+
     run_pecli(
         "audit",
         "rope",
@@ -246,15 +271,18 @@ def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
         "-q",
     )
     found = metadata_of_figure("y.svg")
+
     assert (
         found["command"]
         == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
     )
     assert found["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
+
     np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])  # which identify knows
     shown = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
     assert shown.exit_code == SUCCESS
     assert shown.err == ""
+
     (spec,) = metadata_of_figure("x.svg")["specs"]
     assert spec["parameters"]["base"] == 500.0
     assert spec["label"] == "pe.npy (identified: sinusoidal)"

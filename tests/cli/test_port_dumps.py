@@ -73,6 +73,7 @@ def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> N
     """
     write_loop(loop, "right")
     done = run_pecli("verify", "x.log", *MODEL)
+
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
@@ -82,6 +83,7 @@ def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable)
     """The log's queries were rotated with base 500000, the config has 10000."""
     write_loop(loop, "wrong base")
     done = run_pecli("verify", "x.log", *MODEL)
+
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
 
@@ -89,6 +91,7 @@ def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable)
 def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
     write_loop(lines_per_head, "right")
     done = run_pecli("verify", "x.log", *MODEL)
+
     assert "q of x.log: a row per head, of 12 positions of 64" in done.err
 
 
@@ -103,6 +106,7 @@ def test_few_digits_are_compared_as_far_as_they_go(
     """
     write_loop(lines_per_head_and_row, case, decimals)
     done = run_pecli("verify", "x.log", *MODEL)
+
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert f"compared within {bound}, as exactly as they were printed" in done.err
     assert "print 6 decimals or more (%.6f) for a closer check" in done.err
@@ -113,9 +117,11 @@ def test_few_digits_are_compared_as_far_as_they_go(
 def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: Callable) -> None:
     write_loop(lines_per_head_and_row, "right", decimals=2)
     done = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
+
     assert done.exit_code == CHECK_FAILED
     assert "printing rounded numbers by up to 0.01, more than --atol" in done.err
     assert "print 4 decimals (%.4f), or leave --atol out" in done.err
+
     write_loop(lines_per_head_and_row, "right", decimals=4)
     again = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
     assert again.exit_code == SUCCESS, again.out + again.err
@@ -128,8 +134,10 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
     words = ("verify", "q_after.txt", "--before", "q_before.txt", *MODEL)
     refused = run_pecli(*words)
+
     assert refused.exit_code == USAGE_ERROR
     assert "--shape 4,12,64 for (heads, positions, D)" in refused.err
+
     done = run_pecli(*words, "--shape", "4,12,64")
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
@@ -146,6 +154,7 @@ def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
         tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
     Path("x.json").write_text(json.dumps(tensors))
     done = run_pecli("verify", "x.json", *MODEL, "--atol", "1e-5")
+
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
         assert "base is 500000" in done.out
@@ -161,7 +170,9 @@ def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> N
         "pecli apply rope q_before.bin --dim 64 --theta 500000 "
         "--shape 4,-1,64 --raw-dtype float32 -o again.npy"
     )
+
     assert f"reproduce with {command}" in done.out
+
     again = run_pecli(*command.split()[1:])
     assert again.exit_code == SUCCESS, again.err
     assert np.array_equal(np.load("again.npy"), queries_before_and_after("wrong base")["q_after"])
@@ -173,8 +184,10 @@ def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
         array.astype(">f4").tofile(f"{name}.bin")
     words = ("verify", "q_after.bin", "--before", "q_before.bin", *MODEL, "--shape", "4,12,64")
     failed = run_pecli(*words, "--raw-dtype", "f32")
+
     assert failed.exit_code == CHECK_FAILED
     assert "--raw-dtype '>float32' is the other" in failed.err
+
     done = run_pecli(*words, "--raw-dtype", ">float32", "--atol", "1e-5")
     assert done.exit_code == SUCCESS, done.out + done.err
 
@@ -189,6 +202,7 @@ def test_one_nan_leaves_the_diagnosis_of_the_rest(
     np.save("after.npy", after)
     np.save("before.npy", random_queries())
     done = run_pecli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
+
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
     assert "1 not finite (found)" in done.out
@@ -202,7 +216,9 @@ def test_a_report_of_rotated_queries_names_the_wrong_base(
         np.save(f"{name}.npy", array)
     words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
     done = run_pecli("report", "config.json", *words)
+
     assert done.exit_code == CHECK_FAILED, done.err
+
     page = Path("report.html").read_text()
     assert "base is 500000" in page
     assert "pecli verify q_after.npy --config config.json --before q_before.npy" in page
@@ -213,6 +229,7 @@ def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
         np.save(f"{name}.npy", array)
     words = ("report", "q_after.npy", "--before", "q_before.npy", "-o", "report.html")
     refused = run_pecli(*words)
+
     assert refused.exit_code == USAGE_ERROR
     assert "--before is q_before.npy; a model rotates them; name one" in refused.err
 
@@ -223,6 +240,7 @@ def test_files_without_common_names_get_the_command_that_compares_them(
     np.savez("a.npz", first=random_queries(), second=random_queries())
     np.save("b.npy", random_queries())
     done = run_pecli("diff", "a.npz", "b.npy")
+
     assert done.exit_code == CHECK_FAILED
     assert "compare one of each: pecli diff a.npz:first b.npy" in done.out
     assert run_pecli("diff", "a.npz:first", "b.npy").exit_code == SUCCESS

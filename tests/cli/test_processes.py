@@ -71,6 +71,7 @@ def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
     os.close(reader)
     child = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
     os.close(writer)
+
     assert child.returncode == 141
     assert child.stderr == b""
 
@@ -97,6 +98,7 @@ def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait
     time.sleep(wait)
     child.send_signal(number)
     out, err = child.communicate(timeout=120)
+
     assert child.returncode == code
     assert target.read_bytes() == b"old"
     assert out == b""
@@ -129,6 +131,7 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     work_for(child.pid, 0.1 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
+
     assert child.returncode in (-signal.SIGINT, 130)
     if child.returncode == 130:  # the program itself ended, instead of the interpreter
         assert err == b""
@@ -163,6 +166,7 @@ def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
+
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
@@ -190,6 +194,7 @@ def test_a_signal_at_an_odd_moment_is_no_traceback(number, program, code) -> Non
     """
     text = f"{LATE}{program.format(int(number))}\nway_in.main()"
     done = subprocess.run([sys.executable, "-c", text], timeout=60, **PIPES)
+
     assert done.returncode == code
     assert done.stderr == b""
 
@@ -245,6 +250,7 @@ def test_a_terminal_gets_colour_and_no_bytes() -> None:
     code, shown = run_in_terminal(*SMALL_TABLE)
     assert code == 0
     assert "\x1b[" in shown
+
     code, shown = run_in_terminal(*SMALL_TABLE, "-o", "-")
     assert code == 2
     assert "redirect" in shown
@@ -260,8 +266,10 @@ def test_an_ascii_locale_gets_its_answer(process) -> None:
     """Help and errors contain characters such as × and …, which must not raise UnicodeEncodeError."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     shown = process("rope", "--help", env=environment)
+
     assert shown.returncode == SUCCESS
     assert shown.stderr == b""
+
     refused = process(
         "learned-init", "--max-len", "4", "--dim", "4", "--seed", 2**64, env=environment
     )
@@ -292,12 +300,14 @@ def test_the_shell_completes_commands_options_and_models(run_pecli, monkeypatch)
     words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
     words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")
+
     for line, offered in words.items():
         monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
         done = run_pecli()
         assert done.exit_code == SUCCESS
         assert done.out.split() == offered
+
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_nothing")
     assert run_pecli().exit_code == CHECK_FAILED
 
@@ -324,6 +334,7 @@ def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
     options, _, _ = run_pecli("verify", "--help").out.partition("\n Examples:\n")
+
     assert max(map(len, options.splitlines())) == 80
 
 
@@ -333,4 +344,5 @@ def test_the_manifest_in_the_help_can_be_copied(run_pecli) -> None:
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
     dumps = ["dumps/cos.npy", "dumps/q_after.npy", "dumps/k.bin", "dumps/pe.npy"]
     files = [*dumps, "rope.safetensors"]
+
     assert [check["file"] for check in manifest["check"]] == files

@@ -290,5 +290,6 @@ def test_a_command_answers_the_question_of_a_public_thread(
     for name, make in thread.arrays.items():
         np.save(files / f"{name}.npy", make())
     done = run_pecli(*shlex.split(thread.command))
+
     assert done.exit_code == thread.code
     assert thread.words in " ".join((done.out + done.err).split())

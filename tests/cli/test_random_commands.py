@@ -18,5 +18,6 @@ def test_random_command_lines(count: int) -> None:
     options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
     done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)
     report = json.loads(done.stdout)
+
     assert report["problems"] == []
     assert report["cases"] == count

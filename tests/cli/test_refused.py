@@ -34,6 +34,7 @@ def test_a_wrong_command_line_is_refused_in_one_line_and_writes_nothing(
     monkeypatch.chdir(sample_folder)
     files = sorted(os.listdir())
     outcome = run_pecli(*row.words)
+
     assert row.output in outcome.err
     assert outcome.exit_code == row.code
     assert outcome.out == ""

@@ -31,6 +31,7 @@ def test_a_report_never_replaces_what_is_verified(run_pecli, file) -> None:
     report = Path("pecli.toml" if file == "pecli.toml" else "x.safetensors")
     before = report.read_bytes()
     refused = run_pecli("verify", file, "--junit", report)
+
     assert refused.exit_code == USAGE_ERROR
     assert refused.out == ""
     assert "one of the files to verify" in refused.err
@@ -67,11 +68,13 @@ def test_one_changed_element_fails(run_pecli) -> None:
     cos, sin = (
         next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
     )
+
     assert outcome.exit_code == CHECK_FAILED
     assert cos["mismatched"] == 1
     assert cos["worst_index"] == [3, 1]
     assert sin["mismatched"] == 0
     assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
+
     shown = run_pecli("verify", "t.safetensors").out
     assert shown.startswith("FAILED")
     assert "[3, 1]" in shown
@@ -84,8 +87,10 @@ def test_a_file_that_is_not_what_its_spec_says_fails(run_pecli, change) -> None:
     """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     alone = run_pecli("verify", "t.safetensors:cos", "--json")
+
     assert alone.exit_code == SUCCESS
     assert [tensor["name"] for tensor in alone.json["tensors"]] == ["cos"]
+
     rewrite("t.safetensors", change)
     outcome = run_pecli("verify", "t.safetensors", "--json")
     assert outcome.exit_code == CHECK_FAILED
@@ -115,8 +120,10 @@ def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", change_one_cosine)
     both = run_pecli("verify", "good.npz", "bad.safetensors", "--json")
+
     assert both.exit_code == CHECK_FAILED
     assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
+
     missing = run_pecli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
     assert missing.exit_code == FILE_ERROR
     assert missing.out == ""
@@ -143,6 +150,7 @@ def test_a_single_frequency_gives_no_base_away(
     Path("config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
     np.save("inv_freq.npy", np.array(value))
     outcome = run_pecli("verify", "inv_freq.npy", "--config", "config.json")
+
     assert outcome.exit_code == code
     assert outcome.err == ""
     assert "base" not in outcome.out
@@ -153,6 +161,7 @@ def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
     table = pecli.Rope(64, 128, base=500_000.0, recipe="float32").tables()["cos"]
     np.save("cos.npy", np.nextafter(table, np.float32(0)))
     words = ("verify", "cos.npy", "--model", "llama-3-8b")
+
     assert "verify with --recipe float32" in run_pecli(*words).out
     assert "allow --max-ulp 1\n" in run_pecli(*words, "--recipe", "float32").out
 
@@ -172,10 +181,12 @@ def test_files_against_a_configuration(run_pecli) -> None:
     )
     words = ["--config", "config.json", "--atol", "1e-6"]
     outcome = run_pecli("verify", "t.npz", *words)
+
     assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[1].startswith(
         "  cos_cached, sin_cached  9 × 16, two columns per frequency"
     )
+
     outcome = run_pecli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
     assert outcome.exit_code == CHECK_FAILED
     assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
@@ -201,6 +212,7 @@ def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli, workin
     )
     outcome = run_pecli(*words)
     text = Path("fail.svg").read_text(encoding="utf-8")
+
     assert outcome.exit_code == FILE_ERROR
     assert "fail.svg:" in outcome.out
     assert "wrong.npz: FAILED. " in text
@@ -211,6 +223,7 @@ def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli, workin
         in text.replace("&quot;", '"')
     )
     assert run_pecli("verify", "right.npz", "-o", "right.npz").exit_code == USAGE_ERROR
+
     quiet = run_pecli("verify", "right.npz", "-o", "x.svg", "-q")
     assert quiet.exit_code == SUCCESS
     assert quiet.out == ""
@@ -233,5 +246,6 @@ def test_a_damaged_member_is_an_error_even_if_nothing_is_compared_with_it(
     content[last_value] ^= 1
     path.write_bytes(bytes(content))
     outcome = run_pecli("verify", path, "--model", "llama-3.1-8b", "--atol", "1e-3")
+
     assert outcome.exit_code == FILE_ERROR
     assert "member 'b.npy' is damaged" in outcome.err

@@ -43,14 +43,17 @@ def test_every_form_of_a_model_has_one_answer(run_pecli: Run, form: str) -> None
     """The same tiny Llama as one file, shards, PyTorch and ONNX; 13 is the number of its tensors."""
     expected = run_pecli("verify", TINY_LLAMA / "one_file", "--json").json
     found = run_pecli("verify", TINY_LLAMA / form, "--json")
+
     assert found.exit_code == SUCCESS
     assert found.json["passed"]
     assert {*found.json["unchecked"]} >= {*expected["unchecked"]}
     assert {**found.json, "file": "", "unchecked": []} == {**expected, "file": "", "unchecked": []}
+
     one, other = (
         run_pecli("config", TINY_LLAMA / each, "--json").json for each in ("one_file", form)
     )
     assert {**one, "file": ""} == {**other, "file": ""}
+
     one, other = (
         run_pecli("inspect", TINY_LLAMA / each, "--json").json["tensors"]
         for each in ("one_file", form)
@@ -64,10 +67,12 @@ def test_every_form_of_a_model_has_one_answer(run_pecli: Run, form: str) -> None
 def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> None:
     """The stored frequencies have base 500000."""
     assert run_pecli("verify", ".").exit_code == SUCCESS
+
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
     assert run_pecli("verify", ".").exit_code == CHECK_FAILED
     assert run_pecli("verify", ".", "--config", TINY_LLAMA / "one_file").exit_code == CHECK_FAILED
+
     Path("config.json").unlink()
     outcome = run_pecli("verify", ".")
     assert outcome.exit_code == FILE_ERROR
@@ -83,13 +88,16 @@ def test_a_file_without_tables_is_skipped_beside_others(
     """The first file has only weights, the second frequencies that are right, and then wrong."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     outcome = run_pecli(*BOTH)
+
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
     assert "::error" not in outcome.out
     assert "skipped  a.safetensors: has no positional tables of rope (20 tensors" in outcome.out
     assert "modern checkpoints compute them: use a dump" in outcome.out
+
     lines = run_pecli(*BOTH, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
+
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
     assert run_pecli(*BOTH).exit_code == CHECK_FAILED
 
@@ -101,6 +109,7 @@ def test_a_file_without_tables_is_an_error_alone_or_if_all_are_so(
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
     assert "a.safetensors: has no positional tables of rope (20 tensors" in outcome.err
+
     outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
@@ -116,9 +125,11 @@ def write_manifest(**check: Any) -> str:
 def test_a_pattern_in_a_manifest_is_one_check_per_file(run_pecli: Run, folder: Path) -> None:
     path = write_manifest(file="*.safetensors", config="config.json", name="shards")
     outcome = run_pecli("verify", path, "--junit", "report.xml")
+
     assert outcome.exit_code == SUCCESS
     assert "2 checks: 1 passed, 1 skipped" in outcome.out
     assert "shards: b.safetensors" in outcome.out
+
     report = ElementTree.parse("report.xml").getroot()
     assert [report.get(key) for key in ("tests", "failures", "errors", "skipped")] == [
         "2",
@@ -132,6 +143,7 @@ def test_what_patterns_of_files_tensors_and_folders_match(run_pecli: Run, folder
     """Patterns may name a tensor after a colon; one that matches nothing is a file error."""
     Path("dumps/x").mkdir(parents=True)
     np.savez("dumps/x/b.npz", inv_freq=500000.0 ** (-np.arange(8) / 8), other=np.zeros(3))
+
     assert (
         run_pecli(
             "verify", write_manifest(file="dumps/**/*.npz:inv_freq", config="config.json")
@@ -149,6 +161,7 @@ def test_what_patterns_of_files_tensors_and_folders_match(run_pecli: Run, folder
         run_pecli("verify", write_manifest(file=".", model="llama-3.1-8b")).exit_code
         == CHECK_FAILED
     )
+
     problems = {
         "*.npz": "*.npz: matches no file",
         "a.*": "none of 1 files has positional tables",

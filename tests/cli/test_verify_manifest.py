@@ -35,6 +35,7 @@ def test_a_manifest_whose_checks_pass_is_a_table_and_a_junit_report(run_pecli) -
     outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
+
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["status", "check", "worst", "error"]
     assert [line.split()[:3] for line in lines[1:-1]] == [
@@ -58,21 +59,26 @@ def test_a_failed_check_and_a_missing_file_are_reported_beside_checks_that_pass(
     np.save("7000.npy", table)
     failed = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     lines = failed.out.splitlines()
+
     assert failed.exit_code == CHECK_FAILED
     assert failed.err == ""
     assert lines[-1] == "10 checks: 9 passed, 1 failed"
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
     assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
+
     (failure,) = junit_report().iter("failure")
     assert "[1, 11, 3]" in failure.text
+
     os.unlink("9000.npy")
     missing = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     assert missing.exit_code == FILE_ERROR
     assert missing.err.endswith("9000.npy: does not exist\n")
     assert missing.err.count("\n") == 1
     assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
+
     (error,) = junit_report().iter("error")
     assert "does not exist" in error.get("message")
+
     quiet = run_pecli("verify", "pecli.toml", "-q")
     assert quiet.exit_code == FILE_ERROR
     assert quiet.out == ""
@@ -85,6 +91,7 @@ def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
     outcome = run_pecli(
         "verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml"
     )
+
     assert outcome.exit_code == USAGE_ERROR
     assert outcome.out == ""
     assert not Path("r.xml").exists()
@@ -95,13 +102,16 @@ def test_json_lines_in_order_and_annotations_where_github_runs_it(run_pecli, mon
     """The file of base 2000 is missing; GitHub reads lines that begin with ::error as annotations."""
     os.unlink("2000.npy")
     assert "::error" not in run_pecli("verify", "pecli.toml").out
+
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     outcome = run_pecli("verify", "pecli.toml", "--json")
     assert outcome.exit_code == FILE_ERROR
+
     found = [json.loads(line) for line in outcome.out.splitlines()]
     assert [check["name"] for check in found] == [f"base {base}" for base in BASES]
     assert [check["passed"] for check in found] == [base != 2000 for base in BASES]
     assert "does not exist" in found[1]["diagnosis"][0]
+
     keys = {"name", "file", "scheme", "passed", "tensors", "diagnosis"}
     assert all(keys <= set(check) for check in found)
     for words in ((), ("-q",)):
@@ -118,9 +128,11 @@ def test_manifests_and_files_together(run_pecli) -> None:
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
     Path("other.toml").write_text('[[check]]\nfile = "own.safetensors"\n')
     outcome = run_pecli("verify", "pecli.toml", "own.safetensors", "other.toml", "--junit", "r.xml")
+
     assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[-1] == "12 checks: 12 passed"
     assert [suite.get("tests") for suite in junit_report()] == ["10", "1", "1"]
+
     outcome = run_pecli("verify", "pecli.toml", "--junit", "no/r.xml")
     assert outcome.exit_code == FILE_ERROR
     assert "make it first" in outcome.err
@@ -135,18 +147,22 @@ def test_a_weak_pass_fails_where_checks_are_strict(run_pecli) -> None:
     )
     Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
     outcome = run_pecli("verify", "pecli.toml")
+
     assert outcome.exit_code == SUCCESS
     assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
+
     lines = (
         strict := run_pecli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
     ).out.splitlines()
     assert strict.exit_code == CHECK_FAILED
     assert lines[-1] == "1 check: 1 weak"
     assert lines[1].startswith("WEAK    t.npz")
+
     (suite,) = junit_report()
     assert suite.get("failures") == "1"
     assert suite.get("errors") == "0"
     assert suite[0][0].tag == "failure"
+
     found = run_pecli("verify", "pecli.toml", "--strict", "--json").json
     assert found["status"] == "weak"
     assert found["passed"]

@@ -41,6 +41,7 @@ def test_a_neighbour_is_one_ulp_away(dtype) -> None:
     bits = f"u{np.dtype(dtype).itemsize}"
     values = np.array([1.0, -1.0, 0.0, 1e-3], dtype)
     after = (values.view(bits) + np.array(1, bits)).view(dtype)
+
     assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
 
 
@@ -85,6 +86,7 @@ def test_shapes_and_dtypes_that_differ_are_findings() -> None:
     assert "(3, 2)" in shape.problem
     assert "(2, 3)" in shape.problem
     assert not shape.passed
+
     numbers = (
         shape.mismatched,
         shape.max_abs_error,
@@ -92,7 +94,9 @@ def test_shapes_and_dtypes_that_differ_are_findings() -> None:
         shape.max_ulp_error,
         shape.worst_index,
     )
+
     assert numbers == (None,) * 5
+
     dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
     assert "float16" in dtype.problem
     assert not dtype.passed
@@ -105,16 +109,19 @@ def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None
     """
     exact = np.array([1 / 3, 2 / 3, 1.0, np.nan])
     rounded = comparison_of(exact, exact.astype(np.float32))
+
     assert rounded.expected_dtype == "float64"
     assert rounded.dtype == "float32"
     assert rounded.mismatched == 0
     assert rounded.max_ulp_error == 0
     assert rounded.worst_index == (1,)
     assert rounded.max_abs_error == abs(2 / 3 - float(np.float32(2 / 3)))
+
     off = comparison_of(exact, exact.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1 + 2**-7))
     assert off.mismatched == 3
     assert off.max_ulp_error == 1
     assert off.first_index == (0,)
+
     whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
     assert whole.mismatched == 1
     assert whole.max_abs_error == 0.5
@@ -124,12 +131,14 @@ def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None
 def test_integers_and_flags_are_compared_without_overflow() -> None:
     assert comparison_of(np.arange(5), np.arange(5)).passed
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
+
     far = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
     assert far.max_abs_error == 2.0**64
     assert far.max_ulp_error is None
     assert far.worst_index == (0,)
     assert far.expected == -(2**63)
     assert far.found == 2**63 - 1
+
     flags = comparison_of(np.array([True, False]), np.array([True, True]))
     assert flags.mismatched == 1
     assert flags.max_abs_error == 1.0
@@ -143,6 +152,7 @@ def test_complex_numbers_are_compared_by_their_distance() -> None:
     expected = np.array([1 + 2j, 3 + 4j], np.complex64)
     found = np.array([1 + 2j, 6 + 8j], np.complex64)
     result = comparison_of(expected, found)
+
     assert result.mismatched == 1
     assert result.max_abs_error == 5.0
     assert result.max_rel_error == 1.0
@@ -161,7 +171,9 @@ def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
     found = expected.copy()
     found[0, 1, 2] += 1e-6
     found[1, 3, 4], found[2, 0, 0] = 1.5, 2
+
     assert comparison_of(expected, found).first_index == (0, 1, 2)
+
     loose = comparison_of(expected, found, atol=1e-3)
     assert loose.first_index == (1, 3, 4)
     assert loose.worst_index == (2, 0, 0)
@@ -189,6 +201,7 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     found[700:, 8:24] *= -1
     expected[800:, 5] = 0
     whole = comparison_of(expected, found)
+
     for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
         monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read)
@@ -346,6 +359,7 @@ def test_pieces_are_measured_as_if_one_by_one(
     for name in ("first_index", "worst_index"):
         wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
     result["max_rel_error"] = result["max_rel_error"] or 0.0  # where only zeros are expected
+
     assert {name: result[name] for name in wanted} == wanted
 
 
@@ -358,6 +372,7 @@ def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> No
     found = expected.astype(np.float16)
     found[:, 3] = np.nextafter(found[:, 3], np.float16(3))
     result = compare_arrays(expected, found, Tolerance(atol=1e-6), name="t", any_dtype=True)
+
     assert result.mismatched == 64
     assert result.max_ulp_error == 1
     assert result.where["columns"] == [(3, 3)]
@@ -383,6 +398,7 @@ def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
     places = np.sort(draw.choice(1001, few, replace=False))
     found[places] = ~found[places] if dtype is np.bool_ else found[places] + np.array(2, dtype)
     result = compare_arrays(expected, found, name="t")
+
     assert result.mismatched == few
     assert result.first_index == (places[0],)
     assert result.worst_index == (places[0],)
@@ -425,7 +441,9 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     found[:4] = -expected[:4]
     wide, other = expected.astype(np.float64), found.astype(np.float64)
     wrong = np.abs(other - wide) > atol * scale + rtol * np.abs(wide)
+
     assert 0 < wrong.sum() < wrong.size
+
     result = compare_arrays(expected, found, Tolerance(atol=atol * scale, rtol=rtol), name="t")
     assert result.mismatched == wrong.sum()
     assert result.max_abs_error == np.abs(other - wide).max()
@@ -473,6 +491,7 @@ def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, p
     """The error is 1 at an expected 2, so rtol 0.5 is just enough."""
     expected = np.array([2.0, 1.0], dtype)
     found = np.array([3.0, 1.0], dtype)
+
     assert comparison_of(expected, found, **tolerance).passed == passes
 
 
@@ -514,6 +533,7 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     expected = [np.nan, np.inf, 1.0, np.nan]
     found = [np.nan, np.inf, np.nan, 2.0]
     result = comparison_of(expected, found, atol=9, max_ulp=2**62)
+
     assert result.mismatched == 2
     assert result.strange_expected == 1
     assert result.strange_found == 1
@@ -583,6 +603,7 @@ def test_a_single_number_is_one_column() -> None:
 
 def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
     assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
+
     problem = comparison_of(np.zeros((1, 3)), np.zeros((0, 3))).problem
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
 
@@ -591,12 +612,14 @@ def test_a_role_makes_a_comparison_relative() -> None:
     """All slopes are below 1: an absolute tolerance of 1 would accept anything."""
     slopes = 2.0 ** -np.arange(1, 9)
     tolerance = Tolerance(atol=1)
+
     assert not compare_arrays(slopes, slopes * 1.1, tolerance, name="x", role="slopes").passed
 
 
 def test_three_wrong_elements_in_different_pieces() -> None:
     places = np.arange(100_000)
     result = comparison_of(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
+
     assert result.worst_index == (5,)
     assert result.first_index == (5,)
     assert result.mismatched == 3
@@ -605,6 +628,7 @@ def test_three_wrong_elements_in_different_pieces() -> None:
 def test_the_worst_of_many_wrong_elements() -> None:
     places = np.arange(100_000)
     result = comparison_of(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
+
     assert result.worst_index == (70_000,)
     assert result.first_index == (0,)
     assert result.mismatched == 100_000
@@ -615,6 +639,7 @@ def test_ulps_of_many_elements() -> None:
     """Every seventh element is 6 ULPs above 1, which is more than the 5 that are allowed."""
     found = np.ones(100_000) + 2.0**-52 * (np.arange(100_000) % 7)
     result = comparison_of(np.ones(100_000), found, max_ulp=5)
+
     assert result.worst_index == (6,)
     assert result.first_index == (6,)
     assert result.mismatched == len(range(6, 100_000, 7))
@@ -666,6 +691,7 @@ def test_exchanging_both_sides_of_a_result() -> None:
     found = np.array([0.0, -2.0, np.nan], np.float64)
     result = compare_arrays(expected, found, name="t")
     swapped = result.swapped()
+
     assert swapped.expected == pytest.approx(result.found, nan_ok=True)
     assert swapped.found == pytest.approx(result.expected, nan_ok=True)
     assert swapped.dtype == result.expected_dtype

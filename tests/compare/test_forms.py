@@ -203,6 +203,7 @@ def test_a_fifth_of_the_rows_may_be_wrong(wrong: int, is_doubled: bool) -> None:
     """11 of 57 rows are less than a fifth; wrong rows become NaN."""
     damage = 0.2 * (np.arange(57) < wrong)[:, None]
     part = split_doubled_halves(ONES, ONES - damage, 0.05)
+
     assert (part is not None) == is_doubled
     if part is not None:
         assert np.flatnonzero(np.isnan(part)).tolist() == [*range(wrong)]

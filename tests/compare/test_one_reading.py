@@ -102,6 +102,7 @@ def test_every_command_and_function_has_the_same_verdict_on_a_dump(
             arrays, ROTATED.tables(), atol=ATOL, reasons=False
         ).passed,
     }
+
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
@@ -109,13 +110,16 @@ def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) 
     """The cosines are doubled, with axes of length 1 and 2; the sines are as expected."""
     dump = {"cos": np.tile(doubled_as_halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
+
     assert pecli.verify(dump, ROPE).readings == {"cos": note}
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
+
     save_file(dump, tmp_path / "dump.safetensors")
     pecli.save(tmp_path / "golden.safetensors", ROPE)
     shown = run_pecli(
         "diff", tmp_path / "golden.safetensors", tmp_path / "dump.safetensors", "--no-plot"
     )
+
     assert shown.exit_code == SUCCESS
     assert note in shown.out
 
@@ -132,6 +136,7 @@ def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], la
     right, other, four = (np.concatenate([change(cos), change(sin)]) for cos, sin in pairs)
     model = pecli.load_config(CONFIG)
     meant = {"layout": "interleaved"} if layout == "interleaved" else {}
+
     for found in (pecli.verify(right, ROPE), pecli.verify(right, model, **meant)):
         assert found.passed
         assert "rows of cosines, then rows of sines" in found.readings["cos_sin"]
@@ -175,8 +180,10 @@ def test_pictures_show_cosines_and_sines_by_position(
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)
     (subject,) = of_file("dump.npz", open_tensors(str(tmp_path / "dump.npz")))
+
     for table, expected in zip(subject.tables, (COS, SIN), strict=True):
         shown = table.array()
         assert {*map(tuple, shown.T.round(3))} == {*map(tuple, expected.T.round(3))}
+
     note = run_pecli("plot", tmp_path / "dump.npz").out.splitlines()[0]
     assert note.startswith("dump.npz (")

@@ -46,6 +46,7 @@ def test_a_table_without_frequencies_has_one_form() -> None:
 def test_both_functions_have_the_forms_of_two() -> None:
     candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, waves=True)
     names = {form.arrangement for form in candidate.forms()}
+
     assert names == {"halves", "interleaved", "matrices", "pairs", "rows", "stacked"}
 
 
@@ -174,6 +175,7 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
 def test_notes_on_readings(table: np.ndarray, note: str) -> None:
     candidate = candidate_of({"cos": COS}, waves=True, quantised=True)
     reading = best_reading(table, [candidate])
+
     assert reading is not None
     assert reading.note == note
 
@@ -183,7 +185,9 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
     reading = best_reading(table, [COSINES])
+
     assert reading is not None
+
     result = reading.compared(EXACT, name="cos", any_dtype=True)
     assert result.mismatched == 1
     assert result.worst_index == (5, 19)
@@ -200,6 +204,7 @@ def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
     )
     reading = best_reading(COS[row], [candidate])
+
     assert reading is not None
     assert reading.note == "a single row"
 

@@ -56,9 +56,11 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(
     """float16 and bfloat16 move slow frequencies by more than any tolerance should allow."""
     save_file({"inv_freq": SCALED_FREQUENCIES.astype(dtype)}, tmp_path / "f.safetensors")
     words = ["verify", tmp_path / "f.safetensors", "--config", config, *options]
+
     assert run_pecli(*words).exit_code == CHECK_FAILED
     if dtype is ml_dtypes.bfloat16:
         assert run_pecli(*words, "--recipe", "bfloat16-inv-freq").exit_code == SUCCESS
+
     rope = [
         "rope",
         "--config",
@@ -69,7 +71,9 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(
         f"{tmp_path}/f.safetensors:inv_freq",
         *options,
     ]
+
     assert run_pecli(*rope).exit_code == CHECK_FAILED
+
     pecli.save(tmp_path / "golden.safetensors", LLAMA_3_1.scheme(4))
     files = f"{tmp_path}/golden.safetensors:inv_freq", tmp_path / "f.safetensors"
     assert run_pecli("diff", *files, *options).exit_code == CHECK_FAILED
@@ -103,17 +107,20 @@ def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
         "--verify",
         f"{tmp_path}/f.npz:inv_freq",
     ]
+
     assert run_pecli(*rope).exit_code == CHECK_FAILED
     assert (
         run_pecli("diff", f"{tmp_path}/golden.npz:inv_freq", tmp_path / "f.npz").exit_code
         == CHECK_FAILED
     )
+
     checks = (
         f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n'
         for name in ("f", "right")
     )
     (tmp_path / "pecli.toml").write_text("".join(checks))  # which judges alike, and goes on
     outcome = run_pecli("verify", tmp_path / "pecli.toml", "--json")
+
     assert outcome.exit_code == CHECK_FAILED
     assert [json.loads(line)["passed"] for line in outcome.out.splitlines()] == [False, True]
 

@@ -49,6 +49,7 @@ def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
     expected = rotated_pair_by_pair(rows, angles, takes, gives)
     rotated = rotate(rows, factors_of(angles), takes, gives)
     step = float(ml_dtypes.finfo(dtype).eps)
+
     np.testing.assert_allclose(rotated.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
 
 
@@ -58,6 +59,7 @@ def test_only_the_channels_of_the_rotation_change():
     expected = rows.copy()
     expected[:, 3:7] = rotated_pair_by_pair(rows[:, 3:7], angles, "halves", "halves")
     found = rotate(rows, factors_of(angles), "halves", "halves", first_channel=3)
+
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
@@ -84,6 +86,7 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
     monkeypatch.setattr(application, "_BLOCK_NUMBERS", 1000)
     room = np.empty_like(x)
     found = rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=room)
+
     assert found is room
     assert found.tobytes() == whole.tobytes()
 
@@ -91,6 +94,7 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
 def test_infinities_and_overflow_raise_no_warning():
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
     found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
+
     assert np.isnan(found[0, 0])
     assert np.isinf(found[1, 3])
 
@@ -100,6 +104,7 @@ def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
     """view(d/2, 2) and a transpose, as in Hugging Face's conversion scripts."""
     weight = np.arange(channels * 3).reshape(channels, 3)
     known = weight.reshape(channels // 2, 2, 3).swapaxes(0, 1).reshape(channels, 3)
+
     assert (weight[reorder(channels, "interleaved", "halves")] == known).all()
     assert (known[reorder(channels, "halves", "interleaved")] == weight).all()
     assert reorder(channels, "halves", "halves").tolist() == list(range(channels))

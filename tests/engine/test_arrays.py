@@ -108,6 +108,7 @@ def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
 def test_torch_gets_float32_as_it_is() -> None:
     singles = BFLOAT16.astype(np.float32)
     source, viewed, device = like(RecordingTensor(), singles)
+
     assert source == "float32"
     assert viewed == "torch.float32"
     assert device == "meta"
@@ -116,6 +117,7 @@ def test_torch_gets_float32_as_it_is() -> None:
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(numpy=np.ma))
     array = like(from_module("jaxlib.xla"), BFLOAT16)
+
     assert type(array) is np.ma.MaskedArray
 
 
@@ -127,6 +129,7 @@ def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) ->
     stand_in = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, array=array)
     monkeypatch.setitem(sys.modules, "mlx.core", stand_in)
     converted = like(from_module("mlx.core"), BFLOAT16)
+
     assert converted.dtype == ml_dtypes.bfloat16
     assert converted.tolist() == [1, 1]
 

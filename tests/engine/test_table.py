@@ -46,6 +46,7 @@ def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> No
         300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way
     )
     rows = np.array([299, 3, 4, 5, 0, 3, 128])
+
     for table in rope.tensors()[:2]:
         assert table.read(9, 9).size == 0
         assert np.array_equal(table.pick(rows), table.array()[rows])
@@ -68,6 +69,7 @@ def test_work_goes_on_with_the_threads_that_could_be_started(
 
     monkeypatch.setattr(threading.Thread, "start", start_some)
     squares = list(results_in_order(lambda number: number**2, range(50)))
+
     assert squares == [number**2 for number in range(50)]
     assert len(started) == startable
 
@@ -81,6 +83,7 @@ def test_an_error_is_raised_even_if_no_thread_could_be_started(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
+
     with pytest.raises(ZeroDivisionError):
         work_through(lambda number: 1 // number, [2, 1, 0])
 
@@ -113,6 +116,7 @@ def test_threads_and_blocks_change_no_byte_of_larger_tables(
     monkeypatch.setenv("PECLI_THREADS", "1")
     by_one_thread = table.array().tobytes()
     monkeypatch.setenv("PECLI_THREADS", "8")
+
     assert table.array().tobytes() == by_one_thread
     for rows in (None, 1 + table.rows // 37, table.rows, 10 * table.rows):
         assert bytes_of_blocks(table.blocks(rows)) == by_one_thread
@@ -126,8 +130,10 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
     monkeypatch.setenv("PECLI_THREADS", threads)
     before = threading.active_count()
     blocks = Sinusoidal(2**40, 64).blocks(rows=16)
+
     assert next(blocks).shape == (16, 64)
     assert (threading.active_count() > before) == starts_threads
+
     blocks.close()
     assert threading.active_count() == before
 
@@ -141,6 +147,7 @@ def test_an_array_is_a_table_of_rows_along_its_last_axis(
 ) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
+
     assert table.dtype == dtype
     assert table.shape == shape
     assert table.rows == rows
@@ -169,12 +176,14 @@ class CountedTable:
 def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None:
     counted = CountedTable()
     picked = counted.table.pick(np.array(rows, np.intp))
+
     np.testing.assert_array_equal(picked, counted.array[rows])
 
 
 def test_consecutive_rows_are_read_in_one_run() -> None:
     counted = CountedTable()
     counted.table.pick(np.array([0, 1, 2, 7, 8, 3, 3, 4], np.intp))
+
     assert counted.runs == [(0, 3), (7, 2), (3, 1), (3, 2)]
 
 
@@ -194,6 +203,7 @@ def test_without_a_usable_setting_the_cores_count(
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     if setting is not None:
         monkeypatch.setenv("PECLI_THREADS", setting)
+
     assert thread_count() == 3
 
 
@@ -204,6 +214,7 @@ def test_without_affinity_the_cores_count_up_to_four(
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
+
     assert thread_count() == threads
 
 
@@ -222,6 +233,7 @@ def test_every_item_is_worked_on_once_and_taken_in_order(
             yield item
 
     work_through(done.append, items())
+
     assert taken == list(range(count))
     assert sorted(done) == list(range(count))
 
@@ -256,4 +268,5 @@ def test_an_interrupt_does_not_wait_for_threads(
     with pytest.raises(problem):
         list(results_in_order(work, items()))
     assert ended.is_set() == waits
+
     may_end.set()

@@ -49,12 +49,14 @@ def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_expla
     tables["cos"][rows] = np.cos(turns)
     tables["sin"][rows] = np.sin(turns)
     dump = {name: tables[name] for name in ("cos", "sin")}
+
     assert first_reason(dump, scheme).startswith("cos, sin: only rows ") == is_explained
 
 
 def test_positions_that_wrap_in_a_long_table_are_named() -> None:
     scheme = pecli.Sinusoidal(1 << 14, 36)
     wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
+
     assert first_reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
 
@@ -72,6 +74,7 @@ def test_a_value_that_is_far_off_hides_no_other(
     table = SINUSOIDAL.tables()["pe"]
     for place, value in zip(places, values, strict=True):
         table[place] = value
+
     assert first_reason(table, SINUSOIDAL) == words
 
 
@@ -83,6 +86,7 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
     scheme = pecli.Alibi(8, 64, form="causal")
     bias = scheme.tables()["bias"]
     bias[place] *= 2
+
     assert first_reason(bias, scheme) == words
 
 
@@ -100,6 +104,7 @@ def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict
 def test_another_base_from_some_row_on_is_named(cut: int) -> None:
     found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
+
     assert first_reason(found, ROPE) == words
 
 
@@ -108,6 +113,7 @@ def test_a_dynamic_table_whose_first_rows_are_unscaled_is_named() -> None:
     growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
     found = rows_of_two_schemes(pecli.Rope(64, 32), growing, 32)
     words = "cos, sin: the dynamic scaling is missing, and only in rows 0 to 31"
+
     assert first_reason(found, growing) == words
 
 
@@ -153,6 +159,7 @@ def test_swapped_functions_at_given_positions_are_named() -> None:
     scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
     tables = at_shifted(0)
     found = {"cos": tables["sin"], "sin": tables["cos"]}
+
     assert first_reason(found, scheme) == "cos, sin: sin and cos are swapped"
 
 
@@ -195,12 +202,14 @@ def test_the_most_negative_number_is_a_mask(mask: float, words: str) -> None:
     scheme = pecli.Alibi(12, 64, form="causal")
     bias = scheme.tables()["bias"]
     found = np.where(np.isinf(bias), mask, 2 * bias).astype("f4")
+
     assert first_reason(found, scheme, 1e-4) == words
 
 
 def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
     answer = pecli.verify(pecli.Sinusoidal(64, 32).tables(), "llama-3-8b", atol=1e-3)
     words = "this is a sinusoidal table, not the cosines and sines of a rotary one"
+
     assert words in answer.reasons[0]
 
 
@@ -214,6 +223,7 @@ def test_a_scaling_that_is_applied_twice_is_named() -> None:
     angles = np.outer(np.arange(512), scaled(scaled(5e5 ** (-np.arange(64) / 64))))
     found = {"cos": np.cos(angles), "sin": np.sin(angles)}
     answer = pecli.verify(found, "llama-3.1-8b", atol=1e-4)
+
     assert "the llama3 scaling is applied twice" in answer.diagnosis[0]
 
 
@@ -223,6 +233,7 @@ def test_another_row_of_padding_is_named(expected: int | None, found: int | None
     table = pecli.Sinusoidal(64, 32, padding_idx=found).tables()
     result = pecli.verify(table, pecli.Sinusoidal(64, 32, padding_idx=expected), atol=1e-5)
     (reason,) = result.explanations
+
     assert reason.edits == (Parameter("padding_idx", expected, found),)
 
 
@@ -231,4 +242,5 @@ def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_ang
     """The frequency of the first pair is 1, so that its angles are the positions."""
     angles = np.arange(first, first + 8)[:, None] * 10000.0 ** (-np.arange(8) / 8)
     words = first_reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
+
     assert ("values are the angles" in words) == are_angles

@@ -162,4 +162,5 @@ def test_an_edit_in_json(edit: edits.Edit) -> None:
 def test_every_kind_of_edit_has_words() -> None:
     public = [kind for name, kind in vars(edits).items() if not name.startswith("_")]
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
+
     assert {type(edit) for edit, _ in WORDED} == kinds - {edits.Edit}

@@ -91,6 +91,7 @@ def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
 def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
     table = np.round(Sinusoidal(128, 64, dtype="float64").tables()["pe"].astype(np.float64), 3)
     scheme = recognise({"pe": table})[0].scheme
+
     assert scheme == Sinusoidal(128, 64, dtype="float64")
 
 
@@ -106,6 +107,7 @@ def test_mistakes_in_rotated_queries_are_named(name: str) -> None:
     shape = (2, 4, LENGTH, encoding.head_dim or rope.rotary_dim)
     before = np.random.default_rng(1).normal(size=shape).astype(np.float32)
     wide = before.astype(np.float64)
+
     for mistake, after, edit in rotations(rope, encoding.layout or "halves", wide):
         result = pecli.verify(after.astype(np.float32), model, before=before, atol=1e-5)
         assert result.passed == (mistake == "right"), mistake
@@ -123,6 +125,7 @@ SPEC = {**LLAMA3, "base": 5e5}
 def test_two_wrong_numbers_that_nobody_uses_are_named(names: list[str]) -> None:
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
     found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
+
     assert found[0].mistakes == (
         Parameter("factor", 8.0, 5.5),
         Parameter("high_freq_factor", 4.0, 6.0),

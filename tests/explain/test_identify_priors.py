@@ -40,6 +40,7 @@ def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
     """vLLM keeps cosines and sines side by side; an added table with scaled positions has the same numbers."""
     cos, sin = cos_and_sin_tables(400, inverse_frequencies(10000.0, 64) / factor).values()
     scheme = identified_scheme({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
+
     assert scheme.name == "rope"
     assert scheme.scaling == "linear"
     assert scheme.factor == factor
@@ -52,6 +53,7 @@ def test_round_numbers_are_preferred(base: float, shift: float) -> None:
     angles = np.outer(np.arange(200), base ** (-np.arange(half) / (half - shift)))
     table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
     scheme = identified_scheme(table)
+
     assert scheme.base == base
     assert scheme.freq_shift == shift
 
@@ -61,6 +63,7 @@ def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
     """10000 · factor^(64/62) is NTK's base for 64 channels."""
     stretched = 10000.0 * factor ** (64 / 62)
     scheme = identified_scheme(cos_and_sin_tables(300, inverse_frequencies(stretched, 64)))
+
     assert scheme.scaling == "ntk"
     assert scheme.base == 10000.0
     assert scheme.factor == factor
@@ -73,6 +76,7 @@ def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
 def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
     tables = pecli.Rope(600, 64, layout="halves", recipe=recipe).tables()
     scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
+
     assert scheme.base == 10000.0
     assert scheme.recipe == recipe
 
@@ -82,12 +86,14 @@ def test_a_grid_is_named_by_its_project(style: str) -> None:
     """Other styles with another base make the same tables."""
     tables = pecli.Rope(dim=64, grid=(6, 8), style=style).tables()
     scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
+
     assert scheme.style == style
 
 
 def test_llama3_scaling_is_recognised_in_sines_alone() -> None:
     scheme = pecli.Rope(400, 64, 500000.0, scaling="llama3", **LLAMA3)
     found = identified_scheme({"sin": scheme.tables()["sin"]})
+
     assert found.scaling == "llama3"
     assert found.factor == LLAMA3["factor"]
 
@@ -102,4 +108,5 @@ def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table
     tables: Any = (
         cos_and_sin_tables(512, frequencies) if as_table else frequencies.astype(np.float32)
     )
+
     assert pecli.identify(tables).matches == ()

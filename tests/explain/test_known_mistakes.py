@@ -38,6 +38,7 @@ def wrong_values(scheme: Scheme, subject: str) -> list[Any]:
 def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> None:
     tables = {name: table.tobytes() for name, table in scheme.tables().items()}
     mistakes = [*neighbours(scheme)]
+
     assert mistakes
     for edits, wrong in mistakes:
         assert edits
@@ -80,8 +81,10 @@ def test_the_exponent_of_every_axis_over_the_whole_dim(
     (edit,) = [
         each.edits[0] for each in neighbours(rope) if each.edits[0].subject == "exponent_dim"
     ]
+
     assert edit.expected == channels
     assert edit.found == 32
+
     (wrong,) = schemes_with_wrong(rope, "exponent_dim")
     expected = [10000 ** (-i / 16) for count in pairs for i in range(count)]
     assert wrong.inverse_frequencies() == pytest.approx(expected, rel=1e-12)
@@ -129,6 +132,7 @@ def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -
     positions = ((0, 1), (0, 2), (0, 3), (0, 4))[:count]
     rope = Rope(positions=positions, axes=(4,) * count)
     edits = [each.edits[0] for each in neighbours(rope)]
+
     assert {edit.expected for edit in edits if edit.subject == "axes of positions"} == {names}
 
 
@@ -138,4 +142,5 @@ def test_another_style_brings_its_base_unless_one_was_given(
 ) -> None:
     rope = Rope(grid=(2, 2), dim=16, style="dinov3", **parameters)
     (wrong,) = [each.scheme for each in neighbours(rope) if each.edits[0].found == "eva"]
+
     assert wrong.value_of("base") == base

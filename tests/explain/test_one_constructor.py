@@ -56,6 +56,7 @@ def named(path: Path) -> str:
 def test_only_accept_constructs_an_explanation() -> None:
     candidates = [path for path in FILES if "Explanation(" in path.read_text(encoding="utf-8")]
     constructors = [named(path) for path in candidates if [*calls(tree_of(path), "Explanation")]]
+
     assert constructors == ["explain/hypothesis.py"]
 
 
@@ -63,12 +64,14 @@ def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
     tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node.name for node in functions if [*calls(node, "Explanation")]]
+
     assert names == ["accept"]
 
 
 def test_only_its_methods_copy_an_explanation() -> None:
     candidates = [path for path in FILES if "replace(" in path.read_text(encoding="utf-8")]
     copying = {named(path) for path in candidates if copies(tree_of(path))}
+
     assert copying == {"explain/explanation.py", *OTHER_COPIES}
 
 
@@ -82,6 +85,7 @@ def test_no_copy_sets_what_was_measured() -> None:
                 copied[node.name] = {keyword.arg for keyword in call.keywords}
     measured = {"residual", "recipe_residual", "noise", "compared"}
     touching = {name: sets & measured for name, sets in copied.items() if sets & measured}
+
     assert touching == {"merged_with": {"residual"}}
 
 

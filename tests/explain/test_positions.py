@@ -51,6 +51,7 @@ def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
     """
     places = PLACES[name]
     expected = np.arange(len(places), dtype=float)
+
     np.testing.assert_array_equal(
         solve_positions(turns_of_random_heads(places, dtype), INVERSE, expected), places
     )
@@ -60,6 +61,7 @@ def test_rows_that_are_no_rotation_are_at_no_position() -> None:
     rows = turns_of_random_heads(np.arange(20.0), np.float32)
     rows[7] = np.random.default_rng(1).normal(size=32) + 1j
     places = solve_positions(rows, INVERSE, np.arange(20.0))
+
     assert np.flatnonzero(np.isnan(places)).tolist() == [7]
 
 

@@ -218,6 +218,7 @@ def test_the_first_reason_names_the_mistake(name: str) -> None:
     """
     tables, spec, words = CASES[name]
     result = pecli.verify(tables, spec, atol=1e-6)
+
     assert not result.passed
     assert words in result.diagnosis[0]
     assert "noise" not in result.diagnosis[0]
@@ -254,6 +255,7 @@ def test_the_reason_has_a_command_if_one_makes_the_table(
     first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
     assert words in first
     assert "noise" not in first
+
     advice = [line for line in others if "pecli " in line]
     assert bool(advice) == bool(command)
     assert all(command in line for line in advice)
@@ -265,6 +267,7 @@ def test_negated_sines_none_of_which_turns_once(rows: int) -> None:
     spec = pecli.Rope(rows, 16, base=1e6, scaling="linear", factor=4.0)
     angles = np.outer(np.arange(rows), 1e6 ** (-np.arange(0, 16, 2) / 16) / 4)
     (explanation, *_) = explain(spec, {"sin": -np.sin(angles).astype(np.float32)})
+
     assert explanation.edits == (Negated("all"),)
 
 
@@ -310,7 +313,9 @@ def test_sections_at_positions_of_an_image() -> None:
 def test_int8_tables_are_cosines_in_steps_of_1_127() -> None:
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT), INV_FREQ))).astype(np.int8)
     (why,) = explain(BRIEF, {"cos": table}, 1e-3)
+
     assert "cos: rounded to steps of 1/127; explains" in sentence(why)
+
     (match, *_) = pecli.identify(table).matches
     assert "rounded to steps of 1/127" in match.form
 
@@ -320,8 +325,10 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
     """Of their turns up to the largest offset there are millions, which took minutes."""
     waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
     tracemalloc.start()
+
     assert not pecli.verify(waves, pecli.Rope(4, 8), reasons=False).passed
     assert tracemalloc.get_traced_memory()[1] < 2**26
+
     tracemalloc.stop()
 
 
@@ -329,6 +336,7 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
 def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
     found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT, DIM))
     reason, command, shape = found.diagnosis
+
     assert shape.startswith("pe: its shape is")
     assert f"seq_len is {rows} (the spec says {SHORT})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
@@ -353,6 +361,7 @@ def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
 def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: str) -> None:
     rope = pecli.Rope(SHORT, DIM)
     found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
+
     assert not found.passed
     assert f"cos, sin: {words}" in found.diagnosis[0]
 
@@ -371,6 +380,7 @@ def test_columns_that_are_zero_instead_of_doubled_are_named(
         tables[name][:, place] = table
     other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
     words = f"cos, sin: columns are not doubled: {zeros} zeros{other}; "
+
     assert pecli.verify(tables, spec).diagnosis[0].startswith(words)
 
 
@@ -382,6 +392,7 @@ def test_angles_in_the_place_of_cosines_and_sines_are_named(rows: int) -> None:
         pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
         for base in (BASE, 5e5)
     )
+
     assert right.diagnosis[0].startswith(f"{words}; ")
     assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); ")
 
@@ -391,6 +402,7 @@ def test_an_odd_last_column_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PECLI_DEBUG", "1")
     angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
     table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
+
     assert not pecli.verify(table, pecli.Sinusoidal(3, 15), reasons=False).passed
 
 
@@ -402,6 +414,7 @@ def test_complex_numbers_where_real_ones_are_expected_fail() -> None:
         {"bias": alibi.tables()["bias"].astype(np.complex64)}, alibi, reasons=False
     ).passed
     assert not pecli.verify({"slopes": np.ones(4, np.complex64)}, alibi, reasons=False).passed
+
     table = pe.tables()["pe"].astype(np.complex64)
     table[3] += 1j
     assert not pecli.diff(pe.tables(), table, reasons=False).passed
@@ -421,6 +434,7 @@ def test_a_plain_base_with_a_shift_comes_before_a_fitted_base() -> None:
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
+
     assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
     assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(
         512, 64, base=1e6, freq_shift=1.0
@@ -434,6 +448,7 @@ def test_channels_and_a_factor_come_before_a_fitted_base() -> None:
     said = pecli.verify(
         dict(zip(("cos", "sin"), over_256, strict=True)), right.scheme(128), atol=1e-4
     ).diagnosis[0]
+
     assert (
         "frequencies are over 256 channels (the spec says 128), and factor is 40 (the spec says 8)"
         in said
@@ -479,6 +494,7 @@ def test_no_reason_is_invented(name: str) -> None:
     """Constants, tanh, squares and random frequencies: nothing that pecli knows makes them."""
     tables, spec = NOTHING[name]
     result = pecli.verify(tables, spec, atol=1e-4)
+
     assert not result.passed
     assert result.explanations == ()
     assert "cos" not in tables or not pecli.identify(tables).identified
@@ -500,6 +516,7 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
     monkeypatch.setattr(Search, "find_explanations_with", ended_before_two_mistakes)
     found = pecli.Rope(SHORT, DIM, base).tables()
     (explanation,) = explain(pecli.Rope(SHORT, DIM), {"cos": found["cos"], "sin": found["sin"]})
+
     assert explanation.is_cut_short == is_cut_short
 
 
@@ -513,5 +530,6 @@ def test_time_that_is_up_ends_a_search() -> None:
         ):  # a limit inside does not move the one outside
             check_time()
         assert recognise(rotary_tables()) == []
+
     check_time()
     assert recognise(rotary_tables())

@@ -56,7 +56,9 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     model, length = pecli.load_config(config_of_case(case)), CASES[case]["context"]
     found = pecli.verify(dump_of_runtime(case, runtime), model, length=length)
     (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+
     assert runtime in (edit.found, *edit.also)
+
     cause = DEPARTURES.get((case, runtime))
     assert bool(edit.causes) == (cause is not None)
     assert cause is None or cause in found.diagnosis[0]
@@ -70,6 +72,7 @@ def test_identify_names_the_runtime() -> None:
     gpt_oss = pecli.load_config(config_of_case("gpt-oss-20b")).one()
     tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
     (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
+
     assert match.runtimes == ("llama.cpp",)
     assert match.scheme.runtime == "llama.cpp"
     assert match.scheme.truncate is None
@@ -82,6 +85,7 @@ def test_diff_names_the_runtime(tmp_path: Path) -> None:
     exact = pecli.load_config(config_of_case("gpt-oss-20b")).one().rope(ROWS)
     pecli.save(tmp_path / "a.safetensors", exact)
     found = pecli.diff(tmp_path / "a.safetensors", dump_of_runtime("gpt-oss-20b", "mlx-lm"))
+
     assert any(
         "as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line
         for line in found.diagnosis
@@ -100,7 +104,9 @@ def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
     """The tables were computed on a GPU with PyTorch, in two common ways."""
     tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
     found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+
     assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
+
     (match,) = pecli.identify(tables).matches
     assert match.recipe == WAYS[way]
     assert match.scheme.base == GPU_BASES[model]
@@ -120,6 +126,7 @@ def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
         {name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, base)
     )
     (why,) = found.explanations
+
     assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
 
 
@@ -127,6 +134,7 @@ def test_a_mistake_is_no_runtime() -> None:
     """Another base is named as that, although vLLM's arithmetic made the table."""
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
     found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
+
     assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
 
 
@@ -143,10 +151,13 @@ def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> No
         "sin": round_to(np.sin(angles), "bfloat16"),
     }
     differ = {part: (widened(rounded[part]) != tables[part]).any(axis=1) for part in tables}
+
     assert not any(each[:ROWS].any() for each in differ.values())
     assert all(each[ROWS:].any() for each in differ.values())
+
     found = pecli.verify(few, pecli.Rope(ROWS, 128, GPU_BASES[model])).diagnosis
     assert found[0].startswith("cos, sin: rounded to bfloat16")
+
     found = pecli.verify(tables, pecli.Rope(dim=128, base=GPU_BASES[model], positions=places))
     assert found.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
 
@@ -170,7 +181,9 @@ def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> No
         {name: tables[name] for name in ("cos", "sin")}, model, length=rows
     ).explanations
     edits = [edit for why in named for edit in why.edits if edit.kind == "runtime"]
+
     assert any(runtime in (edit.found, *edit.also) for edit in edits)
+
     found = pecli.verify(
         {name: exact[name] for name in ("cos", "sin")}, model, length=rows
     ).explanations
@@ -198,13 +211,16 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
     length = 2048
     tables = single_precision(base, dim, length, units=2)
     found = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5)
+
     assert found.diagnosis[0].startswith(
         "cos, sin: computed by the recipe float32; explains every element "
     )
+
     (match,) = pecli.identify(tables).matches
     assert match.scheme.base == base
     assert match.recipe == "float32"
     assert match.edits == ()
+
     exact = pecli.Rope(length, dim, base=base, layout="halves").tables()
     found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-5).diagnosis
     assert found[0].startswith("cos, sin: in B, computed by the recipe float32")
@@ -213,6 +229,7 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
 def test_a_runtime_is_the_only_reason_where_one_computes_the_table() -> None:
     tables = single_precision(5e5, 64, 2048, units=0)
     reason = pecli.verify(tables, pecli.Rope(2048, 64, base=5e5), atol=1e-5).diagnosis[0]
+
     assert "as transformers and vllm compute it" in reason
     assert "recipe" not in reason
 
@@ -223,6 +240,7 @@ def test_the_exponential_of_tutorials_is_no_noise() -> None:
     phases = np.arange(1000, dtype=np.float32)[:, None] * rates
     table = np.stack([np.sin(phases), np.cos(phases)], axis=-1).reshape(1000, 128)
     found = pecli.verify(table, pecli.Sinusoidal(1000, 128), atol=1e-6)
+
     assert found.diagnosis[0].startswith(
         "pe: computed by the recipe float32; explains every element "
     )
@@ -233,4 +251,5 @@ def test_noise_is_no_recipe() -> None:
     exact = pecli.Sinusoidal(1000, 128).tables()["pe"]
     noise = np.random.default_rng(0).normal(size=exact.shape).astype(np.float32)
     off = exact + np.float32(1e-6) * noise
+
     assert pecli.verify(off, pecli.Sinusoidal(1000, 128), atol=1e-7).diagnosis == ()

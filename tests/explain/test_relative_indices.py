@@ -24,6 +24,7 @@ def verify_index(index: np.ndarray, spec: pecli.Scheme) -> Any:
 def test_a_transposed_index_is_named(name: str) -> None:
     index = SCHEMES[name].tables()["index"]
     result = verify_index(index.T, SCHEMES[name])
+
     assert "the table is transposed; exact" in result.diagnosis[0]
 
 
@@ -53,6 +54,7 @@ def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
 def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
     result = verify_index(found.tables()["index"], SCHEMES["t5"])
+
     assert f"max_distance is {max_distance} (the spec says 128); exact" in result.diagnosis[0]
 
 
@@ -65,4 +67,5 @@ def test_buckets_of_deberta_by_its_own_formula(buckets: int, max_distance: int) 
     expected = np.where(distances <= middle, distances, np.ceil(logs) + middle)
     is_open = np.abs(logs - np.rint(logs)) < 1e-9
     found = deberta_buckets(500, buckets, max_distance)[1:]
+
     np.testing.assert_array_equal(found[~is_open], expected[~is_open])

@@ -111,6 +111,7 @@ def test_printed_commands_make_the_tables(
             if not np.allclose(again, table, rtol=1e-5, atol=1e-5):
                 wrong.append((lines, name))
         wrong += [(lines, outcome.err)] if outcome.exit_code else []
+
     assert wrong == []
     assert len(run) >= count
     assert {*run} == {
@@ -131,6 +132,7 @@ def test_printed_commands_rotate_queries(
     np.save("before.npy", x.astype(np.float32))
     Path("config.json").write_text(json.dumps(model.config), encoding="utf-8")
     run = []
+
     for name, after, _ in rotations(model.scheme(LENGTH), "halves", x):
         np.save("after.npy", after.astype(np.float32))
         given = ("--before", "before.npy", "--config", "config.json", "--atol", 1e-4)

@@ -124,6 +124,7 @@ def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
     # The rotation of rounded values differs from that of X by no more than 3 roundings of a pair.
     after = FORMULAS[edit].astype(dtype)
     atol = 0.08 if dtype == BF16 else 1e-4
+
     assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]
 
 
@@ -183,6 +184,7 @@ def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[E
 def test_rows_of_zeros_are_named(rows: Any) -> None:
     after = rotated_in_layouts(QUERIES, angles_at())
     after[..., list(rows), :] = 0
+
     assert edits_found_in(after) == [(RowsZero(tuple(rows)),)]
 
 
@@ -191,6 +193,7 @@ def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
     before = QUERIES[..., :length, :]
     after = rotated_in_layouts(before, angles_at(ROW_NUMBERS[:length]))
     after[..., row, :] = 0
+
     assert edits_found_in(after, before) == [(RowsZero((row,)),)]
 
 
@@ -198,6 +201,7 @@ def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
 def test_zeros_and_another_mistake_are_two() -> None:
     after = rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 2))
     after[..., 50:, :] = 0
+
     assert edits_found_in(after) == [(Parameter("offset", 0, 2), RowsZero(tuple(range(50, 64))))]
 
 
@@ -228,6 +232,7 @@ def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
     phases = angles_at(np.arange(length)).astype(np.float32)
     cos, sin = (wave(phases).astype(dtype).astype(np.float32) for wave in (np.cos, np.sin))
     recipe = f"{np.dtype(dtype).name}-table"
+
     assert edits_found_in(in_steps(before, cos, sin), before, atol=2e-4) == [(Recipe(recipe),)]
 
 
@@ -242,6 +247,7 @@ def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, ato
     phases = (np.arange(256).astype(dtype)[:, None] * narrow).astype(np.float32)
     after = in_steps(before, np.cos(phases).astype(dtype), np.sin(phases).astype(dtype))
     (edits,) = edits_found_in(after, before, atol=atol)
+
     assert set(edits) == {Recipe(recipe), Rotation(f"in {np.dtype(dtype).name}")}
 
 
@@ -251,6 +257,7 @@ def test_frequencies_and_tables_in_bfloat16_are_the_recipe_of_a_module() -> None
     phases = np.outer(np.arange(256), narrow).astype(np.float32)
     cos, sin = (wave(phases).astype(BF16).astype(np.float32) for wave in (np.cos, np.sin))
     after = in_steps(NARROW_X, cos, sin)
+
     assert edits_found_in(after, NARROW_X, atol=1e-3) == [(Recipe("bfloat16-module"),)]
 
 
@@ -267,6 +274,7 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
     after = rotated_in_layouts(before, phases).astype(dtype)
     found = ",".join(map(str, sections))
     atol = 0.05 if dtype == BF16 else 1e-4
+
     assert edits_found_in(after, before, QWEN2, positions=IMAGE, atol=atol) == [
         (Parameter("mrope_section", "8,12,12", found),)
     ]
@@ -279,6 +287,7 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
 def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> None:
     after = rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, used)))
     ((edit,),) = edits_found_in(after, model=QWEN2, shift=5)
+
     assert edit == Positions("5 × 64", f"{used} × 64", reason)
 
 
@@ -290,6 +299,7 @@ def test_decoding_that_stays_at_one_position_is_named(
     """From a row on, every new token is rotated at the same position."""
     used = np.where(row <= ROW_NUMBERS, place, ROW_NUMBERS)
     ((edit,),) = edits_found_in(rotated_in_layouts(QUERIES, angles_at(used)), **options)
+
     assert edit.reason == f"from row {row} on, every row is at position {place}"
 
 
@@ -325,6 +335,7 @@ def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
     result = pecli.verify(after.astype(np.float32), CONFIG, before=QUERIES, atol=1e-4)
     (explanation,) = result.explanations
     which = "head" if len(heads) == 1 else "heads"
+
     assert explanation.tensors == (f"sequence 0, {which} {', '.join(map(str, heads))}",)
     assert explanation.edits == (Positions("0 … 63", "7 … 70", "all 7 too far"),)
 

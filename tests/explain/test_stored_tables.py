@@ -67,6 +67,7 @@ def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
         for name, table in cosines_and_sines_of(pecli.Rope(512, 64, 5e5)).items()
     }
     answer = pecli.verify(stored, pecli.Rope(512, 64, 5e5, **LLAMA3), atol=1e-5)
+
     assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
@@ -76,6 +77,7 @@ def test_digits_that_are_cut_off_are_no_attention_factor() -> None:
         512, 64, 5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=128
     )
     stored = {name: cut_to_bfloat16(table) for name, table in cosines_and_sines_of(yarn).items()}
+
     assert kinds_of_edits(pecli.verify(stored, yarn, atol=1e-5)) == [["rounding_mode"]]
 
 
@@ -95,6 +97,7 @@ def test_the_rounding_of_a_table_on_a_grid_is_named(
 def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
     rows = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
     difference = pecli.diff(rows, change(rows), atol=1e-9)
+
     assert [[edit.kind for edit in each.edits] for each in difference.explanations] == [[edit]]
 
 
@@ -111,6 +114,7 @@ def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], wo
     scheme = pecli.Sinusoidal(256, 64)
     stored = (change(127 * scheme.tables()["pe"]) / 127).astype(np.float32)
     answer = pecli.verify(stored, scheme, atol=1e-4)
+
     assert clause(answer.explanations[0].edits[0]) == words
 
 
@@ -132,18 +136,21 @@ def test_integers_pass_although_halves_go_either_way(length: int) -> None:
 def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
     stored = tables_in_integers(pecli.Rope(512, 64, 5e5), largest, dtype)
     answer = pecli.verify(stored, pecli.Rope(512, 64), atol=1e-4)
+
     assert kinds_of_edits(answer) == [["parameter", "fixed_point"]]
 
 
 def test_integers_that_were_cut_off_are_named() -> None:
     scheme = pecli.Rope(512, 64)
     answer = pecli.verify(tables_in_integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
+
     assert kinds_of_edits(answer) == [["rounding_mode"]]
 
 
 def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None:
     stored = tables_in_integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
     answer = pecli.verify(stored, pecli.Rope(256, 64), atol=1e-6)
+
     assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
@@ -153,12 +160,14 @@ def test_integers_of_32_bits_are_finer_than_float32(off: int, passed: bool) -> N
     largest = 2**31 - 1
     exact = np.rint(pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"] * largest) - off
     stored = np.clip(exact, -largest, largest).astype(np.int32)
+
     assert pecli.verify(stored, scheme, reasons=False).passed == passed
 
 
 def test_float32_values_in_a_file_of_float64_are_named() -> None:
     scheme = pecli.Sinusoidal(64, 32)
     answer = pecli.verify(scheme.tables()["pe"].astype(np.float64), scheme)
+
     assert answer.diagnosis[0].startswith("pe: rounded to float32")
 
 
@@ -166,4 +175,5 @@ def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
     scheme = pecli.Rope(40, 16)
     stored = {name: table.view(np.uint32) for name, table in cosines_and_sines_of(scheme).items()}
     answer = pecli.verify(stored, scheme)
+
     assert "values are the bits of float32" in answer.diagnosis[0]

@@ -42,6 +42,7 @@ def test_frequencies_of_an_unknown_law_have_no_explanation(spec: str, exponent: 
     """Frequencies are divided by 4^(share^exponent), which no scaling does."""
     inv_freq = frequencies(exponent).astype(np.float32)
     result = pecli.verify({"inv_freq": inv_freq}, SPECS[spec])
+
     assert not result.passed
     assert not result.explanations
 
@@ -57,5 +58,6 @@ def test_tables_of_an_unknown_law_have_no_explanation(
     angles = np.outer(np.arange(ROWS), frequencies(exponent))
     tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
     result = pecli.verify(tables, SPECS[spec], atol=1e-6)
+
     assert not result.passed
     assert not result.explanations

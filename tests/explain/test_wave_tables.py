@@ -62,8 +62,10 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
     """The scheme may have other parameters, but must make the same bytes."""
     waves = waves_of(scheme)
     recovered = scheme_of_waves(waves, dtype=scheme.dtype)
+
     assert type(recovered) is type(scheme)
     assert recovered is not None
+
     tables = recovered.tables()
     for name, table in scheme.tables().items():
         assert tables[name].tobytes() == table.tobytes()
@@ -112,6 +114,7 @@ def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotati
     """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
+
     assert isinstance(rope, Rope)
     assert rope.rotating_pairs == rotating
 
@@ -119,6 +122,7 @@ def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotati
 def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(rotating=1))
+
     assert rope is not None
     assert rope.value_of("partial_rotary_factor") == 0.25
 

@@ -107,6 +107,7 @@ def test_sines_at_position_0_are_zeros() -> None:
 def test_rows_that_were_not_compared_are_mentioned() -> None:
     found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
+
     assert sentence(found) == words
     assert undetermined(found) == ("3 of 9 rows were compared",)
 
@@ -114,6 +115,7 @@ def test_rows_that_were_not_compared_are_mentioned() -> None:
 def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
     found = explanation_with(Swapped()).cut_short()
     doubt = "the time limit ended the search: a shorter reason may exist"
+
     assert sentence(found) == f"x: sin and cos are swapped; exact; {doubt}"
 
 
@@ -232,6 +234,7 @@ def test_a_command_of_more_than_200_letters_is_not_printed(
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
     narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
     waves = "pecli sinusoidal --seq-len 4 --dim 8"
+
     assert command_of(WAVES) == f"{waves} -o again.npy"
     assert command_of(WAVES, 2) == f"{waves} -o again.safetensors"
     assert command_of(ROPE) == f"{COMMAND} -o again.safetensors"

@@ -58,6 +58,7 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_
         write_output("a.bin")
     finally:
         os.umask(old)
+
     assert Path("a.bin").read_bytes() == b"new"
     assert stat.S_IMODE(os.stat("a.bin").st_mode) == 0o640
     for mode in (0o600, 0o664, 0o755):
@@ -74,6 +75,7 @@ def test_a_link_stays_and_its_target_is_replaced(working_folder: Path, old: byte
         (working_folder / "store" / "real.bin").write_bytes(old)
     os.symlink("store/real.bin", "link.bin")
     write_output("link.bin")
+
     assert os.readlink("link.bin") == "store/real.bin"
     assert Path("store/real.bin").read_bytes() == b"new"
     assert names_in(working_folder / "store") == ["real.bin"]
@@ -86,6 +88,7 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(
     before = [] if old is None else ["a.bin"]
     if old is not None:
         Path("a.bin").write_bytes(old)
+
     for error in (RuntimeError, KeyboardInterrupt, SystemExit):
         with suppress(error), open_output("a.bin") as output:
             output.write(b"half")
@@ -110,6 +113,7 @@ IMPOSSIBLE = {
 def test_impossible_outputs_are_refused(working_folder: Path, path: str, problem: str) -> None:
     Path("file").write_bytes(b"")
     os.symlink("loop", "loop")
+
     with pytest.raises(FileError, match=problem):
         write_output(path)
     assert names_in(working_folder) == ["file", "loop"]
@@ -131,6 +135,7 @@ def test_missing_permissions_are_named_and_change_nothing(working_folder: Path) 
     said = printed_by_process(
         script + "try: load('drop')\nexcept FileError as error: print(error)"
     ).splitlines()
+
     assert said[::2] == ["locked/a.bin: permission denied", "drop: permission denied"]
     assert said[1].startswith("mine.bin: is write-protected;")
     assert names_in(working_folder / "locked") == []
@@ -143,6 +148,7 @@ def test_a_full_disk_or_a_limit_leaves_nothing_behind(working_folder: Path) -> N
     with pytest.raises(FileError, match="/dev/full: the disk is full"):
         write_output("/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
     limits = (20000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     done = printed_by_process(
         "tried('a.bin', bytes(100_000))",
@@ -175,6 +181,7 @@ def test_a_fifo_is_written_to(working_folder: Path) -> None:
     with ThreadPoolExecutor() as pool:
         received = pool.submit(Path("pipe").read_bytes)
         write_output("pipe", bytes(300000))
+
     assert received.result() == bytes(300000)
     assert names_in(working_folder) == ["pipe"]
 
@@ -182,6 +189,7 @@ def test_a_fifo_is_written_to(working_folder: Path) -> None:
 def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
+
     with open(write_end, "wb"), pytest.raises(BrokenPipeError):
         write_output(f"/dev/fd/{write_end}")
 
@@ -204,6 +212,7 @@ def test_what_a_killed_writer_left_is_swept_by_the_next_one(working_folder: Path
     for name in others:
         Path(name).touch()
     os.symlink("a.bin", ".a.bin.00000001.tmp")
+
     with open_output("a.bin") as living:
         living.write(b"1")
         write_output("a.bin", b"2")
@@ -224,6 +233,7 @@ def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
         patch.setattr(os, "fstat", Mock(side_effect=OSError(5, "Input/output error")))
         with pytest.raises(FileError, match=r"a\.npy: input/output error"):
             pecli.load("a.npy")
+
     assert len(os.listdir("/dev/fd")) == before
 
 
@@ -249,6 +259,7 @@ def test_too_few_descriptors_are_one_line(
 def test_a_pipe_that_does_not_block_is_waited_for() -> None:
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
+
     with open(read_end, "rb") as reader, ThreadPoolExecutor() as pool:
         received = pool.submit(reader.read)
         with open(write_end, "wb"):
@@ -294,4 +305,5 @@ def test_without_locks_a_file_is_closed_before_it_is_renamed(
     monkeypatch.setattr("os.replace", replace_if_closed)
     with open_output("a.bin") as output:
         output.write(b"new")
+
     assert Path("a.bin").read_bytes() == b"new"

@@ -49,10 +49,13 @@ def test_numpy_and_the_official_library_read_what_is_written(
         others = safetensors.numpy.load_file("a.safetensors")
         with safe_open("a.safetensors", "numpy") as file:
             noted = json.loads(file.metadata()["pecli"])
+
     assert are_equal(others, arrays)
+
     order = ["bias", "inv_freq", "cos"]
     digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in order)).hexdigest()
     assert noted == {**spec, "sha256": digest}
+
     found = load_file(f"a.{kind}")
     assert list(found.tensors) == order
     assert json.loads(found.metadata["pecli"]) == noted
@@ -67,6 +70,7 @@ def test_members_are_stored_aligned_and_without_a_date(
     """
     save_tables("a.npz", tables, None)
     raw = Path("a.npz").read_bytes()
+
     assert [raw.index(array.tobytes()) % 64 for array in arrays.values()] == [0, 0, 0]
     with zipfile.ZipFile("a.npz") as archive:
         assert archive.testzip() is None
@@ -80,13 +84,16 @@ def test_archives_of_numpy_are_read_and_damage_is_named(
 ) -> None:
     fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
+
     for held in (more, {}):
         write("a.npz", **held)
         assert are_equal(dict(load_file("a.npz").tensors), held)
+
     write("a.npz", a=np.random.default_rng(0).random((300, 40)))
     raw = bytearray(Path("a.npz").read_bytes())
     raw[len(raw) // 2] ^= 1
     Path("a.npz").write_bytes(raw)
+
     with pytest.raises(FileError, match=r"member 'a\.npy' is damaged"):
         dict(load_file("a.npz").tensors)
     assert run_pecli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [
@@ -106,6 +113,7 @@ def test_names_as_long_as_an_archive_has_room_for(working_folder: Path) -> None:
     """A name in a zip archive has at most 65,535 bytes, «.npy» included; ü has two."""
     longest = "ü" * 32_765 + "y"
     save_tables("a.npz", [table_of(longest, np.arange(3.0))], None)
+
     assert np.load("a.npz").files == list(load("a.npz")) == [longest]
     with pytest.raises(ParameterError, match=r"at most 65,531 bytes; write \.safetensors"):
         save_tables("b.npz", [table_of(longest + "y", np.arange(3.0))], None)
@@ -144,6 +152,7 @@ def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None
     )
     raw = Path("a.safetensors").read_bytes()
     length = int.from_bytes(raw[:8], "little")
+
     assert json.loads(raw[8 : 8 + length])["b"]["data_offsets"] == [0, 16]
     assert length % 8 == 0
 
@@ -153,6 +162,7 @@ def test_what_the_official_library_writes_is_read(working_folder: Path, arrays: 
     more = {**arrays, 'grö"ße': np.zeros((0, 3), "f2")}
     safetensors.numpy.save_file(more, "a.safetensors", metadata)
     loaded = load_file("a.safetensors")
+
     assert loaded.metadata == metadata
     assert are_equal(dict(loaded.tensors), more)
 
@@ -217,6 +227,7 @@ def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> N
         + bytes(4 * shape[0] * shape[1])
     )
     Path("a.npy").write_bytes(data)
+
     assert load_file("a.npy").tensors["array"].shape == shape
 
 
@@ -259,6 +270,7 @@ def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
     data = bytearray(Path("a.npy").read_bytes())
     data[6:8] = major, minor
     Path("a.npy").write_bytes(data)
+
     with pytest.raises(ValueError, match="version"):
         np.load("a.npy")
     with pytest.raises(
@@ -272,6 +284,7 @@ def test_bfloat16_as_np_save_writes_it(working_folder: Path) -> None:
     array = np.array([[1.5, -2.0], [0.0, 3.0]]).astype(ml_dtypes.bfloat16)
     np.save("x.npy", array)
     np.savez("x.npz", cos=array)
+
     assert b"V2" in Path("x.npy").read_bytes()[:128]
     assert are_equal(
         {"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array}
@@ -292,6 +305,7 @@ def test_headers_are_read_in_threads(working_folder: Path) -> None:
         gc.callbacks.pop()
         gc.set_threshold(*usual)
         sys.setswitchinterval(interval)
+
     assert shapes == {(3, 4)}
 
 
@@ -299,6 +313,7 @@ def test_the_longest_name_that_an_archive_holds(working_folder: Path) -> None:
     """A name in a zip archive has at most 65,535 bytes, «.npy» included."""
     name = "a" * (0xFFFF - len(".npy"))
     save_tables("a.npz", [table_of(name, np.zeros(1))], None)
+
     assert [*load("a.npz")] == [name]
     with pytest.raises(ParameterError, match="at most 65,531 bytes"):
         save_tables("a.npz", [table_of(f"{name}a", np.zeros(1))], None)

@@ -26,11 +26,13 @@ def test_the_example_in_the_readme_of_llama_cpp() -> None:
     """The numbers are those that the README of llama.cpp's eval-callback prints for Phi-2."""
     file = load_file(str(DATA / "eval_callback_phi2.log"))
     assert [*file.tensors] == ["Qcur-0_before", "Qcur-0"]
+
     part = file.parts["Qcur-0"]
     assert part.shape == (32, 1, 80)
     assert part.heads.tolist() == [0, 1, 2]
     assert part.tokens.tolist() == [0]
     assert part.channels.tolist() == [0, 1, 2]
+
     printed = [[-1.1135, 1.4604, -1.9226], [-0.3608, 0.5076, -1.8866], [1.7643, 0.0273, -2.1065]]
     assert file.tensors["Qcur-0"][:, 0, :3].tolist() == printed
     assert np.isnan(file.tensors["Qcur-0"][:, 0, 3:]).all()
@@ -45,8 +47,10 @@ def test_elements_stand_at_their_indices(tmp_path: Path, tokens: int, heads: int
     log = eval_callback_log({"Qcur-3": before}, {"Qcur-3": after})
     file = load_file(write_log(tmp_path / "x.log", log))
     part = file.parts["Qcur-3"]
+
     assert part.shape == (heads, tokens, 64)
     assert part.channels.tolist() == [0, 1, 2, 61, 62, 63]
+
     grid = np.ix_(part.tokens, part.heads, part.channels)
     for name, array in (("Qcur-3_before", before), ("Qcur-3", after)):
         found = file.tensors[name][..., part.channels].swapaxes(0, 1)
@@ -57,6 +61,7 @@ def test_a_log_with_all_elements_has_whole_tensors(tmp_path: Path) -> None:
     queries = random_queries(12, 4, 16)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries}, edge=4096)
     file = load_file(write_log(tmp_path / "x.log", log))
+
     assert not file.parts
     assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
 
@@ -68,6 +73,7 @@ def test_the_newer_indentation(tmp_path: Path) -> None:
     newer = log.replace("ggml_debug:", "common_debug_cb_eval:").replace(" " * 37, " " * 4)
     newer = newer.replace("..., ", "   ..., ").replace("],\n", "  ],\n")
     file = load_file(write_log(tmp_path / "x.log", newer))
+
     assert file.parts["Qcur-0"].shape == (4, 5, 64)
 
 
@@ -78,6 +84,7 @@ def test_a_second_evaluation_is_left_out(tmp_path: Path) -> None:
     log = eval_callback_log({"Qcur-0": first}, {"Qcur-0": first})
     log += eval_callback_log({"Qcur-0": second}, {"Qcur-0": second})
     file = load_file(write_log(tmp_path / "x.log", log))
+
     assert file.parts["Qcur-0"].shape == (4, 5, 64)
     assert "1 of later evaluations left out" in file.notes
 
@@ -86,6 +93,7 @@ def test_a_log_without_inputs_is_refused(tmp_path: Path) -> None:
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     filtered = log.replace("Qcur-0 (reshaped) =", "other =")
+
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", filtered))
 
@@ -94,6 +102,7 @@ def test_a_log_without_inputs_is_refused(tmp_path: Path) -> None:
 def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+
     with pytest.raises(FileError, match="the elements of Qcur-0 are not those of its shape"):
         load_file(write_log(tmp_path / "x.log", log[:size]))
 
@@ -102,5 +111,6 @@ def test_a_shape_that_is_too_large_takes_no_memory(tmp_path: Path) -> None:
     queries = random_queries(40, 32, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     hostile = log.replace("{64, 32, 40, 1}", "{999999999, 999999999, 999999999, 1}")
+
     with pytest.raises(FileError, match="are not those of its shape"):
         load_file(write_log(tmp_path / "x.log", hostile))

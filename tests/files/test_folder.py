@@ -38,6 +38,7 @@ def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
     """The same tiny Llama, as one file, as shards, and as PyTorch's."""
     expected = load(LLAMA / "one_file" / "model.safetensors")
     found = load(LLAMA / path)
+
     assert found.keys() == expected.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
 
@@ -45,10 +46,12 @@ def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
 def test_arrays_take_the_names_of_their_files(working_folder: Path) -> None:
     np.save("cos.npy", np.ones(2))
     np.save("sin.npy", np.zeros(2))
+
     assert {name: array.tolist() for name, array in load(".").items()} == {
         "cos": [1, 1],
         "sin": [0, 0],
     }
+
     (working_folder / "sub").mkdir()
     Path("sub/training_args.bin").write_bytes(b"\x80\x02")  # which trainers leave
     with pytest.raises(FileError, match="folder without a file of tensors"):
@@ -61,19 +64,24 @@ def test_shards_without_an_index(working_folder: Path) -> None:
     """
     write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
+
     save_file({"a.weight": np.zeros(1)}, "c.safetensors")
     assert sorted(load(".")) == [
         "a.a.weight",
         "b.weight",
         "c.a.weight",
     ]  # a dump of each layer has the same names
+
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
+
     write_shards(model=3)
     assert sorted(load(".")) == ["model.weight"]  # the others may be of its adapters
+
     write_index(**{"b.weight": "b.safetensors"})
     assert sorted(load(".")) == ["b.weight"]
+
     Path("model.fp16.safetensors.index.json").write_text("{}")
     with pytest.raises(
         FileError,
@@ -89,6 +97,7 @@ def test_links_to_files_are_followed(working_folder: Path) -> None:
     Path("a.safetensors").rename("blobs/0123")
     Path("snapshot").mkdir()
     Path("snapshot/model.safetensors").symlink_to("../blobs/0123")
+
     assert load("snapshot")["a.weight"].tolist() == [1, 1, 1]
 
 
@@ -111,6 +120,7 @@ def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
     Path("loop").symlink_to("loop")
     Path("dangling").symlink_to("nowhere")
     Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
+
     for file, problem in INDEXED.items():
         result = run_pecli(
             "inspect", write_index(**{"a.weight": "a.safetensors", "b.weight": file})
@@ -125,6 +135,7 @@ def test_broken_indices_are_refused(working_folder: Path) -> None:
     write_shards(a=1, b=2)
     twice = '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}'
     maps = ["{}", "5", '{"a.weight": 5}', '{"c.weight": "a.safetensors"}']
+
     for text in (
         "",
         "[]",
@@ -182,6 +193,7 @@ def test_ten_gigabytes_take_little_memory(
         "rope_theta": 10000.0,
     }
     Path("config.json").write_text(json.dumps(config))
+
     assert peak_memory("-m", "pecli", "verify", ".") < 150
 
 
@@ -191,5 +203,6 @@ def test_archives_in_a_folder_keep_their_checksums(working_folder: Path) -> None
     damaged = bytearray(Path("b.npz").read_bytes())
     damaged[damaged.index(np.ones(4).tobytes())] ^= 1
     Path("b.npz").write_bytes(damaged)
+
     with pytest.raises(FileError, match="its checksum does not match"):
         load(".")

@@ -39,6 +39,7 @@ def test_an_empty_archive_is_no_torch_file_whatever_its_comment() -> None:
     """The end record of an empty archive has other fields where a member has its name."""
     length = len("a/data.pkl").to_bytes(2, "little")
     start = b"PK\5\6" + bytes(22) + length + bytes(2) + b"a/data.pkl"
+
     assert format_of_bytes("x", start).name == "npz"
 
 

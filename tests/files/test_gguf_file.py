@@ -37,9 +37,11 @@ def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
     """A row of 32 elements is one block of 18 bytes in Q4_0."""
     found = run_pecli("inspect", TINY, "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
+
     assert found["format"] == "gguf"
     assert found["tensors"][-1] == expected
     assert run_pecli("inspect", TINY, "--filter", "blk.*", "--json").json["tensors"] == [expected]
+
     result = run_pecli("inspect", f"{TINY}:blk.0.attn_q.weight")
     assert result.exit_code == FILE_ERROR
     assert "is stored as Q4_0" in result.err
@@ -59,6 +61,7 @@ def test_mutations_and_pieces_are_read_or_refused(working_folder: Path) -> None:
     """One byte in eleven is changed, in turn; nothing but a FileError may be raised."""
     good = TINY.read_bytes()
     assert count_refused_mutations(good, "x.gguf", step=11) > 30
+
     for length in (4, 20, 100, 1000, 2000, 2300):
         Path("x.gguf").write_bytes(good[:length])
         with pytest.raises(FileError, match=r"is truncated|GGUF"):

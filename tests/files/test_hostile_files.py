@@ -247,6 +247,7 @@ def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
         [sys.executable, "-c", WATCHED, "hostile"], capture_output=True, text=True, env=ENVIRONMENT
     )
     verdict, memory = done.stdout.split()
+
     assert verdict == "refused", done.stderr
     assert int(memory) << 10 < MEMORY
 
@@ -361,12 +362,15 @@ def test_npz_members_that_overlap_are_refused() -> None:
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     renamed = data.replace(b"b.npy", b"a.npy", 1)
     renamed[second + 42 : second + 46] = bytes(4)
+
     assert_refused(bytes(renamed), "disagrees with the central directory")
+
     first = data.index(b"PK\1\2")
     longer = bytearray(data)
     size = len(npy_member()) + 60
     for at in (20, 24):
         longer[first + at : first + at + 4] = size.to_bytes(4, "little")
+
     assert_refused(bytes(longer), "member 'a.npy' overlaps what follows it")
 
 
@@ -379,6 +383,7 @@ def test_zip_bombs_are_refused() -> None:
         ),
         "zip bomb",
     )
+
     one = zip_archive_of(("a.npy", zeros), method=zipfile.ZIP_DEFLATED)
     lying = with_field(one, b"PK\1\2", 24, (1 << 30).to_bytes(4, "little"))
     assert_refused(lying, r"zip bomb: \d+ bytes of it unpack to 1073741")
@@ -400,6 +405,7 @@ def test_compressed_members_that_lie_about_their_size_are_refused() -> None:
     ):
         lying = zip_archive_of(("a.npy", npy_member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
         assert_refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
+
     assert_refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
 
 
@@ -437,6 +443,7 @@ raise SystemExit(run(["inspect", "big.npy"]))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT
     )
+
     assert done.returncode == FILE_ERROR
     assert "its 1,024 MiB do not fit into the address space" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -474,6 +481,7 @@ def test_mutated_files_are_read_or_refused_in_one_line(kind: str, step: int) -> 
     refused = count_refused_mutations(
         good, name, step, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte}
     )
+
     assert refused > len(good) // step // 4
     for place in range(0, len(good), step):
         for data in (
@@ -484,6 +492,7 @@ def test_mutated_files_are_read_or_refused_in_one_line(kind: str, step: int) -> 
             Path(name).write_bytes(data)
             read = is_read(name)
             assert not (read and data == good[:place]) or kind in ("csv", "json")
+
     Path(name).write_bytes(good)
     assert is_read(name)
 

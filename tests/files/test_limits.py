@@ -135,6 +135,8 @@ def test_the_limit_is_the_last_number_that_is_accepted(
     """Each limit is set to what the file needs, and then to one less."""
     amount = limit.measure(Path(limit.file))
     monkeypatch.setattr(f"pecli.files.{limit.name}", amount)
+
     assert is_read(limit.file)
+
     monkeypatch.setattr(f"pecli.files.{limit.name}", amount - 1)
     assert not is_read(limit.file)

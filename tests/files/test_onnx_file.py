@@ -22,6 +22,7 @@ def test_without_the_package_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = run_pecli("inspect", LLAMA / "onnx" / "model.onnx")
+
     assert result.exit_code == FILE_ERROR
     assert result.err.endswith("which the onnx package reads; pip install onnx\n")
 
@@ -30,6 +31,7 @@ def test_without_the_package_the_extra_is_named(
 def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
     expected = load(LLAMA / "one_file" / "model.safetensors")
     found = load(LLAMA / form)
+
     assert expected.keys() <= found.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
 
@@ -97,6 +99,7 @@ def test_constants_are_called_as_what_they_make(onnx: Any, working_folder: Path)
     )
     Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx), nodes=nodes))
     found = {name: array.tolist() for name, array in load("x.onnx").items()}
+
     assert found == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
@@ -104,8 +107,10 @@ def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, working_folder: 
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(onnx_model(onnx, text, onnx_tensor(onnx)))
     file = load_file("x.onnx")
+
     assert list(file.tensors) == ["a"]
     assert [each.name for each in file.unread] == ["words"]
+
     Path("x.onnx").write_bytes(onnx_model(onnx, text, onnx_tensor(onnx), onnx_tensor(onnx)))
     with pytest.raises(FileError, match="twice"):
         load("x.onnx")
@@ -135,6 +140,7 @@ def test_external_data_outside_of_the_folder_is_refused(
     Path("data").write_bytes(bytes(16))
     Path("folder").mkdir()
     os.mkfifo("pipe")
+
     for changes in HOSTILE:
         Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, **changes)))
         result = run_pecli("inspect", "x.onnx")
@@ -152,6 +158,7 @@ def test_truncated_or_changed_files_are_refused_in_one_line(
     for length in range(0, len(good), 2):
         Path("x.onnx").write_bytes(good[:length])
         refused += not is_read("x.onnx")
+
     assert refused > len(good) // 2
 
 
@@ -160,5 +167,6 @@ def test_more_tensors_than_the_limit_are_refused(
 ) -> None:
     Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, "a"), onnx_tensor(onnx, "b")))
     monkeypatch.setattr("pecli.files.onnx_file.MAX_TENSORS", 1)
+
     with pytest.raises(FileError, match="has more than 1 tensors"):
         load("x.onnx")

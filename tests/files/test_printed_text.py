@@ -71,6 +71,7 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
 def test_a_label_names_the_tensor(text: str, name: str) -> None:
     Path("x.log").write_text(text)
     tensors = pecli.load("x.log")
+
     assert [*tensors] == [name]
     assert tensors[name].reshape(2, 2).tolist() == TWO_ROWS
 
@@ -79,6 +80,7 @@ def test_rows_of_several_tensors_may_alternate() -> None:
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
     Path("x.txt").write_text("".join(lines))
     tensors = pecli.load("x.txt")
+
     assert tensors["cos"].tolist() == [[0.5, 1], [1.5, 1], [2.5, 1]]
     assert tensors["sin"].tolist() == [[0.25, 2], [1.25, 2], [2.25, 2]]
 
@@ -139,6 +141,7 @@ def test_a_shape_in_a_title_is_not_an_index() -> None:
 def test_a_long_column_is_read_like_a_short_one(end: str) -> None:
     Path("x.txt").write_text("q:\n" + "".join(f"{number}.5{end}" for number in range(10_000)))
     numbers = pecli.load("x.txt")["q"]
+
     assert numbers.shape == (10_000, 1)
     assert numbers.sum() == 10_000 * 5_000
 
@@ -172,6 +175,7 @@ def test_a_single_list_is_a_vector() -> None:
 def test_whole_numbers_are_integers() -> None:
     Path("x.txt").write_text("[[0, 1, 2], [3, 4, 5]]")
     array = pecli.load("x.txt")["array"]
+
     assert array.dtype == np.int64
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
 
@@ -274,6 +278,7 @@ def notes_of(path: str) -> list[str]:
 def test_what_was_assumed_is_noted(text: str, note: str) -> None:
     Path("x.txt").write_text(text)
     (found,) = notes_of("x.txt")
+
     assert note in found
 
 
@@ -300,6 +305,7 @@ def test_decimals_that_were_printed(text: str, decimals: int) -> None:
     """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.txt").write_text(text)
     printed = load_file("x.txt").printed
+
     assert printed is not None
     assert printed.decimals == decimals
 
@@ -312,6 +318,7 @@ def test_decimals_to_which_json_was_rounded(numbers: str, decimals: int) -> None
     """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.json").write_text(f'{{"q": [{numbers}]}}')
     printed = load_file("x.json").printed
+
     assert printed is not None
     assert printed.decimals == decimals
 
@@ -333,6 +340,7 @@ JSON_TABLES = {
 def test_json_objects_of_lists_are_tensors(text: str) -> None:
     Path("x.json").write_text(text)
     tensors = pecli.load("x.json")
+
     assert tensors["cos"].tolist() == [[1, 0.5]]
     assert tensors["sin"].tolist() == [[0, 0.25]]
 
@@ -366,6 +374,7 @@ def test_a_shape_that_does_not_fit_is_a_list(shape: str) -> None:
 def test_nested_objects_have_paths() -> None:
     Path("x.json").write_text('{"layers": [{"q": {"in": [1, 2]}}, {"q": {"in": [3, 4]}}]}')
     tensors = pecli.load("x.json")
+
     assert [*tensors] == ["layers.0.q.in", "layers.1.q.in"]
     assert tensors["layers.1.q.in"].tolist() == [3, 4]
 
@@ -373,6 +382,7 @@ def test_nested_objects_have_paths() -> None:
 def test_what_json_lacks_is_null_or_a_text() -> None:
     Path("x.json").write_text('{"a": [null, "Infinity", "-Infinity", "NaN", 1.5]}')
     expected = [np.nan, np.inf, -np.inf, np.nan, 1.5]
+
     assert np.array_equal(pecli.load("x.json")["a"], expected, equal_nan=True)
 
 
@@ -404,6 +414,7 @@ def test_a_header_of_floats_is_read_back() -> None:
     table = pecli.Rope(4, 8)
     pecli.save("t.h", table)
     tensors = pecli.load("t.h")
+
     assert [*tensors] == ["t_cos", "t_sin", "t_inv_freq"]
     assert np.array_equal(tensors["t_cos"].astype(np.float32), table.tables()["cos"])
 

@@ -24,6 +24,7 @@ def test_every_dtype_reads_back(dtype: str) -> None:
     array = VALUES.astype(kind)
     array.tofile("x.bin")
     loaded = pecli.load("x.bin", shape=(2, 3, 4), raw_dtype=dtype)["array"]
+
     assert loaded.dtype == kind
     assert loaded.tobytes() == array.tobytes()
 
@@ -52,6 +53,7 @@ def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
 def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
     VALUES.astype(code).tofile("x.dat")
     loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
+
     assert loaded.dtype.isnative
     assert np.array_equal(loaded, VALUES)
 
@@ -122,6 +124,7 @@ def test_an_unknown_dtype_names_a_similar_one() -> None:
 def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
     Path("x.bin").write_bytes(bytes(96))
     refused = run_pecli("inspect", "x.bin", "--shape", "2,12")
+
     assert refused.exit_code == USAGE_ERROR
     assert "--raw-dtype is missing" in refused.err
 
@@ -130,6 +133,7 @@ def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
 def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
     Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
     array = pecli.load("x.txt", shape=[int(side) for side in shape.split(",")])["array"]
+
     assert array.tolist() == VALUES.tolist()
 
 
@@ -143,6 +147,7 @@ def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
 def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, problem: str) -> None:
     Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
     refused = run_pecli("inspect", "x.txt", "--shape", shape)
+
     assert refused.exit_code == FILE_ERROR
     assert problem in refused.err
 
@@ -150,6 +155,7 @@ def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, proble
 def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
     VALUES.astype("f4").tofile("x.bin")
     refused = run_pecli("inspect", "x.bin")
+
     assert refused.exit_code == FILE_ERROR
     assert "--shape 2,8,24,128 --raw-dtype f16" in refused.err
 
@@ -159,6 +165,7 @@ def test_other_formats_stay_what_they_are() -> None:
     np.save("x.npy", VALUES)
     Path("plain").write_bytes(Path("x.npy").read_bytes())
     Path("x.csv").write_text("1,2\n3,4\n")
+
     assert pecli.load("plain", raw_dtype="f32")["array"].shape == (2, 3, 4)
     assert pecli.load("x.csv", raw_dtype="f32")["array"].tolist() == [[1, 2], [3, 4]]
 
@@ -175,10 +182,13 @@ def test_a_wrong_byte_order_is_noted(dtype: str, is_table: bool) -> None:
     array = values.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     array.tofile("x.bin")
     array.view(f"u{array.itemsize}").byteswap().tofile("swapped.bin")
+
     assert notes_of("x.bin", dtype) == []
     assert notes_of("swapped.bin", f">{dtype}") == []
+
     (note,) = notes_of("swapped.bin", dtype)
     assert f"the byte order seems wrong; --raw-dtype '>{dtype}'" in note
+
     (note,) = notes_of("x.bin", f">{dtype}")
     assert f"--raw-dtype '{dtype}'" in note
 
@@ -195,7 +205,9 @@ def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> 
     np.save("q.npy", queries())
     queries().tofile("q.bin")
     done = run_pecli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
+
     assert done.exit_code == SUCCESS, done.err
+
     rotated = np.load("r.npy")
     rotated.tofile("r.bin")
     rotated.tofile("s.bin")
@@ -203,6 +215,7 @@ def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> 
     checked = run_pecli(
         "verify", "r.bin", "s.bin", "--before", "q.bin", "--model", "llama-3.1-8b", *raw
     )
+
     assert checked.exit_code == SUCCESS, checked.err
     assert checked.out.count("passed") == 2
 
@@ -218,6 +231,7 @@ def test_a_manifest_states_them_per_check(run_pecli: Callable) -> None:
     ]
     Path("pecli.toml").write_text("".join(rows))
     checked = run_pecli("verify", "pecli.toml")
+
     assert checked.exit_code == SUCCESS, checked.out + checked.err
     assert "2 passed" in checked.out
 
@@ -225,6 +239,7 @@ def test_a_manifest_states_them_per_check(run_pecli: Callable) -> None:
 def test_a_manifest_with_a_wrong_shape(run_pecli: Callable) -> None:
     Path("pecli.toml").write_text('[[check]]\nfile = "a.bin"\nshape = 3\nraw_dtype = "f32"\n')
     refused = run_pecli("verify", "pecli.toml")
+
     assert refused.exit_code == USAGE_ERROR
     assert "shape is 3; it must be a list of lengths" in refused.err
 
@@ -233,6 +248,7 @@ def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)
+
     assert done.returncode == SUCCESS, done.stderr
 
 
@@ -241,6 +257,7 @@ def test_no_shape_is_proposed_for_half_an_element() -> None:
     Path("x.bin").write_bytes(bytes(26))
     with pytest.raises(FileError) as caught:
         pecli.load("x.bin", shape=(2, 4), raw_dtype="float32")
+
     message = str(caught.value)
     assert "has 26 bytes, and 2,4 of float32 takes 32 bytes" in message
     assert "--shape" not in message

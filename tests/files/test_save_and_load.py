@@ -45,12 +45,15 @@ def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
     with ThreadPoolExecutor() as pool:
         received = pool.submit(pipe.read_bytes)
         save_tables(str(pipe), tables, spec)
+
     assert received.result() == expected
+
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 16)
     monkeypatch.setattr("pecli.files.writing.MIN_THREADED_BYTES", 0)
     monkeypatch.setattr("pecli.files.decimals.ELEMENTS", 4)
     seen: list[int] = []
     save_tables("a" + suffix, tables[::-1], spec, on_block=seen.append)
+
     assert sum(seen) == sum(table.nbytes for table in tables)
     assert Path("a" + suffix).read_bytes() == expected
 
@@ -76,6 +79,7 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: P
     np.savez("a.npz:dense", **{"bias:1": np.arange(6)})
     Path("a.npz:dense.npz").rename("a.npz:dense")
     sizes = {"a:b.npy": 3, "a.npz:dense/kernel:0": 4, "a.npz::": 5, "a.npz:dense:bias:1": 6}
+
     for text, size in sizes.items():
         assert [array.size for array in open_tensors(text).tensors.values()] == [size]
     with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
@@ -100,6 +104,7 @@ def test_standard_input_through_a_pipe_or_a_file(working_folder: Path, count: in
     """The sum of 0 to n − 1 is n (n − 1) / 2."""
     np.save("a.npy", np.arange(count))
     script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"
+
     with open("a.npy", "rb") as file:
         for given in ({"input": Path("a.npy").read_bytes()}, {"stdin": file}):
             done = subprocess.run(
@@ -122,6 +127,7 @@ def test_reading_from_a_fifo(
     data = Path("a" + suffix).read_bytes()
     data = data[:-1] if change is None else data + change
     os.mkfifo("pipe")
+
     with ThreadPoolExecutor() as pool:
         pool.submit(Path("pipe").write_bytes, data)
         if change == b"":
@@ -141,6 +147,7 @@ def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
+
     with pytest.raises(FileError, match="is a pipe that no program has opened to write"):
         read("pipe")
 
@@ -163,6 +170,7 @@ def test_a_writer_may_take_its_time(working_folder: Path, monkeypatch: pytest.Mo
         is_open.wait()
         numbers = pecli.load("pipe")["array"]
         os.close(reader)
+
     assert numbers.tolist() == [[1.5, 2.5]]
 
 
@@ -179,7 +187,9 @@ def test_the_suffix_picks_the_format(working_folder: Path) -> None:
     kinds |= {"a.b.h": "h"} | dict.fromkeys(
         ("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy"
     )
+
     assert {path: format_of(path).name for path in kinds} == kinds
+
     advice = {"a.nppy": "did you mean .npy?", "a.safetensor": "did you mean .safetensors?"}
     advice |= dict.fromkeys(("a.xlsx", "a", ""), "")
     for path, words in advice.items():
@@ -199,6 +209,7 @@ def test_names_and_arrays_that_no_file_holds(working_folder: Path) -> None:
     for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
         with pytest.raises(KindError, match="holds numbers"):
             pecli.save("a.npz", np.zeros(3, dtype))
+
     with pytest.raises(ParameterError, match="a name of its own"):
         save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
     assert not list(working_folder.iterdir())

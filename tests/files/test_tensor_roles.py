@@ -36,12 +36,14 @@ def test_the_role_of_a_tensor_follows_from_its_name(role: str | None) -> None:
 
 def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert all(schemes_of(role) for role in (*roles().values(), ANYTHING))
+
     named = {
         (word, role)
         for scheme in SCHEMES
         for role, words in checkpoint_names(scheme).items()
         for word in words
     }
+
     assert len(named) == len(roles())
 
 
@@ -89,6 +91,7 @@ class Module:
 def test_buffers_of_a_module_are_taken_if_no_name_is_positional(name: str) -> None:
     module = Module({name: np.ones(1)}, b=np.zeros(1))
     _, loaded = opened(module)
+
     assert {*loaded.tensors} == {name}
 
 
@@ -104,6 +107,7 @@ def test_modules_are_searched_for_their_tables() -> None:
         {"rotary_emb.inv_freq": inv_freq, "norm.running_mean": np.ones(3)}, wq=np.ones((64, 64))
     )
     wrong = Module({"rotary_emb.inv_freq": inv_freq * 2})
+
     for check in (
         lambda module: pecli.verify(module, config),
         lambda module: pecli.diff(module, right),
@@ -115,6 +119,7 @@ def test_modules_are_searched_for_their_tables() -> None:
         pecli.identify(right).matches[0].command
         == "pecli rope --seq-len 1 --dim 16 -o again.safetensors"
     )
+
     learned = Module(
         {}, **{"wpe.weight": np.arange(2048.0).reshape(32, 64), "wte.weight": np.ones((9, 64))}
     )

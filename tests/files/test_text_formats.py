@@ -41,9 +41,12 @@ def test_csv_is_short_and_plain(working_folder: Path) -> None:
     """Shortest digits that round back, as in Ryu or repr."""
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
+
     assert Path("a.csv").read_text() == "a_0,a_1,a_2\n0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
+
     save_tables("b.csv", [table_of("nan", np.array([0.1, 2.0]))], None)
     assert Path("b.csv").read_text() == "table_nan\n0.1\n2.0\n"
+
     pecli.save("c.csv", array, header=False)
     assert Path("c.csv").read_text() == "0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
     for name, shape in (("a", (2, 3)), ("b", (2, 1)), ("c", (2, 3))):
@@ -54,6 +57,7 @@ def test_sixteen_bits_are_written_in_few_digits() -> None:
     """5 digits tell all float16 numbers apart, 4 all of bfloat16."""
     some = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
     bits = np.concatenate([some, np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)])  # near the largest
+
     for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
@@ -73,6 +77,7 @@ def test_json_reads_back_as_the_same_lists(
 ) -> None:
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
+
     assert loaded["pecli"] == spec
     assert list(loaded["tensors"]) == sorted(arrays)
     for name, array in arrays.items():
@@ -125,7 +130,9 @@ def test_a_compiled_header_holds_the_bits_of_the_tables(
     expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[
         2
     ]  # which NaN it is, the compiler decides
+
     assert found == b"".join(array.tobytes() for array in expected)
+
     if shutil.which("c++"):
         options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
         subprocess.run(["c++", *options, "a.h"], check=True)
@@ -135,8 +142,10 @@ def test_the_header_names_what_it_holds(working_folder: Path, spec: dict[str, ob
     array = np.array([[math.sin(1), 1.5]], np.float32)
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
     text = Path("a.h").read_text()
+
     assert "#define A_PE_DIM0 1\n#define A_PE_DIM1 2\n" in text
     assert "static const float a_pe[1][2] =\n{{0.84147096f,1.5f}};\n" in text
+
     comment = text.split("*/")[0].removeprefix("/* pecli: ")
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
@@ -151,6 +160,7 @@ def test_what_c_or_text_cannot_hold_is_refused(working_folder: Path) -> None:
             save_tables(f"a{other}", [table], None)  # the advice is good
             Path(f"a{other}").unlink()
             assert caught.value.given == table.dtype
+
     for shape in ((4, 0), (0, 2)):  # an empty file, or empty lines, could not be read again
         with pytest.raises(ParameterError, match=r"at least one number; write \.npy"):
             save_tables("a.csv", [table_of("a", np.zeros(shape))], None)
@@ -189,6 +199,7 @@ def are_same_arrays(a: np.ndarray, b: np.ndarray) -> bool:
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     pecli.save(tmp_path / "all.json", arrays_of_many_dtypes())
     found = pecli.load(tmp_path / "all.json")
+
     assert {
         name: are_same_arrays(found[name], array) for name, array in arrays_of_many_dtypes().items()
     } == dict.fromkeys(arrays_of_many_dtypes(), True)
@@ -201,6 +212,7 @@ def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
         found = pecli.load(tmp_path / "t.csv")["array"]
         assert found.dtype == np.float64
         assert are_same_arrays(found.astype(array.dtype), array)
+
     (tmp_path / "t.csv").write_text("1,-2\n9007199254740993,4\n")
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
 
@@ -245,10 +257,12 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     text += '"shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
+
     assert {name: array.tolist() for name, array in found.items()} == {
         'a"data': [1, 2],
         "data": True,
     }
+
     (tmp_path / "t.json").write_text(
         '{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}"
     )
@@ -265,6 +279,7 @@ def limit_of_three_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> None:
     tensors = {name: {"data": [1, 2], "shape": [2, 1]} for name in "abc"}
     (tmp_path / "t.json").write_text(json.dumps(tensors))
+
     assert [*pecli.load(tmp_path / "t.json")] == ["a", "b", "c"]
 
 
@@ -320,6 +335,7 @@ def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
 def test_json_has_one_row_per_line_and_tensors_by_name(tmp_path: Path) -> None:
     a = np.array([[[1.5, -np.inf], [np.nan, 2.0]]])
     pecli.save(tmp_path / "t.json", {"b": np.array([[True]]), "a": a})
+
     assert (tmp_path / "t.json").read_bytes() == (
         b'{"tensors":{\n'
         b'"a":{"data":[[[1.5,"-Infinity"],\n["NaN",2.0]]],"dtype":"float64","shape":[1,2,2]},\n'
@@ -336,6 +352,7 @@ def header_lines(path: Path) -> list[str]:
 def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
     array = np.array([[1, np.inf], [0.1, -0.5]], np.float32)
     pecli.save(tmp_path / "t.h", {"a": array})
+
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 2",
         "#define T_A_DIM1 2",
@@ -403,14 +420,18 @@ def test_two_headers_compile_together_and_both_are_seen(working_folder: Path) ->
     """The same tensors of two models, and one model in two files."""
     write(str(working_folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
     models = [str(path) for path in sorted((working_folder / "suite").glob("model-*.h"))]
+
     assert len(models) == 2
     assert compiles(working_folder, *models)
+
     pecli.save("one.h", pecli.Rope(4, 8))
     pecli.save("two.h", pecli.Rope(4, 8, theta=500000))
     pecli.save("three.h", pecli.Rope(4, 8), prefix="other_one")
+
     assert compiles(working_folder, "one.h", "two.h", "three.h")
     assert "static const float two_cos[4][4]" in Path("two.h").read_text()
     assert "#ifndef PECLI_OTHER_ONE_H" in Path("three.h").read_text()
+
     pecli.save("four.h", pecli.Rope(4, 8, theta=500000), prefix="one")
     Path("four.h").write_text(Path("four.h").read_text().replace("PECLI_ONE_H", "PECLI_FOUR_H"))
     assert not compiles(working_folder, "one.h", "four.h")  # the compiler would notice equal names
@@ -437,5 +458,6 @@ def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) 
     """A piece of a line has 65,536 bytes, and the rest of its last word at most 4,096."""
     path = tmp_path / "x.txt"
     path.write_text("1" * 70_000 + " 2\n")
+
     with pytest.raises(FileError, match="line 1, column 65537: a word of thousands of letters"):
         pecli.load(path)

@@ -53,6 +53,7 @@ def test_views_of_one_storage_are_read_by_their_strides() -> None:
     assert {name: array.dtype for name, array in found.items()} == {
         name: each.dtype for name, each in VIEWS.items()
     }
+
     for name, array in VIEWS.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
@@ -253,6 +254,7 @@ def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
     """What the hostile ones are changed from."""
     data = np.arange(4, dtype="<f4").tobytes()
     Path("x.pt").write_bytes(torch_archive(pickled_tensor(), byteorder=b"little", data__0=data))
+
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
 
 
@@ -310,6 +312,7 @@ def test_an_audit_hook_sees_nothing_run_or_imported(working_folder: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True
     )
+
     assert json.loads(done.stdout) == []
     assert not Path("marker").exists()
 
@@ -368,8 +371,10 @@ def test_long_names_and_mutations_are_read_or_refused(working_folder: Path) -> N
         + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
     )
     Path("x.pt").write_bytes(torch_archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
+
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
+
     small, large = torch_archive(pickled_tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
     refused = count_refused_mutations(
         small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]

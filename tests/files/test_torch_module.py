@@ -43,6 +43,7 @@ def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> 
     module = Module()
     module.thing = tensor(FREQUENCIES)
     _, loaded = opened(module)
+
     assert {*loaded.tensors} == {"thing"}
 
 
@@ -51,6 +52,7 @@ def test_attributes_that_are_not_tensors_are_left_out() -> None:
     module.cos = "a text"
     module.register_buffer("inv_freq", FREQUENCIES)
     _, loaded = opened(module)
+
     assert {*loaded.tensors} == {"inv_freq"}
 
 
@@ -61,6 +63,7 @@ def test_a_meta_tensor_is_named_as_such(place: str) -> None:
         module.inv_freq = MetaTensor()
     else:
         module.buffers["inv_freq"] = MetaTensor()  # type: ignore[assignment]
+
     with pytest.raises(pecli.KindError, match="inv_freq is a meta tensor; it has no values"):
         pecli.verify(module, CONFIG)
 
@@ -69,4 +72,5 @@ def test_a_meta_tensor_of_other_matters_is_not_read() -> None:
     module = Module()
     module.register_buffer("inv_freq", FREQUENCIES)
     module.weight_of_attention = MetaTensor()
+
     assert pecli.verify(module, CONFIG)

@@ -63,6 +63,7 @@ def test_arrays_of_a_new_format_come_back(working_folder: Path) -> None:
 def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: Callable) -> None:
     slopes = run_pecli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
     assert slopes.exit_code == SUCCESS, slopes.err
+
     converted = run_pecli("convert", "a.toy", "-o", "a.npz")
     assert converted.exit_code == SUCCESS, converted.err
     assert run_pecli("diff", "a.toy", "a.npz").exit_code == SUCCESS

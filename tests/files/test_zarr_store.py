@@ -30,9 +30,11 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
     """The zarr package opens the group; a chunk has 128 rows."""
     pecli.save(tmp_path / "t.zarr", SCHEME)
     group = zarr.open_group(tmp_path / "t.zarr", mode="r")
+
     for name, array in SCHEME.tables().items():
         assert group[name][...].tobytes() == array.tobytes()
     assert group.attrs["pecli"]["scheme"] == "rope"
+
     chunk = (tmp_path / "t.zarr/cos/c/1/0").read_bytes()
     assert chunk == SCHEME.tables()["cos"][128:256].tobytes()
 
@@ -45,6 +47,7 @@ def test_arrays_of_any_shape_come_back_from_a_store(
         array = np.random.default_rng(0).standard_normal(shape)
         save_tables(str(tmp_path / f"{number}.zarr"), [table_of("a", array)], None)
         assert pecli.load(tmp_path / f"{number}.zarr")["a"].tobytes() == array.tobytes()
+
     array = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
     zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3), compressors=None)
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
@@ -75,9 +78,11 @@ def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_
     raw[4 * (5 * 32 + 7) + 2] ^= 0x40
     path.write_bytes(raw)
     result = pecli.verify(tmp_path / "t.zarr")
+
     assert [(each.name, each.worst_index) for each in result.tensors if not each.passed] == [
         ("sin", (261, 7))
     ]
+
     path.unlink()
     with pytest.raises(FileError, match="is not complete: 1 of 8 chunks are missing"):
         pecli.verify(tmp_path / "t.zarr")
@@ -90,6 +95,7 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="at least one number"):
         save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
     assert list(tmp_path.iterdir()) == []
+
     pecli.save(store, SCHEME)
     with pytest.raises(FileError, match="is there already; remove it"):
         pecli.save(store, SCHEME)
@@ -101,6 +107,7 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
 def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr/zarr.json").write_text(text)
+
     with pytest.raises(FileError, match="Zarr store") as problem:
         pecli.load(tmp_path / "t.zarr")
     assert "\n" not in str(problem.value)
@@ -156,6 +163,7 @@ def test_pipes_and_links_are_no_chunks(
     store = hostile_store(tmp_path / "t.zarr")
     (store / name).unlink()
     make(store / name)
+
     with pytest.raises(FileError, match="not a plain file"):
         pecli.load(store)
 
@@ -186,6 +194,7 @@ def test_damaged_metadata_are_reported_in_words_of_pecli(
 ) -> None:
     pecli.save(tmp_path / "t.zarr", SCHEME)
     (tmp_path / "t.zarr/zarr.json").write_text(metadata)
+
     with pytest.raises(pecli.FileError, match=reason):
         pecli.load(tmp_path / "t.zarr")
 

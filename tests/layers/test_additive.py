@@ -27,6 +27,7 @@ class TestSinusoidal:
     def test_each_number_is_rounded_once_to_float32_or_the_given_dtype(self):
         table = sinusoidal_pos_embedding(40, 6)
         assert_same_bits(table, sinusoids(40, 6).astype(np.float32))
+
         known = {
             None: "float32",
             "float64": "float64",
@@ -40,6 +41,7 @@ class TestSinusoidal:
             BF16: "bfloat16",
             ml_dtypes.bfloat16: "bfloat16",
         }
+
         for dtype, expected in known.items():
             table = sinusoidal_pos_embedding(4, 6, dtype)
             assert table.dtype.name == expected
@@ -63,10 +65,12 @@ class TestSinusoidal:
     def test_get_encoding_is_the_table_and_not_the_cache(self):
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
+
         layer.get_encoding(3)[...] = 7
         for length in (3, 8):
             assert_same_bits(layer.get_encoding(length), sinusoidal_pos_embedding(length, 6))
         assert_same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
+
         layer(np.zeros((5, 6), np.float32))[...] = 7
         assert_same_bits(layer(np.zeros((5, 6), np.float32)), sinusoidal_pos_embedding(5, 6))
 
@@ -76,7 +80,9 @@ class TestSinusoidal:
         (table,) = layer._cache.values()
         layer(np.zeros((3, 4)))
         layer(np.zeros((2, 8, 4)))
+
         assert next(iter(layer._cache.values())) is table
+
         layer(np.zeros((9, 4)))
         assert len(next(iter(layer._cache.values()))) == 16
         assert layer(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
@@ -91,6 +97,7 @@ class TestLearned:
     def test_the_learned_layer_adds_rows_from_the_offset_on(self, dtype, offset, batch):
         x = np.ones((*batch, 2, 2), dtype)
         out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
+
         assert_same_bits(
             out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype)
         )
@@ -120,6 +127,7 @@ class TestLearned:
             x, table = random_uniform(4, 2, dtype=dtype), random_uniform(4, 2, dtype=other, seed=3)
             assert_near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
         fine = np.array([[1 + 2.0**-24 + 2.0**-30]])  # which is not rounded before the sum
+
         assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(
             2.0**-24 + 2.0**-30
         )
@@ -129,6 +137,7 @@ class TestLearned:
         table = self.table.astype(dtype)
         layer = LearnedPosEmbedding(6, 2, table)
         layer.weight -= 1
+
         assert layer.weight.dtype == dtype
         np.testing.assert_array_equal(table, self.table)
         np.testing.assert_array_equal(layer(np.zeros((6, 2))), self.table - 1)
@@ -144,12 +153,14 @@ class TestLearned:
         layer(x[..., :1, :], offset=5)  # an offset belongs to its call
         layer(x, offset)
         grad_x, grad_table = layer.backward(weight)
+
         np.testing.assert_array_equal(grad_x, weight)
 
         def loss(table):
             return (LearnedPosEmbedding(6, 2, table)(x, offset) * weight).sum()
 
         np.testing.assert_allclose(grad_table, gradient(loss, self.table), atol=1e-7)
+
         used = np.isin(np.arange(6), range(offset, offset + 3))
         assert ((grad_table != 0) == used[:, None]).all()
 
@@ -157,6 +168,7 @@ class TestLearned:
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
         layer(np.zeros((1000, 1, 1), BF16))
         _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))  # in bfloat16, 256 + 1 is 256
+
         assert float(grad_table[0, 0]) == 1000
 
 
@@ -173,6 +185,7 @@ class TestAlibi:
         """The slopes of 3 heads are 2^-4, 2^-8 and 2^-2, by the paper's rule."""
         layer = AlibiBias(3)
         assert_same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
+
         layer.get_bias(5, dtype)[...] = layer.slopes[...] = 7  # new arrays every time
         assert layer.slopes[0] == 2**-4
         assert layer.get_bias(5, dtype)[0, 0, 1] == -(2**-4)
@@ -186,10 +199,12 @@ class TestAlibi:
     def test_the_gradient_of_added_biases_is_passed_through(self):
         layer, grad = AlibiBias(2), random_uniform(3, 2, 4, 4, dtype=np.float32)
         found = layer.backward(grad)
+
         assert_same_bits(found, grad)
         assert not np.shares_memory(found, grad)
 
     def test_the_alibi_layer_leaves_masked_scores_at_minus_infinity(self):
         seen = np.tri(5, dtype=bool)
         out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
+
         np.testing.assert_array_equal(out, np.where(seen, self.bias, -np.inf))

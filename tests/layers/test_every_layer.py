@@ -56,6 +56,7 @@ class TestEveryLayer:
         before = x.tobytes()
         out = layer(x)
         grad = first(layer.backward(x))
+
         for made in (out, grad):
             assert made.dtype == dtype
             assert made.shape == shape
@@ -63,8 +64,10 @@ class TestEveryLayer:
             assert not np.shares_memory(made, x)
         assert x.tobytes() == before
         assert (out != x).any()
+
         swapped = x.astype(x.dtype.newbyteorder(">")) if dtype == np.float32 else x
         assert_same_bits(layer(swapped), out.astype(swapped.dtype))
+
         if dtype.itemsize == 2:  # which is rounded once from float32
             assert_same_bits(out, layer(x.astype(np.float32)).astype(dtype))
 
@@ -73,6 +76,7 @@ class TestEveryLayer:
     def test_layers_take_tensors_of_torch_and_lists(self, make, shape, dtype):
         layer, x = make(), random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
         assert_same_bits(layer(random_uniform(*shape).tolist()), layer(random_uniform(*shape)))
+
         tensor = Tensor(x, dtype, requires_grad=True)
         assert_same_bits(layer(tensor), layer(x))
         assert_same_bits(first(layer.backward(tensor)), first(layer.backward(x)))
@@ -99,6 +103,7 @@ class TestEveryLayer:
     ):
         layer = make()
         layer(np.zeros(shape))
+
         with pytest.raises(ValueError, match="shape"):
             layer(np.zeros(()))
         with pytest.raises(
@@ -120,9 +125,11 @@ class TestEveryLayer:
         layer, x, weight = make(), random_uniform(*shape), random_uniform(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
+
         np.testing.assert_allclose(
             found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8
         )
+
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert_same_bits(other(x), layer(x))
 
@@ -133,6 +140,7 @@ class TestEveryLayer:
             layer = LearnedPosEmbedding(4096, 64)
         x = np.zeros((2, 512, 512) if len(shape) == 4 else (4, 4096, 64), np.float32)
         layer(x)
+
         for view in (x, x[..., ::-1]):
             tracemalloc.start()
             layer(view)
@@ -153,6 +161,7 @@ def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape):
             layer(np.zeros(shape, dtype))
         with pytest.raises(KindError, match="grad is of dtype"):
             layer.backward(np.zeros(shape, dtype))
+
     with pytest.raises(ParameterError, match="different lengths"):
         layer([[1.0, 2.0], [3.0]])
     with pytest.raises(TypeError, match="is a masked array; its masked values would be used"):

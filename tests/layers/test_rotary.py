@@ -34,6 +34,7 @@ class TestRotary:
         """
         x = random_uniform(*shape, dtype=dtype)
         found = RotaryPosEmbedding(interleaved=interleaved)(x)
+
         assert_near(found, rotated(x, range(shape[-2]), interleaved))
 
     @both_layouts
@@ -55,6 +56,7 @@ class TestRotary:
     def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
         x, layer = random_uniform(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
         assert_near(layer(x, ids), rotated(x, ids, interleaved))
+
         for dtype in (np.uint16, np.int32, np.uint64):
             assert_same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
 
@@ -62,9 +64,11 @@ class TestRotary:
         """Point 60000 of a grid of 256 x 256 is in row 60000 // 256."""
         rope, ids = Rope(dim=128, grid=(256, 256), axes=(64, 64)), [0, 60000]
         expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
+
         np.testing.assert_array_equal(
             RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected
         )
+
         closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[
             0, 0
         ]  # the first pair of the rows' axis
@@ -76,6 +80,7 @@ class TestRotary:
             RotaryPosEmbedding()(x, [2**40 - 1, 2**40]),
             RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0],
         )
+
         np.testing.assert_array_equal(by_id, by_offset)
 
     def test_position_ids_are_copied_for_the_gradient(self):
@@ -83,6 +88,7 @@ class TestRotary:
         grad = random_uniform(2, 4)
         layer(np.zeros((2, 4)), ids)
         ids[...] = 0
+
         assert_near(layer.backward(grad), rotated(grad, [3, 5], sign=-1))
 
 
@@ -98,6 +104,7 @@ class TestRotaryApply:
     def test_queries_and_keys_may_differ_in_dtype_and_length(self):
         q, k = random_uniform(1, 6, dtype=np.float64), random_uniform(4, 6, dtype=BF16)
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
+
         assert_near(new_q, rotated(q, [2]))
         assert_near(new_k, rotated(k, range(2, 6)))
         assert new_q.dtype == np.float64
@@ -126,6 +133,7 @@ class TestRotaryApply:
         layer, x = RotaryPosEmbedding(), random_uniform(3, 4)
         layer(x, [4, 5, 6])
         layer.apply(x, x, offset=1)
+
         assert_near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))
         assert_near(layer.apply_backward(x, x)[1], rotated(x, [1, 2, 3], sign=-1))
 
@@ -159,8 +167,10 @@ class TestGivenRope:
         expected = x.copy()
         expected[..., first] = x[..., first] * tables["cos"] - x[..., second] * tables["sin"]
         expected[..., second] = x[..., second] * tables["cos"] + x[..., first] * tables["sin"]
+
         np.testing.assert_allclose(layer(x), expected, rtol=1e-14, atol=1e-14)
         np.testing.assert_array_equal(layer(x)[..., d:], x[..., d:])
+
         grad = random_uniform(2, 40, 16, dtype=np.float64)
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
@@ -171,15 +181,18 @@ class TestGivenRope:
         from pecli.models.find import load_model
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
+
         assert layer.embed_dim == 128
         assert layer.interleaved is False
         assert layer.base == 5e5
         assert (
             RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
         )  # of which 64 rotate
+
         x = random_uniform(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
+
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
 
 
@@ -197,6 +210,7 @@ class TestRotaryCache:
         layer.apply(np.zeros((4, 4)), np.zeros((2, 4)), offset=12)
         layer.backward(np.zeros((2, 4)))
         layer(np.zeros((16, 4)))[...] = 7  # results are not the cache
+
         assert self.tables(layer)[0] is table
         assert len(table) == 16
         assert not table.flags.writeable
@@ -222,7 +236,9 @@ class TestRotaryCache:
         ids, x = [2**39, 5, 2**40 - 1, 5], random_uniform(2, 4, 4)
         layer = RotaryPosEmbedding()
         out = layer(x, ids)
+
         assert self.tables(layer)[0].size == 0
+
         for row, position in enumerate(ids):
             alone = x[:, row : row + 1]
             assert_near(
@@ -234,10 +250,13 @@ class TestRotaryCache:
         layer = RotaryPosEmbedding(max_seq_len=50)
         layer(np.zeros((3, 4)))
         (table,) = self.tables(layer)
+
         assert len(table) == 50
+
         x = random_uniform(50, 4)
         assert_near(layer(x), rotated(x, range(50)))
         assert self.tables(layer)[0] is table
+
         layer = RotaryPosEmbedding(max_seq_len=2**40)  # for which no table is made
         assert_near(layer(x), rotated(x, range(50)))
         assert len(self.tables(layer)[0]) == 50
@@ -248,6 +267,7 @@ class TestRotaryCache:
         layer, x = RotaryPosEmbedding(), np.tile(np.array([1, 0], np.float32), (length, 4))
         q, _ = layer.apply(x, x[:1], offset=offset)
         tables = Rope(length, 8, offset=offset).tables()
+
         np.testing.assert_array_equal(q[:, ::2], tables["cos"])
         np.testing.assert_array_equal(q[:, 1::2], tables["sin"])
         assert_same_bits(layer(x, np.arange(offset, offset + length)), q)

@@ -85,4 +85,5 @@ def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
             after, said = encodings_and_warnings({**config, **change})
             if after == before and name.rpartition(".")[2] not in said:
                 silent.append((config.get("model_type"), name))
+
     assert silent == []

@@ -52,6 +52,8 @@ def test_a_dump_with_the_table_of_a_decoder_passes_and_a_reversed_table_fails(
         "vit.embeddings.position_embeddings": mae_table(side, side, 2 * dim),
         "decoder.decoder_pos_embed": mae_table(side, side, dim)[None],
     }
+
     assert pecli.verify(dump, config, atol=1e-6).passed
+
     dump["decoder.decoder_pos_embed"] = mae_table(side, side, dim)[None, ::-1].copy()
     assert not pecli.verify(dump, config, atol=1e-6, reasons=False).passed

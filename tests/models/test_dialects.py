@@ -51,6 +51,7 @@ def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
 def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
     model = load_config({**PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4})
     bases = {each.layer_type: each.parameters["base"] for each in model}
+
     assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
 
 
@@ -65,6 +66,7 @@ def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
         "depformer_pos_emb": "rope",
     }
     found = encodings({**MOSHI, "positional_embedding": "rope", **depth})
+
     assert [*found] == ["", "depformer"]
     assert has_facts(found[""], {"head_dim": 128, "base": 1e5})
     assert found[""].part == ""
@@ -78,6 +80,7 @@ def test_compressed_attention_of_deepseek_is_scaled_and_rotates_the_last_channel
     found = encodings(
         {"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed}
     )
+
     assert [*found] == ["main", "compress"]
     assert has_facts(found["main"], {"base": 1e4, "scaling": "none", "trailing": True})
     assert has_facts(found["compress"], {"base": 1.6e5, "scaling": "yarn", "trailing": True})
@@ -92,6 +95,7 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
         "patch_size": 16,
     }
     vision = encodings({**PARAMS, "vision_encoder": tower})["vision"]
+
     assert has_facts(
         vision,
         {"rotary_dim": 1024 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
@@ -101,10 +105,12 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
 def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -> None:
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
     found = encodings({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
+
     assert has_facts(
         found["vision"],
         {"rotary_dim": 1408 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
     )
+
     patches = (336 // 14) ** 2
     class_token = 1
     assert has_facts(
@@ -124,6 +130,7 @@ def test_the_word_none_means_no_encoding_and_an_unknown_word_is_refused(
     assert any(
         "is none: the model has no positional encoding" in warning for warning in model.warnings
     )
+
     key = "pos_emb" if "pos_emb" in config else "positional_embedding"
     with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
@@ -158,7 +165,9 @@ def test_yaml_is_read_without_running_anything(
     path.write_text(
         "run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n"
     )
+
     assert load_model(path).one().parameters["dim"] == 128
+
     for text, said in (
         ("a: [", "YAML"),
         ("- 1\n", "an object"),
@@ -168,6 +177,7 @@ def test_yaml_is_read_without_running_anything(
         with pytest.raises(pecli.FileError, match=f" not {said}"):
             load_model(path)
     monkeypatch.setitem(sys.modules, "yaml", None)
+
     with pytest.raises(
         pecli.FileError, match="is YAML, and no reader of it is installed; pip install pyyaml"
     ):

@@ -23,6 +23,7 @@ def test_a_configuration_has_these_layers_and_a_source_for_each_value(name: str)
     """
     config, expected = CONFIGS[name]
     model = load_config(config)
+
     assert {layer: [*sizes] for layer, sizes in facts_by_layer_type(config).items()} == expected
     assert not any("unknown" in warning for warning in model.warnings)
     for encoding in model:
@@ -48,6 +49,7 @@ def test_a_family_has_sections_of_time_rows_and_columns_by_default(name: str) ->
     """
     section, mixed = SECTIONS[name]
     encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS})
+
     assert has_facts(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
     assert encoding.sources["mrope_section"].startswith("family default")
     assert encoding.rope(8).mrope_section == tuple(section)
@@ -59,6 +61,7 @@ def test_sections_of_a_configuration_replace_those_of_the_family(name: str) -> N
     scaling = {"type": "mrope", "mrope_section": [32, 16, 16]}
     encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS, "rope_scaling": scaling})
     _, mixed = SECTIONS[name]
+
     assert has_facts(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
 
 
@@ -85,6 +88,7 @@ def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
     """
     encoding = only_encoding("phi-3-mini-128k-2024-04")
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
+
     assert before == at != beyond
     assert at[0] == pytest.approx(1 / 1.05)
     assert encoding.attention_factor() == pytest.approx(
@@ -97,7 +101,9 @@ def test_settings_that_a_class_adds() -> None:
     found = only_encoding({"model_type": "gpt_oss"})
     plain = [150000.0 ** (-i / 32) for i in range(32)]
     values = found.inverse_frequencies() or []
+
     assert values[:9] == pytest.approx(plain[:9], rel=1e-14)
+
     share_of_slow = (9 - 8.09281) / (17.39802 - 8.09281)  # with limits 8 and 18 it would be 1/10
     assert values[9] / plain[9] == pytest.approx(1 - share_of_slow * (1 - 1 / 32), rel=1e-5)
     assert values[18:] == pytest.approx([value / 32 for value in plain[18:]], rel=1e-14)
@@ -127,6 +133,7 @@ def test_settings_that_are_left_out_are_those_of_transformers(name, settings, ba
     """The rope_theta that its configuration classes fill in, release 5.22.2."""
     model = load_config({"model_type": name, "rope_parameters": settings})
     assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
+
     scaled = {
         encoding.layer_type for encoding in model if encoding.parameters["scaling"] == "linear"
     }
@@ -142,6 +149,7 @@ def test_music_flamingo_rotates_by_time_beside_its_language_model() -> None:
     model = load_config(
         next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
     )
+
     assert {each.layer_type: each.part for each in model.encodings} == {
         "": "audio",
         "text": "",
@@ -154,6 +162,7 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
+
     compressed, _ = CONFIGS["compressed layers have a base of their own"]
     assert load_config(compressed).one("compress").attention_factor() == 1
 
@@ -194,6 +203,7 @@ def test_a_part_that_holds_only_what_differs() -> None:
     assert text["dim"] == 768
     assert text["source of dim"] == "text_config.hidden_size"
     assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
+
     image = "class default of CLIPVisionConfig.image_size"
     assert vision["max_len"] == 197
     assert vision["dim"] == 768

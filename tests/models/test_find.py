@@ -68,9 +68,11 @@ def test_revisions_of_a_repository(cache: Path) -> None:
         load_model(f"some-lab/Tiny-1B{tag}").one().parameters["base"]
         for tag in ("", "@main", "@v1")
     ]
+
     assert bases == [500000.0, 500000.0, 7.0]
     with pytest.raises(PecliError, match="not in the Hugging Face cache"):
         load_model("some-lab/Tiny-1B@astray")
+
     repository.rename(cache / "models--tiny")
     assert load_model("tiny").one().parameters["base"] == 500000.0
 
@@ -86,6 +88,7 @@ def test_a_repository_is_found_in_the_cache_before_the_preset_of_that_name(
         assert found.file == name
         assert found.one().parameters["base"] == 500000.0
         assert found.context is None
+
     for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
         with pytest.raises(PecliError):
             load_model(name)
@@ -94,6 +97,7 @@ def test_a_repository_is_found_in_the_cache_before_the_preset_of_that_name(
     assert f"not in the Hugging Face cache, {cache}" in outcome.err
     assert "hf download some-lab/Other-9B config.json" in outcome.err
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128
+
     (cache / "models--some-lab--Tiny-1B").rename(cache / "models--meta-llama--Llama-3.1-8B")
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 16
     assert load_model("llama-3.1-8b").one().parameters["dim"] == 128
@@ -118,6 +122,7 @@ def test_the_cache_is_where_huggingface_hub_would_look(
     cache.rename(cache.parent / "home" / folder)
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv(variable, str(cache.parent / "home"))
+
     assert load_config("some-lab/Tiny-1B").model_type == "llama"
 
 
@@ -125,7 +130,9 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
     """A download of one commit leaves no ref; opening a pipe would wait for ever."""
     ref = cache / "models--some-lab--Tiny-1B" / "refs" / "main"
     ref.unlink()
+
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
+
     os.mkfifo(ref)
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
 
@@ -166,6 +173,7 @@ def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
         tmp_path / "config.yaml",
         "x.safetensors.index.json",
     )
+
     for given in (
         *paths,
         LLAMA_CONFIG,
@@ -199,10 +207,12 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
         str(cache): None,
         "x.npy": None,
     }
+
     for name, option in options.items():
         found = named_model(name)
         assert (found.option if found else None) == option
     assert named_model("tensors") is None
+
     Path("tensors/config.json").write_text(json.dumps(LLAMA_CONFIG))
     assert named_model("tensors").option == "--config"
     for name, config in {
@@ -211,8 +221,10 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     }.items():
         Path(name).write_text(json.dumps(config))
         assert named_model(name).option == "--config"
+
     Path("llama-3-8b").write_bytes(b"a file of that name")
     assert named_model("llama-3-8b") is None
+
     Path("dangling").symlink_to("nowhere")
     with pytest.raises(FileError, match="dangling: does not exist"):
         load_model("dangling")

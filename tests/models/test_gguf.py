@@ -42,10 +42,12 @@ def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -
         model.one(),
         only_encoding({"model_type": "qwen2", "rope_scaling": scaling, **sizes}),
     )
+
     assert model.model_type == "qwen2"
     assert model.context == 131072
     assert found.inverse_frequencies() == same.inverse_frequencies()
     assert found.attention_factor() == same.attention_factor()
+
     source = "qwen2.embedding_length // qwen2.attention.head_count"
     assert has_facts(
         found,
@@ -58,6 +60,7 @@ def test_gemma_4_divides_by_1e30_where_nothing_rotates(tmp_path: Path) -> None:
     values = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
     path = write_gguf(tmp_path / "m.gguf", "gemma4", values, {ROPE_FREQS: [1.0, 1.0, 1e30, 1e30]})
     frequencies = load_model(path).encodings[0].inverse_frequencies() or []
+
     assert frequencies[0] == 1.0
     assert frequencies[-1] < 1e-29
 
@@ -72,6 +75,7 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
     factors = [1.0, 1.5, 4.0, 8.0]
     values = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
     path = write_gguf(tmp_path / "m.gguf", "llama", values, {ROPE_FREQS: factors})
+
     if code:
         data, floats = path.read_bytes(), struct.pack("<IQIQ", 1, 4, 0, 0)
         assert floats in data
@@ -79,6 +83,7 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
             f"<4{code}", *factors
         )
         path.write_bytes(changed)
+
     found = only_encoding(path)
     expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
@@ -108,6 +113,7 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
             {LONG_FACTORS: [2.0, 4.0], SHORT_FACTORS: [1.0, 1.5]},
         )
     )
+
     assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)
     assert found.inverse_frequencies(4097) == pytest.approx([0.5, 0.01 / 4], rel=1e-15)
     assert found.attention_factor() == 1.25
@@ -147,6 +153,7 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
             QWEN2_HEADER | {f"rope.scaling.{key}": given[key] for key in given},
         )
     )
+
     assert has_facts(
         found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0}
     )
@@ -159,10 +166,12 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
                 {**QWEN2_HEADER, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5},
             )
         )
+
     plain = only_encoding(
         write_gguf(tmp_path / "p.gguf", "qwen2", {**QWEN2_HEADER, "rope.scaling.type": "none"})
     )
     assert has_facts(plain, {"scaling": "none", "source of scaling": "qwen2.rope.scaling.type"})
+
     found = only_encoding(
         write_gguf(tmp_path / "l.gguf", "qwen2", {**QWEN2_HEADER, "rope.scaling.type": "linear"})
     )
@@ -182,6 +191,7 @@ def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
     """
     (values, expected), bias = LAYERS[name], LAYERS[name][0].get("attention.max_alibi_bias")
     path = write_gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
+
     assert {layer: [*row] for layer, row in facts_by_layer_type(path).items()} == expected
     assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {
         bias or 8.0
@@ -201,10 +211,12 @@ def test_sections_of_mrope_are_read_and_zeros_are_none(
             tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]}
         )
     )
+
     assert has_facts(
         found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"}
     )
     assert found.rope(8).mrope_section == (16, 24, 24)
+
     layout = "interleaved" if arch == "glm4" else "halves"
     for none in ({}, {"rope.dimension_sections": [0, 0, 0, 0]}):
         found = only_encoding(write_gguf(tmp_path / "m.gguf", arch, {**values, **none}))
@@ -217,6 +229,7 @@ def test_keys_that_are_unread_or_contradict_each_other_are_warned_about(tmp_path
     """
     values = {**SIZES, "context_length": 16384, "rope.wibble": 3, "rope.scaling.finetuned": 1}
     unread, base = load_model(write_gguf(tmp_path / "m.gguf", "llama", values)).warnings
+
     assert unread == "llama has rope.wibble (3), which nothing here reads"
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
     for silent in (
@@ -224,9 +237,11 @@ def test_keys_that_are_unread_or_contradict_each_other_are_warned_about(tmp_path
         {key: QWEN2_HEADER[key] for key in QWEN2_HEADER if key != "rope.freq_base"},
     ):
         assert not load_model(write_gguf(tmp_path / "m.gguf", "llama", silent)).warnings
+
     (lost,) = load_model(write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER)).warnings
     assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in lost
     assert lost.endswith("rope_freqs.weight may have been lost")
+
     unscaled = {**QWEN2_HEADER, "context_length": 32768}
     (short,) = load_model(write_gguf(tmp_path / "m.gguf", "qwen2", unscaled)).warnings
     assert "32768 positions make 131072, but the model says 32768 (context_length)" in short
@@ -268,11 +283,13 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, run_
     wrong = write_gguf(
         tmp_path / "w.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: llama3_factors(32.0)}
     )
+
     for words in (
         (right, "--config", "llama-3.1-8b"),
         (f"{right}:{ROPE_FREQS}", "--model", "llama-3.1-8b"),
     ):
         assert run_pecli("verify", *words).exit_code == SUCCESS
+
     outcome = run_pecli("verify", wrong, "--config", "llama-3.1-8b")
     assert outcome.exit_code == CHECK_FAILED
     assert "factor is 32 (the spec says 8)" in outcome.out
@@ -319,6 +336,7 @@ def test_long_and_short_factors(tmp_path: Path, run_pecli) -> None:
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
+
     for first, second, code in ((long, short, 0), (short, long, 1)):
         path = write_gguf(
             tmp_path / "m.gguf",
@@ -378,6 +396,7 @@ def test_overwritten_values_of_gguf_raise_only_our_errors(tmp_path: Path) -> Non
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(path).as_json()
     path.write_bytes(b"{}")
+
     with pytest.raises(pecli.FileError, match="is not a GGUF file"):
         pecli.load_config(path)
 

@@ -31,7 +31,9 @@ def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path)
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
     words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
+
     assert run(["verify", str(DATA / f"{name}.npz"), *words]) == 0
+
     wrong = {
         tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()
     }
@@ -51,7 +53,9 @@ def test_the_command_of_a_configuration_is_given_and_runs(
     """
     monkeypatch.chdir(tmp_path)
     found = commands(load_config(config), "--config config.json")
+
     assert sorted(command.split()) in [sorted(line.split()) for line in found]
+
     words = shlex.split(command)[1:]
     assert run([*words[: words.index("-o")], "-q"]) == 0
 
@@ -69,10 +73,13 @@ def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
         "4x2",
         "-q",
     ]
+
     assert run([*words, "-o", str(tmp_path / "made.npz")]) == 0
+
     cos = np.load(tmp_path / "made.npz")["cos"]
     assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
     assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
+
     unknown = {**HEADS, "rope_theta": 1e4, "vision_config": {**HEADS, "rope_theta": 1e4}}
     assert [each.parameters["dim"] for each in load_config(unknown)] == [
         64,
@@ -123,8 +130,11 @@ def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
         load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json"
     )[0]
     words = shlex.split(command)[1:-1]
+
     assert run([*words, str(tmp_path / "pe.npy"), "-q"]) == 0
+
     row, column, k = 63, 5, np.arange(288)
     angles = [place / 2 * 10000.0 ** (-k / 288) for place in (column, row)]
     expected = np.concatenate([part for angle in angles for part in (np.sin(angle), np.cos(angle))])
+
     assert np.allclose(np.load(tmp_path / "pe.npy")[64 * row + column], expected, atol=1e-6)

@@ -43,15 +43,18 @@ def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
     content = TEXTS[name]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     outcome = run_pecli("config", path, "--json")
+
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
+
     said = {
         "more than 4 MB": "4 MB",
         "no text": "not UTF-8 text",
         "many digits": "not JSON that",
         "cut": "not JSON: ",
     }
+
     assert said.get(name, "config.json: ") in outcome.err
 
 
@@ -64,8 +67,10 @@ def test_an_infinity_matters_only_where_it_is_read(run_pecli, tmp_path) -> None:
     """Falcon-H1 and Mamba-2 save `time_step_limit` so, in Python's spelling."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, "time_step_limit": [0.0, float("inf")]}))
+
     assert "Infinity" in path.read_text()
     assert run_pecli("config", path).exit_code == SUCCESS
+
     path.write_text(json.dumps({**PLAIN, "rope_theta": float("inf")}))
     assert "rope_theta is inf; it must be a finite number" in run_pecli("config", path).err
 
@@ -85,6 +90,7 @@ def test_a_value_that_cannot_be_is_refused_in_one_line(run_pecli, tmp_path, name
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, **change}))
     outcome = run_pecli("config", path)
+
     assert outcome.exit_code == code, outcome.err
     assert outcome.err.count("\n") == 1
     assert "config.json" in outcome.err
@@ -152,6 +158,7 @@ def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: in
 def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeypatch) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(PLAIN))
+
     assert config_files.is_config(str(path))
 
     def refuse(*_: object) -> None:

@@ -47,6 +47,7 @@ def test_what_is_no_pair_is_refused(value: list[int]) -> None:
 def test_a_setting_has_the_full_name_of_its_key() -> None:
     inner = Keys({"text_config": {"head_dim": 64}}, "f").section("text_config")
     assert inner is not None
+
     size = inner.whole("head_dim")
     assert size is not None
     assert size.source == "text_config.head_dim"

@@ -15,6 +15,7 @@ def test_a_base_of_another_class_is_ignored(model_type: str, key: str) -> None:
     """transformers 5.23 reads `rope_theta`, or `rope_parameters`, and takes 10000 or its class's base."""
     plain = load_config({"model_type": model_type, **SIZES})
     model = load_config({"model_type": model_type, **SIZES, key: 123456.0})
+
     assert model.one().parameters == plain.one().parameters
     assert any(key in warning and "ignores" in warning for warning in model.warnings)
 

@@ -70,6 +70,7 @@ def test_info_lines_take_precedence_over_stored_keys(tmp_path: Path) -> None:
 def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> None:
     model = model_of_log(tmp_path, LOG_OF_LLAMA + "llama_context: freq_scale    = 0.25\n")
     (warning,) = model.warnings
+
     assert "the server uses freq_scale 0.25, the model has 1" in warning
 
 
@@ -81,6 +82,7 @@ def test_a_server_that_uses_the_models_own_scale_is_not_warned_about(tmp_path: P
 def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(LOG_OF_LLAMA)
+
     assert pecli.load_model(path, "--rope-scale 4").one().parameters["factor"] == 4.0
 
 
@@ -106,6 +108,7 @@ def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) 
     """A broken line must neither be an error nor make a scaling."""
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
     model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
+
     assert model.one().parameters["scaling"] == "none"
 
 
@@ -113,4 +116,5 @@ def test_stored_key_names_the_architecture(tmp_path: Path) -> None:
     """Without the print_info line, general.architecture of the stored keys counts."""
     stored = "llama_model_loader: - kv   0: general.architecture str = llama\n"
     without_architecture = LOG_OF_LLAMA.partition("\n")[2]
+
     assert model_of_log(tmp_path, stored + without_architecture).model_type == "llama"

@@ -86,12 +86,14 @@ def test_an_empty_type_counts_as_missing() -> None:
 def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
     cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["again"] = cycle
+
     assert load_config(cycle).one().parameters["dim"] == 16
 
 
 def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
     cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["text_config"] = cycle
+
     assert load_config(cycle).one().parameters["dim"] == 16
 
 
@@ -150,6 +152,7 @@ def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
         "num_attention_heads": 4,
     }
     model = load_config({"model_type": "kimi_vl", "vision_config": {**tower, **keys}})
+
     assert model.one("vision.patches").parameters["max_len"] == rows
 
 
@@ -158,6 +161,7 @@ def test_an_empty_tower_is_that_of_the_class(vision: dict[str, object] | None) -
     """Transformers makes a SigLIP tower of 14 x 14 patches and 768 channels for Gemma 3."""
     model = load_config({"model_type": "gemma3", "text_config": {}, "vision_config": vision})
     (table,) = [encoding for encoding in model if encoding.part == "vision"]
+
     assert table.parameters["max_len"] == 196
     assert table.parameters["dim"] == 768
 
@@ -166,6 +170,7 @@ def test_a_null_tower_has_the_values_of_the_larger_model() -> None:
     """Transformers makes LLaVA's tower of 336 pixels in patches of 14 and 1024 channels."""
     model = load_config({"model_type": "llava", "text_config": {}, "vision_config": None})
     (table,) = [encoding for encoding in model if encoding.part == "vision"]
+
     assert table.parameters["max_len"] == 24 * 24 + 1
     assert table.parameters["dim"] == 1024
 
@@ -178,6 +183,7 @@ def test_the_one_table_of_a_model_without_rotation_is_that_of_its_text() -> None
 def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
     model = load_config({"model_type": "clip"})
     sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}
+
     assert sizes == {"": 77, "vision": 50}
 
 

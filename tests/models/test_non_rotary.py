@@ -40,6 +40,7 @@ def test_a_flag_makes_the_table_sinusoidal(words: str) -> None:
         **only_encoding({**config, key: True}).parameters, dtype="float64"
     ).tables()["pe"]
     angle = 3 / 10000 ** (10 / 64)
+
     assert table[3, 10:12] == pytest.approx([math.sin(angle), math.cos(angle)], rel=1e-15)
     assert has_facts(
         only_encoding({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64}
@@ -55,6 +56,7 @@ def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
     )
     table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
     angle = 3 / 10000 ** (5 / 31)
+
     assert table[3, 5] == pytest.approx(math.cos(angle))
     assert table[3, 37] == pytest.approx(math.sin(angle))
 
@@ -63,6 +65,7 @@ def test_speecht5_has_four_tables() -> None:
     """The lengths are the config's; the styles were read from modeling_speecht5.py."""
     sizes = {"hidden_size": 768, "max_speech_positions": 1876, "max_text_positions": 600}
     model = load_config({"model_type": "speecht5", **sizes})
+
     assert {
         each.layer_type: (each.parameters["seq_len"], each.parameters["style"]) for each in model
     } == {
@@ -88,7 +91,9 @@ def test_learned_tables_of_vision_towers(name: str) -> None:
     model = load_config({"model_type": name, "vision_config": vision})
     tower = [encoding for encoding in model if encoding.part == "vision"]
     rows = {encoding.layer_type: encoding.parameters.get("max_len") for encoding in tower}
+
     assert rows == expected
+
     learned = [encoding for encoding in model if encoding.scheme == "learned" and encoding.part]
     assert {encoding.parameters["dim"] for encoding in learned} == {1152}
     assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
@@ -104,6 +109,7 @@ def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
 ) -> None:
     model = load_config(config)
     assert model.encodings == ()
+
     (warning,) = model.warnings
     assert description in warning
 

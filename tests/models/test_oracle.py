@@ -31,6 +31,7 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     model = load_config(case["config"])
     found = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
     length = case.get("seq_len")
+
     for layer_type, table in case["tables"].items():
         encoding = found.pop(layer_type)
         blended = encoding.parameters["scaling"] == "llama3"  # where float32 cancels
@@ -81,6 +82,7 @@ def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> Non
         for encoding in load_config(case["config"])
         if encoding.is_rotary
     }
+
     for expected in case["expected"]["encodings"]:
         encoding = ropes.pop(expected["layer"].partition("@")[0])
         np.testing.assert_allclose(encoding.inverse_frequencies(), expected["inv_freq"], rtol=2e-5)
@@ -112,6 +114,7 @@ def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: li
 def test_the_base_of_diffusers_may_be_given(name: str) -> None:
     config = diffusers_config(name)
     changed = only_encoding({**config, "rope_theta": 3.0}).inverse_frequencies()
+
     assert changed != only_encoding(config).inverse_frequencies()
 
 
@@ -149,6 +152,7 @@ def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
     """The shapes are those of the tensors of diffusers 0.42.1 at class defaults."""
     parameters = only_encoding({"_class_name": name}).parameters
     found = parameters["max_len"] if "max_len" in parameters else math.prod(parameters["grid"])
+
     assert found == rows
     assert parameters["dim"] == dim
 
@@ -157,6 +161,7 @@ def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
 def test_classes_of_diffusers_without_positions(name: str) -> None:
     model = load_config({"_class_name": name, "scaling_factor": 0.18, "freq_shift": 0})
     (warning,) = model.warnings
+
     assert warning == f"no positional encoding was found: _class_name '{name}' has none"
 
 
@@ -172,6 +177,7 @@ def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
     assert {
         name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()
     } == KNOWN
+
     alibi = [name for name, rows in KNOWN.items() if "alibi" in rows.get("", ())]
     biased = {name: only_encoding(MODELS[name]["config"]).parameters for name in alibi}
     assert {given["max_bias"] for given in biased.values()} == {8}
@@ -188,6 +194,7 @@ def test_presets_have_the_confirmed_settings_and_a_source() -> None:
     named = {
         name: {key: found[name].config[key] for key in config} for name, config in confirmed.items()
     }
+
     assert named == confirmed  # presets may have more: towers
     for preset in found.values():
         assert preset.source
@@ -240,6 +247,7 @@ def test_rotary_tables_of_class_defaults(name: str) -> None:
             is_factor_right = encoding.attention_factor() == pytest.approx(factor, rel=1e-5)
             if not are_ends_right or (factor is not None and not is_factor_right):
                 wrong.append(case)
+
     assert [case for case in wrong if case not in QUIRKS] == []
 
 
@@ -268,6 +276,7 @@ def test_settings_that_are_given_to_a_class(name: str) -> None:
             encoding = found.get(layer) or next(iter(found.values()))
             if ends_of_frequencies(encoding) != near(expected):
                 wrong.append(config)
+
     if name in UNLIKE:
         assert wrong != []
     else:
@@ -296,6 +305,7 @@ def test_a_larger_model_has_the_text_model_of_its_class(name: str) -> None:
         encoding = found.get(layer) or next(iter(found.values()), None)
         if ends_of_frequencies(encoding) != near(ends):
             wrong.append(layer)
+
     assert name in OTHER_PARTS or wrong == []
 
 
@@ -311,6 +321,7 @@ def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
         reported = any(not each.is_rotary for each in model)
         if not reported and not ("table" in said or "relative" in said) and name not in ROTATED:
             silent.append(name)
+
     assert silent == []
 
 

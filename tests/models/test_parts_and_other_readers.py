@@ -21,6 +21,7 @@ def test_a_thinker_holds_the_only_language_model(model_type: str, audio: dict[st
     """The class's default language model, with a base of 10000, is not there beside it."""
     thinker = {"model_type": f"{model_type}_thinker", "text_config": TEXT, **audio}
     model = load_config({"model_type": model_type, "thinker_config": thinker})
+
     assert [rope.parameters["base"] for rope in model.ropes()] == [1e6]
 
 
@@ -28,5 +29,6 @@ def test_a_thinker_holds_the_only_language_model(model_type: str, audio: dict[st
 def test_rope_traditional_is_read_by_mlx(model_type: str) -> None:
     sizes = {"hidden_size": 256, "num_attention_heads": 2}
     model = load_config({"model_type": model_type, **sizes, "rope_traditional": True})
+
     assert model.one().layout == "halves"
     assert any("mlx-lm" in warning for warning in model.warnings)

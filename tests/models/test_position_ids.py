@@ -42,6 +42,7 @@ def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
     case = CASES[model][number]
     segments = case["segments"] if len(case["segments"]) > 1 else case["segments"][0]
     found = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
+
     np.testing.assert_array_equal(found, EXPECTED[f"{model} {number}"])
 
 
@@ -66,6 +67,7 @@ def test_attention_mask_places_the_ids() -> None:
     """
     mask = [[0, 1, 1, 0, 1]]
     ids = pecli.positions("qwen2.5-vl-7b", "text:2,image:1x2x2", attention_mask=mask)
+
     assert ids.shape == (3, 1, 5)
     assert ids[0, 0].tolist() == [0, 0, 1, 0, 2]
 

@@ -105,6 +105,7 @@ def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
         "rope_factor": 1.0,
     }
     (warning,) = load_config(config).warnings
+
     assert "softmax" not in warning
 
 
@@ -123,6 +124,7 @@ def test_the_magnitude_of_yarn(
     """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing."""
     given_factor = None if factor is None else Setting(factor, "")
     given_mscale = None if mscale is None else Setting(mscale, "")
+
     assert yarn_magnitude(given_factor, given_mscale) == pytest.approx(magnitude)
 
 
@@ -198,6 +200,7 @@ def test_encoders_of_funasr(encoder: Config, relative: bool | None) -> None:
     """RelPositionalEncoding in FunASR's transformer/embedding.py has 2 · 5000 − 1 rows."""
     model = load_config({**FUNASR, "encoder_conf": {"output_size": 512, **encoder}})
     table = model.one("encoder")
+
     assert table.parameters["dim"] == 512
     assert table.parameters["seq_len"] == 5000
     assert table.parameters.get("relative") is relative
@@ -226,6 +229,7 @@ def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place:
     if place == "model_kwargs":
         config = {"model_kwargs": {"pretrain_kwargs": {"encoder": encoder}}}
     encoding = load_config(config).one()
+
     assert encoding.axis_dim == channels
     assert encoding.grid.axes == 3
 
@@ -241,6 +245,7 @@ def test_memory_attention_of_sam_2() -> None:
     }
     layer: Config = {"layer": {"self_attention": attention}}
     encoding = load_config({"model": {"image_encoder": {}, "memory_attention": layer}}).one()
+
     assert len(encoding.inverse_frequencies() or []) == 64
     assert encoding.layout == "interleaved"
 
@@ -252,4 +257,5 @@ def test_transformers_of_audiocraft(word: str | None, schemes: list[str]) -> Non
     """StreamingTransformer of audiocraft's transformer.py adds sines unless it is told otherwise."""
     keys: Config = {"dim": 1024, "num_heads": 16, "num_layers": 24, "positional_embedding": word}
     model = load_config({"transformer_lm": keys})
+
     assert [encoding.scheme for encoding in model] == schemes

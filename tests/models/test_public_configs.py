@@ -92,6 +92,7 @@ def test_references_and_numbers_of_yaml(text: str, value: object) -> None:
     ]
     config = parse_config("a.yaml", "\n".join(lines).encode())
     model = config["model"]
+
     assert isinstance(model, dict)
     assert model["x"] == value
 
@@ -163,6 +164,7 @@ def test_megatron_has_yarn_by_its_position_type() -> None:
         "yarn_mscale_all_dim": 1.0,
     }
     encoding = load_config(config).one()
+
     assert encoding.parameters["scaling"] == "yarn"
     assert encoding.attention_factor() == 1.0
 
@@ -183,7 +185,9 @@ def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str, block: str) -
         "rope_max_timescale": 10000,
         "local_rope_max_timescale": 10000,
     }
+
     assert load_config(maxtext).warnings == ()
+
     expected = load_config({"model_type": "gemma4_text"}).one(layer_type)
     encoding = load_config(maxtext).one(layer_type)
     assert encoding.inverse_frequencies() == expected.inverse_frequencies()
@@ -226,6 +230,7 @@ def test_gemma_4_without_a_rope_type_rotates_all_channels() -> None:
     layers = {"full_attention": full, "sliding_attention": {"rope_theta": 1e4}}
     encoding = load_config({"model_type": "gemma4_text", "rope_parameters": layers}).encodings[0]
     frequencies = encoding.inverse_frequencies() or []
+
     assert len(frequencies) == 256
     assert frequencies[-1] == pytest.approx(1.0554e-06, rel=1e-4)
 
@@ -237,6 +242,7 @@ def test_divisors_may_be_1e30_of_float32() -> None:
     config = {**SIZES, "model_type": "llama", "rope_scaling": scaling}
     config |= {"max_position_embeddings": 4096, "original_max_position_embeddings": 4096}
     frequencies = load_config(config).one().inverse_frequencies() or []
+
     assert frequencies[-1] < 1e-30
 
 
@@ -252,6 +258,7 @@ def test_googles_bert_config_has_a_learned_table() -> None:
         "vocab_size": 30522,
     }
     encoding = load_config(config).one()
+
     assert encoding.scheme == "learned"
     assert encoding.parameters["max_len"] == 512
     assert encoding.parameters["dim"] == 768
@@ -261,6 +268,7 @@ def test_openais_hparams_have_a_learned_table() -> None:
     """GPT-2's hparams.json of 124M; model.py makes `wpe` of 1024 x 768."""
     config = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}
     encoding = load_config(config).one()
+
     assert encoding.scheme == "learned"
     assert encoding.parameters["max_len"] == 1024
     assert encoding.parameters["dim"] == 768

@@ -41,10 +41,12 @@ def test_note_names_the_consequence() -> None:
     """10000 is the default of Llama's class in transformers 4."""
     config = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config(config).notes
+
     assert note.endswith("code written for transformers 4 falls back to 10000")
 
 
 def test_the_note_on_a_part_names_the_part() -> None:
     inner = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
+
     assert note.startswith("theta is only in text_config.rope_parameters")

@@ -43,6 +43,7 @@ def test_what_presets_and_unknown_classes_say() -> None:
     )
     with pytest.raises(pecli.FileError, match="has no head_dim"):
         load_config({"model_type": "wibble", "rope_theta": 1e4})
+
     config = presets()["phi-3-mini-128k-2024-04"].config
     spelled = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
     assert only_encoding(spelled).parameters == only_encoding(config).parameters
@@ -55,6 +56,7 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
     found = only_encoding({"model_type": "llama4", "text_config": SCOUT})
     plain = [5e5 ** (-i / 64) for i in range(64)]
     expected = [value / 16 if 2 * math.pi / value > 8192 else value for value in plain]
+
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
     for flags in (None, [], [int((k + 1) % 4 != 0) for k in range(48)]):
         model = load_config({**SCOUT, "no_rope_layers": flags})
@@ -81,9 +83,11 @@ def test_ntk_has_two_meanings() -> None:
             model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
         )
         assert model.warnings == ()
+
     model = load_config({**LLAMA_CONFIG, "rope_scaling": scaling})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
     assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+
     (warning,) = model.warnings
     assert "ntk-fixed" in warning
 
@@ -95,8 +99,10 @@ def test_telechat_3_sharpens_less() -> None:
         only_encoding({**LLAMA_CONFIG, "rope_scaling": {"type": kind, **scaling}})
         for kind in ("telechat3-yarn", "yarn")
     )
+
     assert found.attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
     assert found.inverse_frequencies() == plain.inverse_frequencies()
+
     derived = only_encoding(
         {**LLAMA_CONFIG, "rope_scaling": {"type": "telechat3-yarn", ORIGINAL: 3000}}
     )
@@ -130,11 +136,13 @@ def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
     """The defaults of YaRN's paper, whether they are given or not; given values replace them."""
     said = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
     found = llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024})
+
     assert has_facts(found, {**said, **{f"source of {name}": "default" for name in said}})
     assert (
         llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters
         == found.parameters
     )
+
     given = llama_encoding_scaled_by(
         {"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False}
     )
@@ -151,6 +159,7 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
         "yarn": 0.1 * math.log(4) + 1,
         "longrope": math.sqrt(1 + math.log(4) / math.log(1024)),
     }
+
     for kind, lists in {"yarn": {}, "longrope": LONG}.items():
         found = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, **lists})
         assert has_facts(
@@ -163,6 +172,7 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
         assert found.attention_factor() == pytest.approx(by_hand[kind], rel=1e-15)
         given = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
         assert found.inverse_frequencies() == given.inverse_frequencies()
+
     broken = llama_encoding_scaled_by(
         {"type": "yarn", ORIGINAL: 3000}
     )  # no whole number, which is left to the scheme

@@ -99,6 +99,7 @@ def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
     encoding = small_encoding(
         model_type="ernie4_5_vl_moe", head_dim=2 * pairs, rope_scaling=settings
     )
+
     assert encoding.order == order
 
 
@@ -125,6 +126,7 @@ def test_of_settings_that_differ_rope_scaling_wins() -> None:
         "rope_parameters": other,
     }
     expected = "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+
     assert load_config(config).warnings[0] == expected
 
 
@@ -147,6 +149,7 @@ def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none()
 def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
     settings = {"full_attention": UNSCALED, "sliding_attention": UNSCALED}
     config = {**SMALL_CONFIG, "rotary_dim": 8, "rope_parameters": settings, **keys}
+
     assert [encoding.parameters["dim"] for encoding in load_config(config)] == dims
 
 
@@ -239,6 +242,7 @@ def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
 def test_the_warning_about_deepseeks_head_dim_names_both_dimensions() -> None:
     config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": 192}
     (warning,) = load_config(config).warnings
+
     assert warning == (
         "head_dim is 192, for which transformers computes frequencies: they do not fit the"
         " 64 channels of qk_rope_head_dim, which other runtimes go by"
@@ -252,6 +256,7 @@ def test_a_partial_factor_above_1_is_refused() -> None:
         "num_attention_heads": 4,
         "rotary_pct": 2.0,
     }
+
     with pytest.raises(PecliError) as caught:
         load_config(config)
     assert str(caught.value) == (
@@ -342,6 +347,7 @@ def test_llama_31_without_its_scaling_is_recognised(keys: Config, count: int) ->
 def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
     preset = find("llama-3.1-8b")
     assert preset is not None
+
     model = load_config({**preset.config, "rope_scaling": None})
     assert "rope_scaling may have been lost" in model.warnings[0]
 
@@ -360,6 +366,7 @@ def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count
     """
     model = load_config({**SMALL_CONFIG, "max_position_embeddings": 999, **keys})
     doubts = [warning for warning in model.warnings if "which of them is meant" in warning]
+
     assert len(doubts) == count
 
 
@@ -388,6 +395,7 @@ def test_a_key_outside_rope_parameters_is_reported_if_it_differs(
         key: value,
     }
     warnings = load_config(config).warnings
+
     assert any(key in warning for warning in warnings) is is_reported
 
 
@@ -395,6 +403,7 @@ def test_a_partial_factor_shortens_the_order_of_frequencies() -> None:
     """Ernie stores its frequencies in an order of its own: half of 128 channels are 32 pairs."""
     scaling = {"rope_type": "linear", "factor": 3.0, "partial_rotary_factor": 0.5}
     encoding = load_config({"model_type": "ernie4_5_vl_moe_text", "rope_scaling": scaling}).one()
+
     assert encoding.head_dim == 128
     assert encoding.order is not None
     assert sorted(encoding.order) == list(range(32))

@@ -61,6 +61,7 @@ def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> Non
     """
     settings = without_keys(YARN_SCALING, "mscale", "original_max_position_embeddings")
     changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
+
     assert changes == {"max_position_embeddings": None}
 
 
@@ -75,6 +76,7 @@ def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
     """For a Llama both mscales are dropped."""
     settings = without_keys(YARN_SCALING, "original_max_position_embeddings")
     changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
+
     assert [*changes] == ["max_position_embeddings", "mscale", "mscale_all_dim"]
 
 

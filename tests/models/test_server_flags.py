@@ -130,6 +130,7 @@ def test_frequencies_are_those_of_the_runtime(row: dict[str, Any]) -> None:
     encoding = full_layers(model_with_flags(row))
     ggml = Ggml(row["dim"], row["base"], row["scale"], row["ext"], row["original"] or 4096)
     factors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
+
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(factors), rel=2e-5)
 
 
@@ -159,6 +160,7 @@ def test_an_ext_factor_of_one_half_blends_as_ggml_does() -> None:
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
     expected = Ggml(128, 10000, 0.25, 0.5, 4096).frequencies([1.0] * 64)
+
     assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-12)
 
 
@@ -167,6 +169,7 @@ def test_yarn_on_top_of_the_factors_of_a_tensor() -> None:
     flags = "llama-server --rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 131072"
     encoding = pecli.load_model("llama-3.1-8b", flags).one()
     expected = Ggml(128, 500000, 0.5, 1, 131072).frequencies(llama3_factors())
+
     assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-9)
 
 
@@ -185,6 +188,7 @@ def test_the_source_of_a_value_is_its_flag() -> None:
 def test_sources_of_overrides_name_the_key() -> None:
     flags = """vllm serve --hf-overrides.rope_scaling '{"rope_type": "linear", "factor": 2}'"""
     encoding = pecli.load_model("llama-2-7b", flags).one()
+
     assert encoding.sources["factor"] == "--hf-overrides.rope_scaling.factor"
 
 
@@ -280,6 +284,7 @@ def test_last_override_counts() -> None:
     first = """--hf-overrides '{"rope_scaling": {"rope_type": "linear", "factor": 2}}'"""
     last = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 4}}'"""
     encoding = pecli.load_model("llama-2-7b", f"vllm serve m {first} {last}").one()
+
     assert encoding.parameters["factor"] == 4
 
 

@@ -27,6 +27,7 @@ def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[st
     """A limit keeps a config of thousands of unknown keys from filling the screen."""
     unknown = {f"rope_wibble_{k}": 1 for k in range(count)}
     model = load_config({**LLAMA_CONFIG, **unknown})
+
     assert [warning for warning in model.warnings if "more key" in warning] == warnings
 
 
@@ -88,6 +89,7 @@ def test_a_key_with_dots_leads_to_its_object() -> None:
     expected = (
         "a.b.c.d.e.f.g.h.x.rope_foo is 3, and nothing here reads it: did you mean 'rope_pct'?"
     )
+
     assert load_config(config).warnings[-1] == expected
 
 
@@ -95,6 +97,7 @@ def test_a_known_name_in_the_wrong_place_gets_no_hint() -> None:
     """short_mscale needs long_mscale beside it; «did you mean short_mscale» would be of no use."""
     config = {**SMALL_CONFIG, "rope_scaling": {**LONGROPE_SCALING, "short_mscale": 1.25}}
     expected = "rope_scaling has short_mscale (1.25), which nothing here reads"
+
     assert load_config(config).warnings[1] == expected
 
 

@@ -79,6 +79,7 @@ def test_a_right_implementation_passes(name: str) -> None:
 def test_a_rotation_is_checked_in_these_cases() -> None:
     names = [case.name for case in pecli.check(rope, MODEL).cases]
     padding_to_far = ["left padding", "decoding at an offset", "far positions"]
+
     assert names == ["a batch", *padding_to_far, "float16"]
 
 
@@ -133,6 +134,7 @@ def test_a_mistake_is_named_with_its_case(name: str) -> None:
     """Each function has one mistake, the first case that shows it, and words of the reason."""
     function, case, reason = WRONG[name]
     result = pecli.check(function, MODEL)
+
     assert not result
     assert result.diagnosis[0].startswith(f"{case}: ")
     assert reason in "\n".join(result.diagnosis)

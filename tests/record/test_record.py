@@ -71,6 +71,7 @@ def test_a_right_model_passes(case: str) -> None:
 def test_everything_is_recorded_layer_by_layer() -> None:
     run = record_call(llama_model(), token_ids())
     (call,) = run.calls
+
     assert [*call.places()] == ["rotary_emb", "layers.0", "layers.1", "layers.2"]
     assert {*call.places()["rotary_emb"]} == {"inv_freq", "cos", "sin"}
     assert {*call.places()["layers.2"]} == {"q_before", "q_after", "k_before", "k_after"}
@@ -126,6 +127,7 @@ def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
     model = llama_model()
     make(model)
     result = record_call(model, token_ids()).verify()
+
     assert not result
     assert result.first_place == f"layers.{layer}"
     assert result.diagnosis[0].startswith(f"layer {layer} is the first that is wrong")
@@ -136,6 +138,7 @@ def test_only_the_shifted_layer_is_wrong() -> None:
     model = llama_model()
     shift_layer(model)
     result = record_call(model, token_ids()).verify(reasons=False)
+
     assert result.wrong_layers == (1,)
     assert result.as_json()["wrong_layers"] == [1]
 
@@ -145,6 +148,7 @@ def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
     model = gemma_model()
     change_theta(model)  # that of full attention, layer 2
     result = record_call(model, token_ids()).verify()
+
     assert result.wrong_layers == (2,)
     assert "base is 500000 (the spec says 1000000)" in "\n".join(result.diagnosis)
 
@@ -164,6 +168,7 @@ def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fake_models, "apply_rotary_pos_emb", apply_rotary_pos_emb)
     result = record_call(llama_model(), token_ids()).verify()
+
     assert result.first_place == "layers.0"
     assert "layout is interleaved (the spec says halves)" in "\n".join(result.diagnosis)
 
@@ -172,7 +177,9 @@ def test_ignored_left_padding_is_named() -> None:
     model = llama_model()
     model.ignores_padding = True
     result = record_call(model, token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
+
     assert result.first_place == "layers.0"
+
     text = "\n".join(result.diagnosis)
     assert "left padding is ignored" in text
     assert "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2" in text
@@ -181,6 +188,7 @@ def test_ignored_left_padding_is_named() -> None:
 def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
     ids = tensor(np.tile(np.arange(12), (2, 1)))
     run = record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK, position_ids=ids)
+
     assert not run.verify(reasons=False)
 
 
@@ -188,6 +196,7 @@ def test_a_layer_without_rotation_is_named() -> None:
     model = llama_model()
     forget_rotation(model)
     result = record_call(model, token_ids()).verify()
+
     assert not result
     assert "layer 2 is the first that does not rotate" in "\n".join(result.diagnosis)
 
@@ -195,6 +204,7 @@ def test_a_layer_without_rotation_is_named() -> None:
 def test_a_layer_that_should_not_rotate_need_not() -> None:
     model = Transformer(SMOLLM)
     model.layers[1].self_attn.rotates = False
+
     assert record_call(model, token_ids()).verify()
 
 
@@ -232,6 +242,7 @@ def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
     with pecli.record(model) as run:
         model(token_ids(length=1), past_key_values=cache)
     (call,) = run.calls
+
     assert call.positions.tolist() == [[12], [12]]
     assert run.verify(reasons=False).passed
 
@@ -250,6 +261,7 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
     with pecli.record(model) as run:
         model(token_ids(), attention_mask=LEFT_PADDED_MASK)
         model(token_ids(length=1), attention_mask=longer)
+
     np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
     assert run.verify()
 
@@ -262,6 +274,7 @@ def test_complex_tables_and_a_start_position(start: int) -> None:
     """Meta's code multiplies pairs by rows of exp(i · position · frequency), from `start_pos` on."""
     config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
     run = record_call(MetaModel(), token_ids(), start)
+
     assert run.verify(config)
     assert not run.verify({**config, "rope_theta": 500000.0}, reasons=False)
 
@@ -272,9 +285,11 @@ def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
     with pecli.record(model) as run:
         model(tensor(vectors))
         model(tensor(vectors[:, :1]))
+
     assert {"stack.0", "stack.1"} <= {*run.calls[0].places()}
     assert "stack.0.rope.inverse_frequencies" in run.calls[0].tensors
     assert run.verify(LLAMA)
+
     result = run.verify({**LLAMA, "rope_theta": 500000.0})
     assert result.first_place == "stack.0.rope"
     assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
@@ -283,6 +298,7 @@ def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
 def test_queries_alone_have_tokens_at_their_third_axis() -> None:
     queries = np.random.default_rng(2).standard_normal((2, 4, 12, 16)).astype(np.float32)
     run = record_call(OwnRope(10000.0), tensor(queries), offset=5)
+
     np.testing.assert_array_equal(run.calls[0].positions, [np.arange(5, 17)] * 2)
 
 
@@ -291,6 +307,7 @@ def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
     queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
     run = record_call(HeadsLast(), tensor(queries))
     before = run.calls[0].tensors["q_before"]
+
     np.testing.assert_array_equal(before, np.swapaxes(queries, 1, 2))
 
 
@@ -323,6 +340,7 @@ def state(model: Transformer) -> list[Any]:
 def test_hooks_and_functions_are_restored_after_recording() -> None:
     model = llama_model()
     before = state(model)
+
     with pecli.record(model):
         assert state(model) != before
     assert state(model) == before
@@ -349,6 +367,7 @@ def test_a_call_after_one_that_failed_is_recorded() -> None:
         with pytest.raises(IndexError):
             model(tensor([[9999]]))
         model(token_ids())
+
     assert len(run.calls) == 1
     assert run.verify()
 
@@ -364,6 +383,7 @@ def test_only_the_chosen_layers_are_recorded() -> None:
     model = llama_model()
     with pecli.record(model, layers=[1]) as run:
         model(token_ids())
+
     assert {*run.calls[0].places()} == {"rotary_emb", "layers.1"}
     assert run.verify()
 
@@ -373,6 +393,7 @@ def test_functions_outside_of_the_model_are_not_recorded() -> None:
     table = tensor(np.ones((1, 3, 16), np.float32))
     with pecli.record(llama_model()) as run:
         fake_models.apply_rotary_pos_emb(x, x, table, table)
+
     assert run.calls == []
 
 
@@ -391,6 +412,7 @@ def test_a_result_is_printed_with_counts() -> None:
     model = llama_model()
     shift_layer(model)
     text = str(record_call(model, token_ids()).verify(reasons=False))
+
     assert text.startswith("FAILED  run of Transformer  rope\n  layer 1 is the first that is wrong")
     assert "q         2      1" in text
 
@@ -406,6 +428,7 @@ def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: b
     path = tmp_path / f"run.{suffix}"
     run.save(path)
     result: Any = pecli.verify(path, LLAMA, reasons=False)
+
     assert result.passed == (not wrong)
     assert result.wrong_layers == run.verify(reasons=False).wrong_layers
 
@@ -418,6 +441,7 @@ def test_a_saved_run_of_learned_rows_is_verified(tmp_path: Path) -> None:
 def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npy"
     path.write_bytes(b"old")
+
     with pytest.raises(pecli.ParameterError, match="holds one array"):
         record_call(llama_model(), token_ids()).save(path)
     assert path.read_bytes() == b"old"
@@ -517,5 +541,6 @@ def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
 def test_tensors_without_a_role_are_listed() -> None:
     tensors = {**RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
     result = pecli.verify(tensors, LLAMA)
+
     assert result.passed
     assert result.unchecked == ("layers.1.thing",)

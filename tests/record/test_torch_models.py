@@ -86,6 +86,7 @@ def test_every_rotating_layer_is_recorded(family: str) -> None:
     (call,) = record_call(model, input_ids=token_ids()).calls
     rotated = [name for name in call.tensors if name.endswith("q_after")]
     unrotated = {"smollm3": 1, "llama4_text": 1}
+
     assert len(rotated) == 4 - unrotated.get(family, 0)
 
 
@@ -97,6 +98,7 @@ def test_generation_of_a_padded_batch_passes(family: str) -> None:
             input_ids=token_ids(), attention_mask=left_padded(), max_new_tokens=4, do_sample=False
         )
     result = run.verify()
+
     assert diagnosis_of(result) == ""
     assert result.unchecked == ()
     assert len(run.calls) == 4
@@ -138,6 +140,7 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
     model = hugging_face_model(family)
     set_frequencies(model, change)
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert not result
     assert ".0" in result.first_place
     assert reason in diagnosis_of(result)
@@ -148,6 +151,7 @@ def test_a_shifted_layer_is_named(family: str) -> None:
     model = hugging_face_model(family)
     shift_layer(model, layer=2)
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert result.wrong_layers == (2,)
     assert "layer 2 is the first that is wrong" in result.diagnosis[0]
     assert "positions start at 1" in diagnosis_of(result)
@@ -173,6 +177,7 @@ def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -
     namespace = sys.modules[type(model).__module__]
     monkeypatch.setattr(namespace, "apply_rotary_pos_emb", apply_rotary_pos_emb)
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert ".0" in result.first_place
     assert "layout is interleaved (the spec says halves)" in diagnosis_of(result)
 
@@ -181,6 +186,7 @@ def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
     model = hugging_face_model("gemma3_text")
     set_frequencies(model, lambda _: torch_models.frequencies(500000.0), "full_attention_inv_freq")
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert result.wrong_layers == (2,)
     assert "base is 500000 (the spec says 1000000)" in diagnosis_of(result)
 
@@ -190,6 +196,7 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
     attention = model.transformer.h[1].attn
     attention.embed_positions = attention.embed_positions.roll(-1, dims=0)
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert result.wrong_layers == (1,)
     assert "positions start at 1" in diagnosis_of(result)
 
@@ -202,8 +209,10 @@ def test_ignored_left_padding_is_named(family: str) -> None:
     model = hugging_face_model(family)
     run = record_call(model, input_ids=token_ids(), attention_mask=left_padded())
     result = run.verify()
+
     assert not result
     assert "sequence 1" in diagnosis_of(result)
+
     padding = "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2, 3, 4, 5, 6, 7"
     assert family in ("gpt2", "bert", "gptj") or padding in diagnosis_of(result)
 
@@ -212,6 +221,7 @@ def test_right_ids_for_left_padding_pass() -> None:
     mask = left_padded()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
     model = hugging_face_model("llama")
+
     assert record_call(model, token_ids(), attention_mask=mask, position_ids=ids).verify()
 
 
@@ -219,6 +229,7 @@ def test_a_layer_that_does_not_rotate_is_named() -> None:
     model = hugging_face_model("smollm3")
     attention_of(model, 1).use_rope = False
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert "layer 1 is the first that does not rotate" in diagnosis_of(result)
 
 
@@ -226,6 +237,7 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
     model = hugging_face_model("smollm3")
     attention_of(model, 3).use_rope = True
     result = record_call(model, input_ids=token_ids()).verify()
+
     assert "layer 3 is the first that rotates though it should not" in diagnosis_of(result)
 
 
@@ -236,6 +248,7 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
 def test_models_in_half_precision_are_verified(dtype: Any) -> None:
     model = hugging_face_model("llama", dtype=dtype)
     run = record_call(model, input_ids=token_ids())
+
     assert str(run.calls[0].tensors["model.layers.0.q_after"].dtype) in str(dtype)
     assert run.verify()
 
@@ -253,6 +266,7 @@ def test_models_under_autocast_are_verified(dtype: Any) -> None:
     model = hugging_face_model("llama")
     with torch.autocast("cpu", dtype), pecli.record(model) as run:
         model(input_ids=token_ids())
+
     assert run.verify()
 
 
@@ -261,6 +275,7 @@ def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
     model = hugging_face_model("qwen3")
     with context(), pecli.record(model) as run:
         model(input_ids=token_ids())
+
     assert run.verify()
 
 
@@ -273,6 +288,7 @@ def test_compiled_models_are_verified(frequency: float) -> None:
     with pecli.record(compiled) as run:
         compiled(token_ids())
     result = run.verify()
+
     assert result.passed == (frequency == 1.0), result
     if not result.passed:
         assert "layer 0 is the first that is wrong (model.layers.0: q, k)" in str(result)
@@ -285,6 +301,7 @@ def test_training_is_not_disturbed() -> None:
     model.zero_grad()
     with pecli.record(model) as run:
         model(input_ids=token_ids()).logits.sum().backward()
+
     assert torch.equal(model.model.layers[0].self_attn.q_proj.weight.grad, expected)
     assert run.verify()
 
@@ -300,6 +317,7 @@ def test_hooks_and_functions_are_restored(fails: bool) -> None:
         record_call(model, input_ids=ids)
     except IndexError as problem:
         error = problem
+
     assert (error is not None) == fails
     assert namespace.keys() == before.keys()
     assert all(namespace[name] is value for name, value in before.items())
@@ -316,10 +334,13 @@ def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
     model.config.to_json_file(config)
     right = str(tmp_path / "right.safetensors")
     record_call(model, input_ids=token_ids()).save(right)
+
     assert command(["verify", right, "--model", config, "-q"]) == 0
+
     shift_layer(model, layer=1)
     wrong = str(tmp_path / "wrong.safetensors")
     record_call(model, input_ids=token_ids()).save(wrong)
+
     assert command(["verify", wrong, "--model", config, "-q"]) == 1
 
 
@@ -328,6 +349,7 @@ def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
         tmp_path / "run.safetensors"
     )
     config = hugging_face_model("llama").config
+
     assert pecli.verify(tmp_path / "run.safetensors", config)
 
 
@@ -344,6 +366,7 @@ def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
         mm_token_type_ids=(ids == 100).int(),
     )
     result = run.verify()
+
     assert diagnosis_of(result) == ""
     assert any("visual" in name for name in result.unchecked)
     assert any("images were taken as recorded" in line for line in result.weak)
@@ -356,6 +379,7 @@ def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
 def test_complex_tables_of_metas_models_are_verified(start: int) -> None:
     run = record_call(torch_models.MetaModel(), token_ids(), start_pos=start)
     assert run.verify(INTERLEAVED)
+
     result = run.verify({**INTERLEAVED, "rope_theta": 500000.0})
     assert result.first_place == "layers.0"
     assert "base is 10000 (the spec says 500000)" in diagnosis_of(result)
@@ -369,6 +393,7 @@ def test_complex_tables_in_another_layout_are_named() -> None:
 def test_rotary_modules_of_each_layer_are_verified() -> None:
     model = torch_models.HalvesModel()
     assert record_call(model, token_ids(), left_padded()).verify(LLAMA)
+
     model.stack[1].turn.inv_freq *= 2
     result = record_call(model, token_ids(), left_padded()).verify(LLAMA)
     assert result.wrong_layers == (1,)
@@ -380,6 +405,7 @@ def test_a_rotation_in_place_with_a_cache_of_its_own_is_verified() -> None:
         model(token_ids())
         model(token_ids(length=1))
         model(token_ids(length=3))
+
     assert [int(call.positions.min()) for call in run.calls] == [0, 12, 13]
     assert run.verify(LLAMA)
     assert not run.verify({**LLAMA, "rope_theta": 20000.0})

@@ -76,7 +76,9 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> No
         "-o",
         tmp_path / "b.safetensors",
     )
+
     assert run_pecli(*words).exit_code == SUCCESS
+
     new, by_call = (
         load_file(tmp_path / "b.safetensors"),
         convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM),
@@ -97,7 +99,9 @@ def test_there_and_back_is_the_same_file(tmp_path: Path, run_pecli, dtype: type)
     tensors = {name: array for name, array in checkpoint(dtype).items() if "norm" not in name}
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     save_file(tensors, paths[0], metadata={"format": "pt"})
+
     assert run_pecli("convert", paths[0], *HALVES_OF, "-o", paths[1]).exit_code == SUCCESS
+
     back = ("--from", "halves", "--to", "interleaved", "--heads", HEADS)
     assert run_pecli("convert", paths[1], *back, "-o", paths[2]).exit_code == SUCCESS
     assert paths[0].read_bytes() != paths[1].read_bytes()
@@ -124,6 +128,7 @@ def test_scores_stay_and_a_wrong_claim_shows(
     made = converted_to_halves(
         weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing
     )
+
     assert made.check().change < 1e-14
     assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
 
@@ -144,9 +149,11 @@ def moved_weight(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
 def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pecli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
+
     assert "the spec of the file no longer holds" in run_pecli(*words, "-o", tmp_path / "b.npy").out
     assert run_pecli(*words, "-q", "-o", tmp_path / "b.safetensors").exit_code == SUCCESS
     assert "carries no pecli spec" in run_pecli("verify", tmp_path / "b.safetensors").err
+
     halves = pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"]
     assert np.array_equal(np.load(tmp_path / "b.npy"), halves)
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
@@ -169,6 +176,7 @@ def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
         "-o",
         tmp_path / "b.npz",
     )
+
     assert done.exit_code == USAGE_ERROR
     assert words in done.err
 
@@ -181,6 +189,7 @@ def test_a_conversion_of_the_format_keeps_the_spec(tmp_path: Path, run_pecli, su
         == SUCCESS
     )
     assert pecli.verify(tmp_path / f"b.{suffix}").passed
+
     found = pecli.load(tmp_path / f"b.{suffix}")
     assert all(
         np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items()
@@ -210,6 +219,7 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
         layout = Heads(HEADS, KV, DIM)
         expected = moved_by_hand(weight.reshape(-1), heads).reshape(shape)
         assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
+
     weight = RNG.standard_normal((HEADS * DIM, 3))
     assert np.array_equal(
         moved_weight("a.q_proj.weight", weight, Heads(HEADS)), moved_by_hand(weight, HEADS)
@@ -222,6 +232,7 @@ def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     made = converted_to_halves(
         checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV
     )
+
     assert made.check().change < 1e-14
     for lost in ("k_norm.weight", "q_proj.bias"):
         assert without_move(made, f"{at}.{lost}").check().change > 1e-3
@@ -243,8 +254,10 @@ def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> N
         name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
     }
     made = converted_to_halves(lone, heads=HEADS, kv_heads=KV).check()
+
     assert made.layers == 1
     assert made.unpaired == ["model.layers.1.self_attn.q_proj.weight"]
+
     save_file(lone, tmp_path / "a.safetensors")
     told = run_pecli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
     assert told["score_change"] == made.change
@@ -262,6 +275,7 @@ def test_one_pattern_is_a_text() -> None:
         name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")
     }
     moved = pecli.convert(weights, "interleaved", "halves", heads=2, include="a.*")
+
     assert not np.array_equal(moved["a.q_proj.weight"], weights["a.q_proj.weight"])
     assert np.array_equal(moved["b.q_proj.weight"], weights["b.q_proj.weight"])
 
@@ -276,6 +290,7 @@ def test_a_cast_has_no_options_of_moves(option: dict[str, Any]) -> None:
 def test_integers_and_booleans_are_not_cast() -> None:
     tensors = {"a": np.arange(3), "b": np.ones(2), "c": np.ones(2, bool)}
     dtypes = {name: str(array.dtype) for name, array in convert(tensors, dtype="float16").items()}
+
     assert dtypes == {"a": "int64", "b": "float16", "c": "bool"}
 
 
@@ -283,6 +298,7 @@ def test_a_cast_rounds_once_to_nearest_even() -> None:
     """1 + 2^-11 + 2^-20 is above the tie between two float16; 1 + 2^-8 + 2^-40, between bfloat16."""
     single = np.array([[1 + 2.0**-11 + 2.0**-20, 0.1]], np.float32)
     assert convert(single, dtype="float16").tobytes() == single.astype(np.float16).tobytes()
+
     double = np.array([1 + 2.0**-8 + 2.0**-40])
     assert convert(double, dtype="bfloat16").astype(float).tolist() == [1 + 2.0**-7]
 
@@ -292,6 +308,7 @@ def test_rows_of_every_head_move_alike() -> None:
     name = "layers.0.self_attn.q_proj.weight"
     weight = np.arange(8.0)[:, None] * np.ones(4)
     moved = convert({name: weight}, "halves", "interleaved", heads=2)[name]
+
     assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
@@ -311,6 +328,7 @@ def test_the_only_weight_of_a_file_needs_no_name() -> None:
     """Of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours."""
     weight = np.arange(8.0, dtype=np.float32)[:, None] * np.ones(8, np.float32)
     moved = pecli.convert({"array": weight}, "halves", "interleaved", heads=2)
+
     assert moved["array"][:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 

@@ -227,20 +227,25 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: 
         (*words_of_conversion(family), "--config", "config.json", "--check"),
     )
     done = run_pecli(*words, "-o", "out.safetensors")
+
     assert done.exit_code == SUCCESS
     assert done.err == ""
     assert ASSUMED.get(name, "") in done.out
     assert f"with the {HEADS} heads of config.json" in done.out
+
     new = load_file("out.safetensors")
     source, target = words[3], words[5]
     expected = attention_scores(family, old, source)
+
     assert np.allclose(
         attention_scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
     )
     if family.rotary:
         assert not np.allclose(attention_scores(family, old, target), expected, atol=0.1)
+
     moved = set(family.tensors)
     assert {name for name in old if not np.array_equal(old[name], new[name])} == moved
+
     told = run_pecli(*words, "--json").json
     assert set(told["moved"]) == moved
     assert told["assumed"]["model"] == "config.json"
@@ -279,6 +284,7 @@ def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked
     """The options state what config.json states, and must write the same bytes."""
     write_model(FAMILIES[name])
     words, options = words_of_conversion(FAMILIES[name]), SAME[name].split()
+
     assert (
         run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS
     )
@@ -308,6 +314,7 @@ def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> 
         told = run_pecli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
         assert told[option] in (value, [value])
         assert f"{words[0]} as the command line has it" in told["text"]
+
     write_model(FAMILIES["mistral, silent about keys"])
     said = "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)"
     assert said in run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
@@ -317,12 +324,15 @@ def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
     """Twice as many heads of half the size pass the check, which is then no proof for the model."""
     write_model(FAMILIES["llama"])
     done = run_pecli(*PAIRS, "--check", "--heads", 8)
+
     assert done.exit_code == SUCCESS
     assert "8 heads of 4, 4 kv heads" in done.out
+
     proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
     assert proved in done.out
     assert run_pecli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
     assert run_pecli(*BY_MODEL, "--check", "--heads", 8).exit_code == USAGE_ERROR
+
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
     assert (
         "the 4 heads given on the command line, which no"
@@ -362,6 +372,7 @@ def test_heads_that_do_not_fit_the_tensors_are_refused(
         Path("config.json").write_text(json.dumps(keys))
     words = (*PAIRS, "--heads", HEADS) if config is None else BY_MODEL
     done = run_pecli(*words, *options.split(), "-o", "out.safetensors")
+
     assert done.exit_code == USAGE_ERROR
     assert done.err.count("\n") == 1
     assert not Path("out.safetensors").exists()
@@ -374,7 +385,9 @@ def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None
     chosen = run_pecli(
         *PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json"
     )
+
     assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
+
     save_file({name: np.zeros(shape) for name, shape in QKV.items()}, "model.safetensors")
     assert run_pecli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code == SUCCESS
 
@@ -404,9 +417,11 @@ def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -
         "config.json",
     )
     done = run_pecli(*words, "--check", "-o", "out.safetensors")
+
     assert done.exit_code == SUCCESS
     assert done.err == ""
     assert "4 heads of 10, the last 4 of 10 channels, 1 key that all heads share" in done.out
+
     new, swap = load_file("out.safetensors"), [0, 2, 1, 3]
     for name, heads, still in (("q_b_proj", HEADS, 6), ("kv_a_proj_with_mqa", 1, 12)):
         rows = old[f"{LLAMA}.{name}.weight"].reshape(heads, still + 4, -1)
@@ -428,6 +443,8 @@ def test_a_gate_beside_each_query_stays(run_pecli, write_model) -> None:
     old = write_model(Family(config, 2, separate(LLAMA, 2), kv=2))
     old[f"{LLAMA}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)
     save_file(old, "model.safetensors")
+
     assert run_pecli(*BY_MODEL, "--check", "-o", "out.safetensors").exit_code == SUCCESS
+
     rows = load_file("out.safetensors")[f"{LLAMA}.q_proj.weight"][:, 0].reshape(HEADS, 2 * DIM)
     assert rows[1].tolist() == [16, 18, 17, 19, *range(20, 32)]

@@ -31,6 +31,7 @@ def test_heads_are_those_of_the_published_model(
     """
     found = attention_of(config)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
+
     heads, kv_heads, head_dim, rotary_dim = counts
     assert found.heads == heads
     assert found.kv_heads == kv_heads
@@ -63,7 +64,9 @@ def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
     path = str(write_gguf(tmp_path / "a.gguf", "falcon", sizes))
+
     assert heads_stated_by(path) == Heads(128, 8, 64, 64, model=path)
+
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
     assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
 
@@ -74,6 +77,7 @@ def test_layers_whose_heads_differ_require_a_layer_type() -> None:
         for name in ("full_attention", "sliding_attention")
     }
     config = GEMMA_4 | {"global_head_dim": 512, "rope_parameters": theta}
+
     with pytest.raises(ParameterError, match=r"layers that differ: .*heads of 512.*heads of 256"):
         attention_of(config)
     assert attention_of(config, "full_attention").head_dim == 512
@@ -132,6 +136,7 @@ def test_heads_in_words(heads: Heads, words: str) -> None:
 def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
     keys = weight_of("k_proj", np.zeros((16, 2)))
     move = Heads(4, None, 8).move(keys, "interleaved", "halves")
+
     assert len(move.order) == 16
 
 

@@ -20,6 +20,7 @@ def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
     """One kept row and 6 x 5 cells are 31 rows."""
     given = TABLE.astype(dtype)[None]
     made = resize(given, (6, 5), grid=(4, 4), keep=1)
+
     assert made.shape == (1, 31, 4)
     assert made.dtype == given.dtype
     assert np.array_equal(made[0, 0], given[0, 0])
@@ -30,6 +31,7 @@ def test_a_grid_is_rows_by_columns() -> None:
     """A table that depends on the column alone still does so."""
     cells = np.tile(np.arange(6.0), 3).reshape(18, 1)
     made = resize(cells, "5x12", grid="3x6", method="linear").reshape(5, 12)
+
     assert np.ptp(made, axis=0).max() < 1e-12
     assert np.allclose(made[0, 1:-1], (np.arange(1, 11) + 0.5) / 2 - 0.5)
 
@@ -43,6 +45,7 @@ def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
 ) -> None:
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
     whole = resize(TABLE, to, **given)
+
     for elements in (1, 30, 200):
         monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", elements)
         assert resize(TABLE, to, **given).tobytes() == whole.tobytes()
@@ -53,6 +56,7 @@ def test_nan_and_infinity_are_resized_without_a_warning(value: float) -> None:
     array = np.ones((16, 4))
     array[3] = value
     made = resize(array, 5, method="cubic")
+
     assert np.isfinite(made[-1]).all()
     assert made.shape == (5, 4)
 
@@ -93,6 +97,7 @@ def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> No
     """interpolate.json holds results of torch's F.interpolate."""
     given = decoded(case["given"], case["old"])
     made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
+
     # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
     assert np.abs(made - decoded(case["made"], case["new"])).max() < 1e-6
 
@@ -116,6 +121,7 @@ def test_a_constant_stays_and_weights_add_up(
 def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> None:
     taps = Interpolation(kernel, antialias).taps(40, 100)
     made = taps.apply(np.arange(40.0)[:, None])[:, 0]
+
     assert np.abs(np.diff(made)[10:90] - 0.4).max() < 1e-12
 
 
@@ -129,7 +135,9 @@ def test_slice_copies_the_first_cells_and_crop_the_middle_ones() -> None:
     """Cells of a grid of 4 x 5 are numbered from 0 to 19."""
     cells = np.arange(20.0)[:, None]
     corner = resize(cells, (2, 3), grid=(4, 5), method="slice")[:, 0]
+
     assert corner.tolist() == [0, 1, 2, 5, 6, 7]
+
     middle = resize(cells, (2, 3), grid=(4, 5), method="crop")[:, 0]
     assert middle.tolist() == [6, 7, 8, 11, 12, 13]
 

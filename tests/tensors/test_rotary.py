@@ -67,6 +67,7 @@ def test_float64_is_within_three_roundings():
     found = rotated_by(x, Rope(40, 32), 10**6, layout="interleaved")
     true = exact_bits(x, range(10**6, 10**6 + 40), "interleaved", "float64").view(np.float64)
     scale = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=1)
+
     assert (np.abs(found - true) / scale).max() < 3 * 2**-53
 
 
@@ -93,7 +94,9 @@ def test_there_and_back_is_within_two_units(layout):
     back = rotated_by(
         rotated_by(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True
     )
+
     assert ulps_of_pairs(back, x, layout) <= 1.25
+
     moved = rotated_by(
         rotated_by(x, rope, layout=layout, shift=12345), rope, layout=layout, shift=-12345
     )
@@ -105,6 +108,7 @@ def test_a_shift_is_a_later_offset(layout):
     x, rope = random_normal(3, 50, 32), Rope(50, 32)
     moved = rotated_by(rotated_by(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
     later = rotated_by(x, rope, 40, layout=layout)
+
     assert (
         ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
     )
@@ -117,9 +121,12 @@ def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
     x = random_normal(3, 50, 40, dtype=np.float64)
     there = rotated_by(x, rope, 9, layout=layout, trailing=trailing)
     still = slice(0, 16) if trailing else slice(24, 40)
+
     np.testing.assert_array_equal(there[..., still], x[..., still])
+
     lengths = [np.linalg.norm(each, axis=-1) for each in (there, x)]
     assert (lengths[0] > lengths[1]).all()
+
     back = rotated_by(there, rope, 9, layout=layout, trailing=trailing, inverse=True)
     np.testing.assert_allclose(back, x, rtol=0, atol=4e-15)
 
@@ -138,6 +145,7 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
     )
     here = [rotated_by(each, rope, start, layout=layout) for each in (q, k)]
     there = [rotated_by(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
+
     np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
     np.testing.assert_allclose(
         np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14
@@ -152,6 +160,7 @@ def test_positions_may_be_given_per_row_and_per_batch():
         for row in range(4):
             alone = rotated_by(x[batch, :, row : row + 1], rope, int(ids[batch, row]))
             np.testing.assert_array_equal(found[batch, :, row], alone[:, 0])
+
     np.testing.assert_array_equal(rotated_by(x, rope, ids=ids[0])[0], found[0])
 
 
@@ -165,6 +174,7 @@ def test_sections_of_mrope_take_their_positions_from_their_axis(batch):
     angles = np.array(
         [ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)]
     )  # (8, batch, 5)
+
     np.testing.assert_allclose(
         found, oracle.turned(x, np.moveaxis(angles, 0, -1)[:, None]), rtol=0, atol=1e-13
     )

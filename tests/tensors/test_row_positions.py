@@ -63,6 +63,7 @@ def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
     rows = row_positions(attention_mask=[0, 0, 1, 1, 1, 0])
     assert rows.ids is not None
     assert rows.ids.tolist() == [0, 0, 0, 1, 2, 2]
+
     places = rows.positions_of(Input(np.zeros((6, 4)), "x"), -2)
     assert places.seen.tolist() == [[False, False, True, True, True, False]]
 

@@ -31,6 +31,7 @@ def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) 
 def test_learned_tables_get_a_gradient() -> None:
     x = torch.randn(2, 6, 4, dtype=torch.float64, requires_grad=True)
     table = torch.nn.Parameter(torch.randn(9, 4, dtype=torch.float64))
+
     assert torch.autograd.gradcheck(lambda x, table: pecli.apply(x, table, offset=2), (x, table))
 
 
@@ -38,9 +39,11 @@ def test_learned_tables_get_a_gradient() -> None:
 def test_tensors_keep_their_dtype_and_device_and_have_the_values_of_numpy(name: str) -> None:
     x = torch.randn(2, 6, 16).to(getattr(torch, name))
     rotated = pecli.apply(x, YARN)
+
     assert type(rotated) is torch.Tensor
     assert rotated.dtype == x.dtype
     assert rotated.device == x.device
+
     by_numpy = pecli.apply(x.double().numpy(), YARN)
     assert torch.equal(rotated, torch.from_numpy(by_numpy).to(x.dtype))
     assert (

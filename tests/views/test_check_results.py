@@ -58,17 +58,21 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
     b = with_errors(_300_20=2.0, _10_3=1e-5)
     picture = comparison_picture_of(A, b, atol=1e-3)
     one, other, apart = picture.heatmaps
+
     assert [panel.title for panel in picture.heatmaps] == ["array, A", "array, B", "difference"]
+
     reach = float(f"{np.abs(b).max():.3g}")
     assert one.limits == other.limits == (-reach, reach)
     np.testing.assert_array_equal(apart.values > 0, one.values != other.values)
     np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
     np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
+
     marked_name, marked_level = apart.marked
     assert marked_name == "tolerance"
     assert marked_level == 1e-3
     assert apart.reduction is Reduction.MAX
     assert apart.meaning == "|A − B|, none: blank"
+
     figure = render(picture)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
@@ -80,7 +84,9 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     """(500000 / 10000)^(i/16) − 1 is the relative error of the frequencies."""
     right, wrong = pecli.Rope(64, 32, base=5e5), pecli.Rope(64, 32).tables()
     picture = comparison_picture([pecli.verify(wrong, right, atol=1e-3)])
+
     assert "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)" in picture.title
+
     charts = [panel for panel in picture.panels if isinstance(panel, Chart)]
     shown = [("inv_freq", True), ("difference", True)]
     assert [(chart.title, chart.log_y) for chart in charts] == shown, "a vector is lines"
@@ -89,12 +95,15 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
         charts[1].curves[0].y, [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)], rtol=1e-9
     )
     assert [curve.x.tolist() for chart in charts for curve in chart.curves] == [[*range(16)]] * 3
+
     many = {f"t{k}": A[:9] for k in range(6)}
     others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
+
     assert len(left.heatmaps) == 12
     assert left.subtitle == f"Ring: the largest error of a table. Left out: t4, t5, {shape}"
+
     result = pecli.diff(A, A)
     for files, title in (
         ({}, ""),
@@ -122,6 +131,7 @@ def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
         zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3
     )
     titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
+
     assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
     np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
     assert picture.subtitle == "Ring: the largest error of a table. Left out: same (no error)"
@@ -135,6 +145,7 @@ def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
     area = pixels(A, b)
+
     assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1, (
         "one error among many has the colour of the largest"
     )
@@ -149,10 +160,13 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
     b = a.copy()
     b[0, 1], b[3, 2], b[2, 4] = 1e-6, 1.0, np.nan
     picture = error_picture(pecli.diff(a, b, reasons=False).tensors[0], 22, 80)
+
     assert picture is not None
+
     cells = terminal_render.lines(picture, Terminal(lines=16, colours=colours))
     shown = [line.partition("│")[2] for line in cells if "│" in line]
     bare = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown))
+
     assert len(set(bare) - {" "}) in ((3,) if not colours else (1, 2)), (
         "the smallest error, the largest, and a NaN"
     )
@@ -195,6 +209,7 @@ def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
 ) -> None:
     tensor = off_by_half(worst_ulp)
     assert not tensor.passed
+
     line = tensor_lines.parts_of(tensor, tensor_lines.VERIFIED)[-1]
     assert line == f"max error 0.5{units} at [1]: expected 0, found 0.5"
 
@@ -223,6 +238,7 @@ def test_values_have_as_many_digits_as_distinguish_them(
 def test_inputs_that_are_not_finite_prove_nothing() -> None:
     values = np.full((4, 128), np.nan, np.float32)
     result = pecli.verify(values, "llama-3.1-8b", before=values)
+
     assert str(result).splitlines()[-1].startswith("  array  4 × 128  512 of its values before ")
 
 
@@ -256,6 +272,7 @@ def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
     tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
+
     assert printed_lines(check_results.show_difference, result) == [
         "DIFFERENT  A: x  B: y",
         "  of 2 layers",

@@ -15,6 +15,7 @@ RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
     shown = set(assert_readable(made))
+
     assert {
         "rope, dim 64: largest error by position",
         "position",
@@ -22,6 +23,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
         "tolerance 0.001",
     } <= shown
     assert set(RECIPES) <= shown
+
     (axes,) = made.axes
     assert axes.get_xscale() == "log"
     assert axes.get_yscale() == "log"
@@ -33,11 +35,13 @@ def test_layers_are_below_each_other() -> None:
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
     made = audits_figure({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
     shown = assert_readable(made)
+
     assert {
         "Largest error by position",
         "rope, dim 32, base 1e6: full",
         "rope, dim 32: sliding",
     } <= set(shown)
+
     upper, lower = made.axes
     assert upper.bbox.y0 > lower.bbox.y1
 
@@ -51,7 +55,9 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
         "float16-table",
         "No error: exact",
     }
+
     assert shown <= set(assert_readable(made))
+
     made = audits_figure(
         {"": audit(pecli.Alibi(8, 64), None, 5e-324)}
     )  # all slopes are powers of two
@@ -99,7 +105,9 @@ def test_every_recipe_of_an_audit_is_named_at_the_end_of_a_curve() -> None:
     (axes,) = made.axes
     names = ", ".join(text.get_text().replace("\n", " ") for text in axes.texts)
     named = set(names.split(", "))
+
     assert {drift.recipe for drift in measured.drifts} <= named
+
     colours = [line.get_color() for line in axes.lines if line.get_linestyle() != "--"]
     assert axes.get_legend() is None
     assert len(set(colours)) == len(colours)

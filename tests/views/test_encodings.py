@@ -29,6 +29,7 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
+
     for line in _commands(run_pecli("config", "config.json").out):
         assert run_pecli(*shlex.split(line)[1:]).exit_code == SUCCESS
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
@@ -39,6 +40,7 @@ def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
     path.write_text(
         json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
     )
+
     for given, length in (
         (f"--config '{path}'", 4096),
         ("--model gemma-3-1b", 4096),
@@ -55,6 +57,7 @@ def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypat
         json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64})
     )
     (line,) = _commands(run_pecli("config", "config.json", "--seq-len", 5).out)
+
     assert run_pecli(*shlex.split(line)[1:]).exit_code == SUCCESS
     assert np.load("alibi.npy")[0].tolist() == [[0.0, 0.5, 1.0, 1.5, 2.0]]
 
@@ -95,4 +98,5 @@ def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
 def test_the_str_of_a_model_is_its_table(capsys) -> None:
     model = pecli.load_model("gemma-3-1b")
     encodings.show(model)
+
     assert capsys.readouterr().out == f"{model}\n"

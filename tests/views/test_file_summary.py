@@ -14,6 +14,7 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
         return slice(*parts) if len(parts) > 1 else slice(parts[0], (parts[0] or 0) + 1 or None)
 
     array = np.arange(35.0).reshape(7, 5)
+
     for columns in ("0", "1:3", "-2:", ":"):
         assert (
             file_summary.numbers(array, rows, columns).values
@@ -24,6 +25,7 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
 def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> None:
     tensor = TensorSummary("a", "ggml type 99", [2], None)
     file_summary.show(FileSummary("x", "gguf", 2, [tensor], {}))
+
     assert capsys.readouterr().out.splitlines() == [
         "x  gguf  1 of 2 tensors  0 bytes",
         "name  dtype         shape  bytes",
@@ -34,6 +36,7 @@ def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> 
 def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
     metadata = {"pecli": {"a": None, "parameters": {"b": {"c": 1}}, "d": 2.0}}
     file_summary.show(FileSummary("x", "npz", 0, [], metadata))
+
     assert capsys.readouterr().out.splitlines()[-1] == "pecli  d=2  b=(c=1)"
 
 
@@ -50,4 +53,5 @@ def test_numbers_of_every_dtype(array: np.ndarray, shown: str, capsys) -> None:
     tensor = TensorSummary("a", str(array.dtype), [1], array.nbytes)
     tensor.numbers = file_summary.numbers(array, ":", ":")
     file_summary.show(FileSummary("x", "npy", 1, [tensor], {}))
+
     assert capsys.readouterr().out.splitlines()[-1].split() == ["0", shown]

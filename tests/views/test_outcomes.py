@@ -57,6 +57,7 @@ def test_checks_in_a_pipe_and_on_a_terminal(capsys, turn_to_terminal) -> None:
     """EXPECTED is written by hand: seven outcomes of every kind."""
     show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
+
     shown = turn_to_terminal(200)
     show_outcomes(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
@@ -94,7 +95,9 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
     """Control characters and lone surrogates are not allowed in XML."""
     write_junit(str(tmp_path / "r.xml"), outcomes_named(name))
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+
     assert suites.tag == "testsuites"
+
     (suite,) = suites
     assert suite.attrib == {
         "name": "m.toml",
@@ -104,6 +107,7 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
         "skipped": "0",
         "time": "0.750",
     }
+
     passed, failed, missing = suite
     assert len(passed) == 0
     assert (
@@ -121,6 +125,7 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
     write_junit(str(tmp_path / "r.xml"), [plain, *outcomes_named("b")])
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
         ("pecli verify", "1"),
         ("m.toml", "3"),
@@ -149,11 +154,14 @@ def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch)
     lines: list[str] = []
     annotate([outcomes_named(name)[0], outcomes_named(name)[2]])
     (line,) = lines
+
     assert not {"\n", "\r"} & set(line)
+
     found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
     title = f"pecli verify: {name} 2"
     assert unescaped(found[1]) == name
     assert unescaped(found[2]) == title
+
     one_line = re.sub("\r\n|[\n\x85\u2028]", " ", name)
     assert unescaped(found[3]) == f"{one_line}: does not exist"
 
@@ -163,6 +171,7 @@ def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
     file = f"{tmp_path / 'a.npz'}:cos"
     outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
     annotate([outcome])
+
     assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out
 
 
@@ -171,6 +180,7 @@ def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> No
     outcome = Outcome(Check("f", lambda: EXACT), FileError("f", "is empty"), 0.0)
     show_outcomes([outcome] * count)
     *_, row, last = capsys.readouterr().out.splitlines()
+
     assert row == "error   f      is empty"
     assert last == summary
 
@@ -178,6 +188,8 @@ def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> No
 def test_a_file_without_tables_is_an_error_alone_and_skipped_among_others(capsys) -> None:
     problem = NoTablesError("f", "has none")
     annotate([Outcome(Check("f", lambda: EXACT), problem, 0.0)])
+
     assert capsys.readouterr().out == "::error file=f,title=pecli verify%3A f::f: has none\n"
+
     annotate([Outcome(Check("f", lambda: EXACT, group="the command line"), problem, 0.0)])
     assert capsys.readouterr().out == ""

@@ -14,9 +14,11 @@ def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
     scheme = pecli.Sinusoidal(rows, 4)
     _, shown = preview.corner(scheme.tensors()[0])
     labels = [row.label for row in shown]
+
     assert labels[0] == "0"
     assert labels[-1] == str(rows - 1)
     assert ("" in labels) == (rows > 7)
+
     table = scheme.tables()["pe"]
     for label, values in shown:
         assert values == (table[int(label)].tolist() if label else [None] * 4)
@@ -28,6 +30,7 @@ def test_a_terminal_of_80_columns_is_enough(turn_to_terminal, scheme, dtype) -> 
     shown = turn_to_terminal()
     preview.show(scheme(64, 512, dtype=dtype))
     lines = shown.plain()
+
     assert len(lines) > 8
     assert max(map(len, lines)) <= 80
     assert all(line.count("…") <= 1 for line in lines if line.strip()[:1].isdigit()), (
@@ -42,10 +45,13 @@ def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
     """The expected values are sin(p) and cos(p / 10000^(62/64)), by the paper's formula."""
     shown = turn_to_terminal(width)
     preview.show(pecli.Sinusoidal(200, 64))
+
     assert max(map(len, shown.plain())) <= width
+
     lines = [line.split() for line in shown.plain()]
     first = [line for line in lines if line[:1] == ["1"]]
     last = [line for line in lines if line[:1] == ["199"]]
+
     assert first[0][1] == f"{math.sin(1):.4f}"
     assert last[0][1] == f"{math.sin(199):.4f}"
     assert last[-1][-1] == f"{math.cos(199 / 10000 ** (62 / 64)):.4f}"
@@ -54,6 +60,7 @@ def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
 def test_rows_of_higher_tensors_are_labelled_with_their_indices() -> None:
     bias = pecli.Alibi(2, 3).tensors()[0]
     labels = [row.label for row in preview.corner(bias).rows]
+
     assert labels == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
 
 

@@ -33,5 +33,6 @@ def test_a_bar_is_drawn_if_it_is_wanted_and_can_be_erased(
         advance(1)
         advance(1)
     shown = capsys.readouterr().err
+
     assert ("67%" in shown) == is_drawn
     assert bool(shown) == is_drawn

@@ -115,8 +115,10 @@ def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
 def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
+
     letters = {f"var(--{kind}{k})" for kind in "ct" for k in range(10)}
     assert set(fills) <= {"var(--ink)", "var(--quiet)", *letters}
+
     defined = [
         set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)
     ]
@@ -131,6 +133,7 @@ def test_letters_have_contrast_with_paper(page: str, block: int) -> None:
     themes = re.findall(r":root \{(.*?)\}", page, re.S)
     colours = dict(re.findall(r"--(\w+): (#\w{6})", themes[block]))
     letters = [*(f"t{k}" for k in range(10)), "ink", "quiet", "good", "bad", "warn"]
+
     for paper in ("paper", "card"):
         for name in letters:
             pair = palettes.from_hex(colours[name]), palettes.from_hex(colours[paper])
@@ -143,12 +146,14 @@ def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> 
     reason = evidence.index('<p class="reason">cos: base is 10000')
     fix = evidence.index("pecli rope --config config.json --seq-len 4096 -o rope.safetensors")
     picture = evidence.index("cos, expected")
+
     assert reason < fix < picture
 
 
 def test_panels_of_a_picture_wrap_on_a_narrow_screen(page: str) -> None:
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
     panels = evidence[evidence.index('<div class="beside"') :]
+
     assert panels.count("<svg ") == 3
     assert re.search(r"max-width: 600px\) \{.*?\.beside svg \{ flex-basis: 100%", page, re.S)
 
@@ -157,6 +162,7 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
     """The config has heads of 16 channels, base 500000 and llama3 scaling by 8 from 8192 positions."""
     start = page.index("Scaling explained</h3>")
     (sentences,) = re.findall(r"<p>(.*?)</p>", page[start : page.index("<figure", start)])
+
     assert sentences == (
         "Trained on 8,192 positions, the model serves 16,384: its llama3 scaling slows down "
         "rotations that would leave the angles of the training. Pairs 0–3 are kept, as they turn "
@@ -187,6 +193,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
     ):
         assert text in words
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
+
     images = [
         decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
     ]
@@ -209,7 +216,9 @@ def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
     box, nav, first = (
         page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">')
     )
+
     assert page.index("<h1>") < box < nav < first
+
     rows = re.findall(
         r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>', page
     )
@@ -222,6 +231,7 @@ def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
     assert "base is 10000" in page[box:nav]
     assert page.count("<h1>") == 1
     assert '<span class="warn">  weak</span>: 3 rows cannot tell llama3 scaling from none' in page
+
     words = words_of(page)
     for text in (
         "passed right.npz rope",
@@ -243,12 +253,14 @@ def test_models_without_rope_show_what_they_have(
     page = report(model)
     assert words in page
     assert page.count("<figure") == len(pictures) == (model == "whisper-tiny")
+
     both = {
         "model_type": "speech_to_text",
         "max_source_positions": 60,
         "max_target_positions": 10,
         "d_model": 8,
     }
+
     assert "Comparison" not in report(both)
 
 
@@ -257,12 +269,14 @@ def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: lis
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(CONFIG))
     page = report("one/", "other")
+
     assert "<h1>one, other</h1>" in page
     assert "Comparison</h2>" in page
     assert [curve.label for curve in pictures[0].panels[0].curves] == [
         "one, 8,192 → 16,384",
         "other, 8,192 → 16,384",
     ]
+
     np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
@@ -286,9 +300,11 @@ def test_the_exit_code_is_the_answer_of_the_checks(run_pecli, pictures: list[Pic
     assert code("torn.npz", "gpt2") in (2, 3), (
         "it cannot be checked, which is said on standard error, too"
     )
+
     data = bytearray(Path("right.safetensors").read_bytes())
     data[-1] ^= 1
     Path("right.safetensors").write_bytes(data)
+
     assert code("right.safetensors") == 1, "it is not what its spec says"
 
 
@@ -296,6 +312,7 @@ def test_the_exit_code_is_the_answer_of_the_checks(run_pecli, pictures: list[Pic
 def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
     pecli.save("rope.npz", RIGHT)
+
     for given in (CONFIG, pecli.load_config(CONFIG)):
         words = words_of(report(given, "rope.npz", atol=1e-3))
         assert "passed" in words
@@ -310,6 +327,7 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
     pecli.save(tmp_path / "x.safetensors", {name: np.array([[1e308, 1e19]] * 4)})
     page = report(tmp_path / "x.safetensors")
     Page(page)
+
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
 
@@ -319,6 +337,7 @@ def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
     comparison = page[page.index("Comparison</h2>") : page.index('id="part2"')]
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", comparison)
     by_parameter = {name: values for name, *values in rows}
+
     assert by_parameter["scaling"] == ["none", "llama3"]
     assert by_parameter["factor"] == ["–", "8"]
 
@@ -326,6 +345,7 @@ def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
 def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
     pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
     page = report(CONFIG, interactive=True)
+
     assert "script-src 'unsafe-inline'" in page
     assert '<div id="sliders"></div>' in page
     assert '"method":"llama3"' in page

@@ -15,9 +15,11 @@ from pecli.views.screen import Styled
 def test_styles_are_for_terminals(capsys, turn_to_terminal) -> None:
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J"))
     assert capsys.readouterr().out == "FAILED  a\\x1b[2J\n"
+
     shown = turn_to_terminal()
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J" * 30))
     assert re.fullmatch(r"\x1b\[1;31mFAILED\x1b\[0m(  a\\x1b\[2J){30}\n", shown.getvalue())
+
     shown = turn_to_terminal(30)
     screen.print_labelled("warning", "bold yellow", "  the limits of this scaling are rounded")
     assert (
@@ -52,6 +54,7 @@ def test_a_narrow_terminal_has_the_same_whole_words(turn_to_terminal, name: str)
         stream = turn_to_terminal(width)
         show()
         shown.append(stream.plain())
+
     assert {*" ".join(shown[0]).split()} == {*" ".join(shown[1]).split()}
     assert len(shown[0]) > 5
     assert max(map(len, shown[1])) <= columns
@@ -113,5 +116,6 @@ def test_a_picture_is_drawn_for_80_by_24_without_colours_by_default() -> None:
 def test_a_stream_without_an_encoding_gets_no_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stdout", stream)
+
     assert stream.encoding is None
     assert not screen.terminal().unicode

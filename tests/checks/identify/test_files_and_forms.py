@@ -38,6 +38,7 @@ def test_lines_of_text_have_neither_dtypes_nor_more_than_two_axes(
     """A CSV file must lead to the same command as the table that was written."""
     file = tmp_path / "t.csv"
     np.savetxt(file, table, delimiter=",", fmt="%s")
+
     assert pecli.identify(str(file)).matches[0].command == command
 
 
@@ -65,7 +66,9 @@ def test_the_representation_of_an_identification(arrays: Array, text: str) -> No
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
+
     assert match.command == f"{rope} -o again.safetensors"
+
     form = "values are the angles, position × inv_freq, and not their cosines or sines"
     assert match.form == form
 
@@ -94,12 +97,14 @@ def test_the_form_of_a_rotary_table(table: Array, form: str) -> None:
 def test_a_grid_with_other_axes_is_that_grid() -> None:
     scheme = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
     dump = scheme.tables()["pe"][None, :, None]
+
     assert pecli.identify(dump).matches[0].scheme == scheme
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
+
     assert pecli.identify(dump).matches[0].command == command
 
 

@@ -89,6 +89,7 @@ def test_tables_that_leave_little_to_measure(name: str) -> None:
     tables = HARD_TO_MEASURE[name].tables()
     tables.pop("inv_freq", None)
     again = pecli.identify(tables).matches[0].scheme.single_array().array().astype(np.float64)
+
     assert (
         np.abs(again - HARD_TO_MEASURE[name].single_array().array().astype(np.float64)).max() < 1e-6
     )
@@ -118,8 +119,10 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
         np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64
     )
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
+
     assert match.scheme.offset == offset
     assert match.scheme.dtype == dtype
+
     for key, table in match.scheme.tables().items():
         if key in exact:
             np.testing.assert_allclose(
@@ -174,6 +177,7 @@ def test_what_is_no_table_is_not_identified(name: str) -> None:
     """Matrices of low rank, ramps, identities and noise: none of them is a table of positions."""
     table = NEGATIVES[name]
     found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
+
     assert [match.command for match in found.matches] == []
     assert found.description
 
@@ -193,6 +197,7 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
     slopes = pecli.Alibi(12).tables()["slopes"]
     pecli.save(path, {"a": slopes, "b": np.random.default_rng(1).normal(size=(50, 20))})
     found = pecli.identify(path)
+
     assert [match.tensors for match in found.matches] == [("a",)]
     assert found.description[0].startswith("b: 50 × 20, float64")
     assert pecli.identify(f"{path}:a").description == ()
@@ -208,12 +213,15 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
+
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
+
     one = pecli.Alibi(12).tables()["slopes"]
     assert (
         len(pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)}).matches[0].tensors)
         == 12
     )
+
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
     assert found.description == (
@@ -234,6 +242,7 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
     scheme, scaling = match.scheme, case["scaling"]
+
     assert scheme.dim == case["dim"]
     assert scheme.base == case["base"]
     assert scheme.scaling == scaling.get("rope_type", "none")
@@ -321,6 +330,7 @@ def test_tables_as_other_programs_write_them(name: str) -> None:
         match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name
     )
     expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
+
     assert match.scheme == expected
     assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
     assert match.max_abs_error < (3e-4 if name == "whisper" else np.inf)
@@ -333,6 +343,7 @@ def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
     table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
+
     assert RowsWrong((900,)) in found.edits
 
 
@@ -369,6 +380,7 @@ def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
     alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
     (match,) = pecli.identify(alibi).matches
     scheme = match.scheme
+
     assert scheme.heads == heads
     assert scheme.seq_len == length
     assert scheme.form == "key"
@@ -381,6 +393,7 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
     """The slope of head h is 2^(−8h/12); the paper interpolates those of 8 and 16 heads instead."""
     naive = 2.0 ** (-8 * np.arange(1, 13) / 12)
     match = pecli.identify(naive.astype(dtype)).matches[0]
+
     assert match.scheme.rule == "naive"
     assert not any(line.startswith("rule") for line in match.undetermined)
 
@@ -388,6 +401,7 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
 def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     batch = np.repeat(pecli.Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
     assert pecli.identify(batch).identified
+
     batch[1, 0, 0, 7] += 1
     assert not pecli.identify(batch).identified
 
@@ -397,14 +411,17 @@ def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
     found = pecli.identify(
         {"cos": doubled_as_halves(tables["cos"]), "sin": doubled_as_neighbours(tables["sin"])}
     ).matches
+
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
+
     flat = (
         pecli.identify({name: table[:8].ravel() for name, table in tables.items()})
         .matches[0]
         .scheme
     )
     assert flat == pecli.Rope(8, 32)
+
     table = tables["cos"] + 1j * tables["sin"]
     (match,) = pecli.identify({"a.freqs_cis": table, "b.freqs_cis": table}).matches
     assert [edit.found for edit in match.edits] == ["complex"]
@@ -416,6 +433,7 @@ def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.M
     limit = identification.time_limit
     monkeypatch.setattr(identification, "time_limit", lambda: entered.append(1) or limit())
     noise = np.random.default_rng(3).normal(size=(2, 64, 32)).astype(np.float32)
+
     assert not pecli.identify({"cos": noise[0], "sin": noise[1]})
     assert len(entered) == 1
 
@@ -451,6 +469,7 @@ def test_bfloat16_beyond_the_first_positions() -> None:
         float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
     ).matches
     rope = pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16")
+
     assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
@@ -460,6 +479,7 @@ def test_llama3_is_recognised_in_cosines_alone() -> None:
         Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
     )["cos"]
     found: Any = pecli.identify(cosine).matches[0].scheme
+
     assert found.base == 500000.0
     assert found.scaling == "llama3"
     assert found.factor == 16.0
@@ -473,6 +493,7 @@ def test_yarn_is_told_from_few_rows() -> None:
     """64 channels, limits at 64 rotations and 1: no line of a coarse grid."""
     tables = float32_dump_of(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
+
     assert found.base == 10000.0
     assert found.scaling == "yarn"
     assert found.factor == 4.0
@@ -486,9 +507,11 @@ def test_divided_frequencies_in_one_tensor() -> None:
     cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
+
     assert found.scaling == "longrope"
     assert found.layout == "compact"
     assert found.rotary_dim == 64
+
     expected = inverse_frequencies(10000.0, 64) / divisors
     np.testing.assert_allclose(
         np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5

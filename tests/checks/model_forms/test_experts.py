@@ -246,6 +246,7 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
         tensors["blk.2.ffn_gate_exps.weight"] = tensors["blk.2.ffn_gate_exps.weight"][[0, 2, 1]]
 
     found = diff_mixture(tmp_path, model, "F16", plant)
+
     assert sorted(found.diagnosis) == [
         "B: ffn_down_exps (expert 1) of layer 0 is multiplied by 2",
         "B: ffn_gate_exps (expert 1) of layer 2 is ffn_gate_exps.2 of A",
@@ -266,6 +267,7 @@ def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
             tensors[f"{weight}_scales"] = np.zeros((EXPERTS, rows, HIDDEN // 32), np.uint8)
     save_file(tensors, tmp_path / "hf" / "model.safetensors")
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+
     assert found.passed
     assert found.diagnosis == ()
     assert found.weak[0].startswith(

@@ -199,6 +199,7 @@ def test_a_right_pair_passes(
     """
     path = write_converted(tmp_path / "model.gguf", model, kind)
     found = pecli.diff(hugging_face(model), path)
+
     assert found, found
     assert found.weak == ()
     assert found.tensors == ()
@@ -219,6 +220,7 @@ def test_a_mistake_is_named(
     mistake, expected = MISTAKES[model][number]
     path = write_converted(tmp_path / "model.gguf", model, kind, mistake)
     found = pecli.diff(hugging_face(model), path)
+
     assert not found
     assert re.search(expected, "\n".join(found.diagnosis)), found
     assert len(str(found).splitlines()) < 24
@@ -258,6 +260,7 @@ def test_settings_are_compared(
                 del keys[key]
 
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F16", plant)
+
     assert pecli.diff(hugging_face("qwen2"), path).diagnosis == expected
 
 
@@ -266,6 +269,7 @@ def test_two_gguf_files_of_one_model(tmp_path: Path) -> None:
     half = write_converted(tmp_path / "F16.gguf", "llama", "F16")
     quantised = write_converted(tmp_path / "Q8_0.gguf", "llama", "Q8_0")
     found = pecli.diff(half, quantised)
+
     assert found
     assert f": {2 * LAYERS + 1} equal, {7 * LAYERS + 2} within the rounding" in found.forms
 
@@ -274,6 +278,7 @@ def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
     right = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     mistakes = edit_tensors("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", *mistakes)
+
     assert pecli.diff(right, wrong).diagnosis == (
         "B: rope_freqs.weight is missing: the llama3 scaling is lost",
         "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
@@ -290,6 +295,7 @@ def test_verify_names_lost_factors(
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "F16", mistake)
     model = right if against == "gguf" else hugging_face("llama")
     found = run_pecli("verify", wrong, "--model", model, "--json")
+
     assert found.exit_code == CHECK_FAILED
     assert found.json["status"] == "failed"
     assert found.json["diagnosis"] == ["rope_freqs.weight is missing: the llama3 scaling is lost"]
@@ -302,6 +308,7 @@ def test_factors_may_be_in_another_part_of_a_split_file(
     tensors, _ = converted_to_gguf("llama", weights_of("llama"))
     del tensors["rope_freqs.weight"]
     write_gguf(tmp_path / "part.gguf", "split", tensors, {"count": 2}, "F16")
+
     assert (
         run_pecli("verify", tmp_path / "part.gguf", "--model", hugging_face("llama")).exit_code
         == FILE_ERROR
@@ -345,6 +352,7 @@ def test_tensors_with_the_same_problem_take_one_line(
     """The edit is applied to all tensors whose names match the pattern, in three layers."""
     path = write_converted(tmp_path / "model.gguf", "llama", "F16", edit_tensors(pattern, edit))
     found = pecli.diff(hugging_face("llama"), path)
+
     assert re.search(expected, found.diagnosis[0]), found
     assert len(found.diagnosis) <= 2
 
@@ -361,6 +369,7 @@ def test_types_that_are_not_read_are_named_and_not_missing(
     """IQ4_XS is not decoded: the tensors are listed as not compared."""
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F32", pack_ffn_up)
     found = pecli.diff(hugging_face("qwen2"), path)
+
     assert found.passed
     assert found.diagnosis == ()
     assert "blk.0.ffn_up.weight (IQ4_XS), blk.1.ffn_up" in found.weak[0]
@@ -374,6 +383,7 @@ def test_a_model_of_which_nothing_is_read_fails(tmp_path: Path) -> None:
     }
     write_hugging_face(tmp_path / "hf", config_of("qwen2"), eighths)
     found = pecli.diff(tmp_path / "hf", path)
+
     assert not found.passed
     assert found.diagnosis == ("no tensor of A can be compared with one of B",)
 
@@ -415,9 +425,11 @@ def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
     write_gguf(tmp_path / "model.gguf", "gpt2", arrays, keys, "F16")
     write_hugging_face(tmp_path / "hf", config, tensors)
     found = pecli.diff(tmp_path / "hf" / "config.json", tmp_path / "model.gguf")
+
     assert found.passed
     assert found.weak == ()
     assert found.forms.startswith(f"{len(arrays)} tensors")
+
     own_table = pecli.verify(tmp_path / "model.gguf")
     assert own_table.readings.keys() == {"position_embd.weight"}
 
@@ -429,6 +441,7 @@ def test_a_right_pair_with_metas_weights(
     """Meta's consolidated.NN.pth, whole or in two model-parallel shards."""
     write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS, shards)
     path = write_converted(tmp_path / "model.gguf", "llama", "Q8_0")
+
     assert pecli.diff(hugging_face("llama"), tmp_path / "meta")
     assert pecli.diff(tmp_path / "meta", path)
 
@@ -448,6 +461,7 @@ def test_mistakes_in_metas_weights(
     edit_tensors(pattern, edit)(tensors, {})
     write_meta(tmp_path / "meta", tensors, META_PARAMS, 1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
+
     assert not found
     assert expected in "\n".join(found.diagnosis)
 
@@ -466,6 +480,7 @@ def test_mistakes_in_metas_params(
 ) -> None:
     write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS | params, 1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
+
     assert not found
     assert expected in "\n".join(found.diagnosis)
 
@@ -475,6 +490,7 @@ def test_the_command_reports_a_right_pair(
 ) -> None:
     path = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     right = run_pecli("diff", hugging_face("llama"), path)
+
     assert right.exit_code == SUCCESS
     assert right.out.startswith("same model")
 
@@ -485,8 +501,10 @@ def test_the_command_reports_a_wrong_pair(
     mistake = edit_tensors("attn_k", lambda array: unpermute(array, KV_HEADS))
     path = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", mistake)
     wrong = run_pecli("diff", hugging_face("llama"), path, "--json")
+
     assert wrong.exit_code == CHECK_FAILED
     assert wrong.json["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
+
     names = [tensor["name"] for tensor in wrong.json["tensors"]]
     assert names == [f"blk.{layer}.attn_k.weight" for layer in range(LAYERS)]
 
@@ -496,6 +514,7 @@ def test_tensors_with_unknown_names_are_listed(tmp_path: Path) -> None:
     adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", config_of("llama"), weights_of("llama") | adapter)
     found = pecli.diff(tmp_path / "hf", path)
+
     assert found
     assert found.weak == ("not compared: model.layers.0.adapter.weight (A)",)
 
@@ -505,6 +524,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     monkeypatch.setattr(model_files, "find_spec", lambda name: None)
+
     with pytest.raises(FileError, match="pip install gguf"):
         pecli.diff(hugging_face("llama"), path)
 
@@ -520,6 +540,7 @@ def test_one_element_beyond_the_rounding_is_found(
 
     path = write_converted(tmp_path / "model.gguf", "llama", kind, plant)
     (line,) = pecli.diff(hugging_face("llama"), path).diagnosis
+
     assert line.startswith("B: ffn_up of layer 1 is off by up to")
 
 
@@ -534,6 +555,7 @@ def test_an_overflow_is_found(tmp_path: Path, kind: str, dtype: str, value: floa
     with np.errstate(over="ignore", invalid="ignore"):
         write_gguf(tmp_path / "model.gguf", "qwen2", *converted_to_gguf("qwen2", tensors), kind)
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+
     assert found.diagnosis == (
         f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",
     )
@@ -555,6 +577,7 @@ def test_an_element_of_q8_0_may_be_off_by_four_steps(
     row[place] = stored[place] + steps * np.float16(scales[block])
     write_hugging_face(tmp_path / "hf", config_of("qwen2"), tensors)
     found = pecli.diff(tmp_path / "hf", path)
+
     assert found.passed == passes
     if not passes:
         expected = pytest.approx(steps * scales[block], rel=1e-3)

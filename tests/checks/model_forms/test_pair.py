@@ -32,6 +32,7 @@ def compare_pair(
 def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
     is_second_row = (np.arange(4) == 1)[:, None]
     checked = SMALL + np.float32(error) * is_second_row
+
     assert compare_pair(SMALL, checked).mismatched == mismatched
 
 
@@ -91,6 +92,7 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
     ones = Stored("float32", (2, width), np.ones((2, width), dtype))
     twos = Stored("float32", (2, width), np.full((2, width), 2, dtype))
+
     assert compare_pair(ones, ones).mismatched == 0
     assert compare_pair(ones, twos).mismatched == 2 * width
 

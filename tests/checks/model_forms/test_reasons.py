@@ -111,6 +111,7 @@ def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
         "attn_v_b.weight": by_head[:, 4:],
     }
     matched = match_tensors_of(split, fused, architecture="deepseek2", kind=ModelFormat.GGUF)
+
     assert not matched.problems
     assert [pair.compare(pecli.Tolerance()).mismatched for pair in matched.pairs] == [0, 0]
 
@@ -171,12 +172,14 @@ def test_a_transposed_square_matrix_is_named() -> None:
 def test_a_tensor_of_another_layer_is_named() -> None:
     tensors = {"blk.0.up.weight": TABLES[0], "blk.1.up.weight": TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+
     assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
     tensors = {"blk.0.up.weight": TABLES[0], "blk.0.gate.weight": TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+
     assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedTensor("gate")}
 
 
@@ -216,6 +219,7 @@ def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | 
 def test_an_inverse_permutation_is_named() -> None:
     rows = np.argsort(permutation(1))
     found = reason_of_difference(QUERIES, QUERIES[rows], "attn_q.weight", heads=Heads(1))
+
     assert found == Mistake.PERMUTED_BACKWARDS
 
 

@@ -61,6 +61,7 @@ def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
 def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
     names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
     lines = sentences_about(*names, finding=Mistake.HALVES_EXCHANGED)
+
     assert lines == ["B: q and q bias of layer 2 have their halves exchanged"]
 
 
@@ -71,6 +72,7 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
         TensorProblem("blk.1.ffn_up.weight", finding, 0.5),
         TensorProblem("output.weight", finding, 4.0),
     ]
+
     assert tensor_sentences(problems, FORMS) == [
         "B: ffn_up of layers 0–1 is off by up to 0.5, beyond the rounding of float16",
         "B: output is off by up to 4, beyond the rounding of float16",
@@ -86,6 +88,7 @@ def test_experts_are_listed(experts: tuple[int, ...], text: str) -> None:
 def test_three_tensors_are_listed() -> None:
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=MissingTensor("A"))
+
     assert lines == ["B: a, b, c of layer 0 are missing in A"]
 
 

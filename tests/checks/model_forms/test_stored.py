@@ -58,6 +58,7 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
     experts = [
         expert.fitted((4, 5)).values for _, expert in stored.by_expert("blk.0.ffn_up_exps.weight")
     ]
+
     assert np.array_equal(experts, whole)
 
 
@@ -89,6 +90,7 @@ def test_a_sample_has_at_most_256_columns(width: int, sampled: int) -> None:
 def test_values_are_widened_exactly(dtype: Any) -> None:
     stored = SMALL.astype(dtype)
     values = Stored.of(stored).floats(stored, np.empty((9, 2), np.float32))
+
     assert values.tolist() == SMALL.tolist()
 
 
@@ -108,4 +110,5 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     """From -15 to 15 in 15 steps of 2."""
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
     steps = Stored("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+
     assert steps.tolist() == [[2.0]]

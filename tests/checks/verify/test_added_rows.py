@@ -61,6 +61,7 @@ def test_other_rows_are_named_by_sequence() -> None:
     dump = INPUTS_OF_ONES + np.stack([LEARNED_TABLE[:5], LEARNED_TABLE[1:6]])
     reason = "sequence 1: positions are 1 … 5; expected 0 … 4: all 1 too far;"
     diagnosis = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES, atol=1e-6).diagnosis
+
     assert diagnosis[0].startswith(reason)
 
 
@@ -68,6 +69,7 @@ def test_other_rows_are_not_named_without_reasons() -> None:
     """Rows 1 to 5 were added where 0 to 4 belong; with reasons=False no search for that is made."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[1:6]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, reasons=False)
+
     assert result.diagnosis == ()
 
 
@@ -76,6 +78,7 @@ def test_rows_from_an_offset_on(offset: int, passed: bool) -> None:
     """Rows 3 to 7 of the table were added."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
+
     assert result.passed == passed
 
 
@@ -101,6 +104,7 @@ def test_a_mask_moves_the_first_position() -> None:
     """After two tokens of padding, rows 0, 1, 2 belong to the rest, but 2, 3, 4 were added."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]
     mask = [0, 0, 1, 1, 1]
+
     assert not pecli.verify(
         dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], attention_mask=mask, atol=1e-6, reasons=False
     ).passed
@@ -124,4 +128,5 @@ def test_inputs_without_a_sum_are_listed() -> None:
     result = pecli.verify(
         dump, LEARNED_TABLE, before={"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}, atol=1e-6
     )
+
     assert result.unchecked == ("c",)

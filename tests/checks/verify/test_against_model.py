@@ -76,26 +76,32 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     result = verify_with_config(
         tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {})
     )
+
     assert result.passed
     assert result.scheme == "rope"
     assert result.readings == {name: words}
+
     (tensor,) = result.tensors
     assert tensor.name == name
     assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
+
     shifted = verify_with_config(tmp_path / "dump.npy", offset=1)
     assert not shifted.passed
     assert shifted.readings == {name: words}  # whatever the values are
     assert {edit for each in shifted.explanations for edit in each.mistakes} == {
         Parameter("offset", 1, 0)
     }
+
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
     array.reshape(-1)[-3] += 1
     spoilt = verify_with_config(array, reasons=False)
     array.reshape(-1)[-3] -= 1
+
     assert spoilt.readings == {name: words}
     assert spoilt.tensors[0].mismatched == 1
+
     place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
     assert spoilt.tensors[0].worst_index[: len(place)] == place
 
@@ -104,9 +110,11 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
 def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
     assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+
     result = verify_with_config(values * np.float32(1.001), reasons=False)
     assert not result.passed
     assert result.tensors[0].name == "inv_freq"
+
     np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
     assert verify_with_config(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
 
@@ -124,6 +132,7 @@ def test_an_offset_and_a_length_choose_the_expected_rows() -> None:
     """Dynamic NTK at length 32 has base 5e5 · (2 · 32 / 8 − 1)^(16/14)."""
     assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
     assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
+
     grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
     assert verify_with_config(grown, DYNAMIC, length=32).passed
     assert not verify_with_config(grown, DYNAMIC, reasons=False).passed  # the table ends at 24
@@ -140,8 +149,10 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     )
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
     found = verify_with_config(dump, config, Tolerance())
+
     assert found.passed
     assert found.readings["inv_freq"] == f"at length {LENGTH}"
+
     grown, cos = inverse_frequencies(base, DIM) / divisor, {"cos": dump["cos"]}
     for values in (grown, inverse_frequencies(5e5, DIM)):
         assert verify_with_config({**cos, "inv_freq": values}, config, exact).passed
@@ -155,6 +166,7 @@ def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
     """Ernie's module stores frequencies of rows, then of columns, then of time."""
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
+
     for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
         found = verify_with_config(
             {"inv_freq": inverse_frequencies(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14)
@@ -170,6 +182,7 @@ def test_a_name_counts_more_than_the_content(tmp_path) -> None:
     assert [tensor.passed for tensor in result.tensors] == [False, False]
     assert {*result.readings.values()} == {TWO}  # a layout is seen whatever the values are
     assert result.explanations[0].mistakes == (Swapped(),)
+
     np.save(tmp_path / "sin.npy", COS)  # the name of the file, where the array has none
     assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
@@ -178,6 +191,7 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = verify_with_config(tmp_path / "all.npz")
+
     assert result.passed
     assert result.readings == {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"}
 
@@ -192,6 +206,7 @@ def test_layer_types_by_name_and_by_fit() -> None:
              "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
     dump = {name: array for name, (array, _) in found.items()}
     result = verify_with_config(dump, GEMMA)
+
     assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [
         (name, found[name][1]) for name in found
     ]
@@ -219,7 +234,9 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
         "cos_local: right for full_attention layers",
         "cos_global: right for sliding_attention layers",
     }
+
     assert {*swapped.diagnosis} == right_for
+
     dumped = {
         "full_attention": float32_tables(5e5),
         "sliding_attention": float32_tables(1e4, first=1),
@@ -228,12 +245,14 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
     result = verify_with_config(
         {f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA
     )
+
     assert {
         sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence
     } == {
         "full_attention cos, sin: base is 500000 (the spec says 1000000)",
         "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
     }
+
     commands = [line.partition("pecli")[0] for line in result.diagnosis if "pecli" in line]
     assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
 
@@ -252,11 +271,14 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
     }
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
     result = verify_with_config({**weights, **dump})
+
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == list(dump)
+
     save_file({**weights, "lm_head": COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
         verify_with_config(tmp_path / "model.safetensors")
+
     result = verify_with_config(f"{tmp_path / 'model.safetensors'}:lm_head")
     assert result.passed
     assert result.readings == {"lm_head": f"cos, {ONE}"}
@@ -290,6 +312,7 @@ def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> Non
     """
     frequencies = inverse_frequencies(LLAMA["rope_theta"], dim_of_file)
     dim, _, shape = pecli.verify({"inv_freq": frequencies}, LLAMA).diagnosis
+
     assert dim.startswith(f"inv_freq: rotary dimension is {dim_of_file} (the spec says 16)")
     assert shape.startswith(f"inv_freq: its shape is ({dim_of_file // 2}) where (8), ")
 
@@ -298,9 +321,11 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = verify_with_config({"wpe.weight": weights, "wte.weight": weights}, config)
+
     assert result.passed
     assert result.readings == {"wpe.weight": "values are learned; the shape is right"}
     assert result.as_json()["tensors"][0]["max_abs_error"] is None
+
     result = verify_with_config({"wpe.weight": weights[1:]}, config)
     assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
 
@@ -329,6 +354,7 @@ def test_biases_by_relative_position_are_checked_for_their_rows(config, name, sh
     """T5 has 32 buckets and 8 heads, Swin (2 · 7 − 1)² = 169 offsets of a window of 7."""
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     others = {"shared.weight": np.ones((4, 4), np.float32)}
+
     assert pecli.verify({name: values, **others}, config)
     for wrong in (values[1:], np.where(values > 1, np.nan, values)):
         assert not pecli.verify({name: wrong, **others}, config, reasons=False)
@@ -345,6 +371,7 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
     encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
     pe = sinusoids(10)
     result = verify_with_config({encoder: pe, decoder: pe[:5] * 2}, config)
+
     assert result.passed
     assert result.scheme == "learned, sinusoidal"
     assert result.readings[encoder] == "encoder layers, as in whisper"
@@ -354,8 +381,10 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
             encoder
         ]
     )
+
     wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
     assert not verify_with_config(wrong, config, reasons=False).passed
+
     found = verify_with_config(wrong, config, layer_type="decoder")
     assert found.passed
     assert [tensor.name for tensor in found.tensors] == [decoder]
@@ -372,6 +401,7 @@ def test_a_fairseq_table_begins_at_position_zero() -> None:
     pe = sinusoids(12)
     pe[1] = 0
     result = verify_with_config({"embed_positions.weights": pe}, config)
+
     assert result.passed
     assert result.readings == {"embed_positions.weights": "as in m2m100, from position 0"}
     assert verify_with_config({"embed_positions.weights": pe[2:]}, config).passed
@@ -409,8 +439,10 @@ def test_alibi_in_every_form(case) -> None:
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
     result = verify_with_config(array, bloom, Tolerance())
+
     assert result.passed
     assert result.readings.get(name) == words
+
     wrong = array.copy()
     wrong[-1] *= np.float32(0.5)
     for other in (wrong, array * np.float32(0.5)):
@@ -424,6 +456,7 @@ def test_a_recipe_is_part_of_what_is_expected() -> None:
     ).astype(np.float32)
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
     cos = np.cos(angles.astype(np.float64)).astype(np.float32)
+
     assert not verify_with_config(cos, offset=5000, reasons=False).passed
     assert verify_with_config(cos, offset=5000, recipe="float32").passed
 
@@ -435,6 +468,7 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
         cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))[function],
     )
     edits = verify_with_config(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
+
     assert {getattr(edit, "name", "layout") for edit in edits} <= {
         "dim",
         "base",
@@ -505,6 +539,7 @@ def test_frequencies_of_a_model_without_a_table() -> None:
     config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
     right = inverse_frequencies(100.0, 32).astype(np.float32)
     both = {"cos": np.ones((8, 64)), "inv_freq": right}
+
     for dump, passes in (
         ({"inv_freq": right}, True),
         ({"inv_freq": right[::-1]}, False),
@@ -524,11 +559,14 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
     grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
     index = (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
     found = pecli.verify({"index": index}, T5)
+
     assert found.passed
     assert found.problems == ()
     assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
+
     index[3, 5] += 1
     assert not pecli.verify({"index": index}, T5, reasons=False).passed
+
     shape = pecli.verify({"index": index[:3, :4]}, T5)  # which has neither heads nor channels
     assert shape.problems == (
         "index: its shape is (3, 4) where (positions, positions) is expected",
@@ -556,6 +594,7 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
         assert found.readings["cos"].startswith(
             "one table per axis of positions: sections do not show, "
         )
+
     exchanged_axes = places[[0, 2, 1]]
     assert not verified(1e6, exchanged_axes, reasons=False).passed
     assert (

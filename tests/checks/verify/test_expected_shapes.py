@@ -59,6 +59,7 @@ def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
     """Logits of a vocabulary of 70,000, for example: a table has at most 65,536 columns."""
     logits = np.random.default_rng(0).normal(size=(2, 70_000)).astype(np.float32)
     result = pecli.verify(logits, CONFIG)
+
     assert result.problems == (
         "array: its shape is (2, 70000) where (8), (positions, 8) or (positions, 16) is expected",
     )
@@ -77,18 +78,21 @@ def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passe
     """SD3 medium has 24 heads of 64 = 1536 channels."""
     scheme = pecli.Sinusoidal(dim=dim, style="sd3", grid="8x8", grid_base=(64,))
     dump = {"pe": scheme.tables()["pe"]}
+
     assert pecli.verify(dump, "sd3-medium", grid="8x8", reasons=False).passed == passed
 
 
 def test_a_table_that_fits_when_transposed_is_told_so() -> None:
     dump = {"wpe.weight": np.arange(6.0, dtype="f4").reshape(2, 3)}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
+
     assert tensor.problem.endswith("expected; transposed, it fits")
 
 
 def test_a_table_that_does_not_fit_when_transposed_is_not() -> None:
     dump = {"wpe.weight": np.ones((2, 4), "f4")}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
+
     assert tensor.problem.endswith("expected")
 
 
@@ -122,6 +126,7 @@ def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> No
     table = np.vstack([LEARNED_TABLE[:7], np.full((1, 8), value)])
     result = pecli.verify({"wpe.weight": table}, GPT2)
     problem = "wpe.weight: it holds values that are infinite or not numbers"
+
     assert not result.passed
     assert result.problems == (problem,)
 
@@ -131,6 +136,7 @@ def test_columns_of_one_frequency_that_differ_are_compared_where_the_shape_is_ri
     dump = {name: np.where(np.arange(16) == 11, 0.5, tables[name]) for name in ("cos", "sin")}
     scheme = pecli.Rope(64, 16, layout="halves")
     cos = pecli.verify(dump, scheme, atol=0.1, reasons=False).tensors[0]
+
     assert cos.problem == ""
     assert cos.mismatched == 370
 
@@ -138,6 +144,7 @@ def test_columns_of_one_frequency_that_differ_are_compared_where_the_shape_is_ri
 def test_the_tables_of_a_spec_as_json() -> None:
     spec = ROPE.spec()
     shortened = {"scheme": spec["scheme"], "parameters": spec["parameters"]}
+
     assert pecli.verify(ROPE.tables(), shortened).passed
 
 

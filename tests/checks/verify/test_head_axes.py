@@ -99,6 +99,7 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
     """
     before, after, note = CASES[case]
     result = pecli.verify(after, CONFIG, before=before, atol=1e-9)
+
     assert result.passed
     assert note in result.readings["array"]
 
@@ -111,6 +112,7 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
     index = tuple(length - 1 for length in wrong.shape)
     wrong[index] += 1
     (tensor,) = pecli.verify(wrong, CONFIG, before=before, atol=1e-9, reasons=False).tensors
+
     assert tensor.mismatched == 1
     assert tensor.worst_index == index
 
@@ -122,6 +124,7 @@ def test_a_rotation_that_is_off_by_a_thousandth_fails(case: str) -> None:
         pytest.skip("position 0 is not rotated")
     unrotated = np.empty_like(after)
     unrotated[...] = after * 1.001
+
     assert not pecli.verify(unrotated, CONFIG, before=before, atol=1e-9, reasons=False).passed
 
 
@@ -133,6 +136,7 @@ def test_a_mistake_of_all_folded_heads_is_named() -> None:
         before=heads_folded_into_columns(QUERIES),
         atol=1e-9,
     )
+
     assert not result.passed
     assert "interleaved" in result.diagnosis[0]
 
@@ -144,6 +148,7 @@ def test_rows_of_folded_tensors_are_positions() -> None:
     (tensor,) = pecli.verify(
         wrong, CONFIG, before=heads_folded_into_columns(QUERIES), atol=1e-9, reasons=False
     ).tensors
+
     assert tensor.where["rows"] == [(3, 3)]
     assert tensor.where["heads"] == [(2, 2)]
     assert tensor.where["batch"] == [(1, 1)]
@@ -154,6 +159,7 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
     result = pecli.verify(wrong, CONFIG, before=KEYS, atol=1e-9)
+
     assert result.problems == ("array: its copies differ",)
 
 
@@ -184,6 +190,7 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
     """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions."""
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
+
     assert pecli.verify(after, CONFIG, before=before, atol=1e-9).passed
 
 
@@ -191,6 +198,7 @@ def test_the_number_of_tokens_tells_where_positions_are() -> None:
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)
+
     assert pecli.verify(after, CONFIG, before=before, positions=positions, atol=1e-9).passed
 
 
@@ -201,4 +209,5 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
         tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
     )
     answer = pecli.verify(tmp_path / "after.npy", CONFIG, before=tmp_path / "before.npy")
+
     assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]

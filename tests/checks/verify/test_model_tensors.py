@@ -24,6 +24,7 @@ def test_tables_of_other_parts_are_not_checked(name: str) -> None:
 def test_tensors_beside_the_tables_do_not_fail() -> None:
     dump = {"cos": COS, "sin": SIN, "rotary_emb.junk": np.ones(3, "f4")}
     result = pecli.verify(dump, CONFIG, atol=1e-6)
+
     assert result.unchecked == ("rotary_emb.junk",)
     assert result.passed
 
@@ -48,6 +49,7 @@ def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
+
     assert readings == {"a": "cos, one column per frequency"}
 
 
@@ -55,6 +57,7 @@ def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
     """Sliding layers have base 100, full ones the 500000 of this table."""
     readings = pecli.verify(cosines_and_sines(np.copy), TWO_LAYER_KINDS, atol=1e-6).readings
     fit = "full_attention layers, which it fits best, one column per frequency"
+
     assert readings["cos"] == fit
 
 
@@ -62,12 +65,14 @@ def test_a_table_of_other_layers_is_named() -> None:
     """Both tensors hold the table of full attention."""
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     diagnosis = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis
+
     assert diagnosis == ("sliding_attention_cos: right for full_attention layers",)
 
 
 def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL, atol=1e-6)
+
     assert result.unchecked == ("sliding_attention_cos",)
 
 
@@ -150,6 +155,7 @@ def test_tables_are_held_against_the_kind_of_their_layer(
         tables = model.one(kind).rope(12).tables()
         dump[f"layers.{layer}.cos"] = tables["cos"]
         dump[f"layers.{layer}.sin"] = tables["sin"]
+
     assert pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis == diagnosis
 
 
@@ -167,6 +173,7 @@ def test_queries_are_held_against_the_kind_of_their_layer(
         dump[f"layers.{layer}.q"] = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type=kind)
     before = dict.fromkeys(dump, BEFORE)
     result = pecli.verify(dump, TWO_LAYER_KINDS, before=before, atol=1e-6, reasons=False)
+
     assert [tensor.passed for tensor in result.tensors] == verdicts
 
 
@@ -183,6 +190,7 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
 def test_layers_that_are_wrong_alike_are_told_once() -> None:
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
+
     assert reasons == [
         "layers 1, 2 cos, sin: positions start at 2 (the spec says 0)",
         "layer 3 cos, sin: positions start at 5 (the spec says 0)",
@@ -192,6 +200,7 @@ def test_layers_that_are_wrong_alike_are_told_once() -> None:
 def test_the_only_layer_that_is_wrong_is_named() -> None:
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
+
     assert diagnosis[0].startswith(reason)
 
 
@@ -206,6 +215,7 @@ def test_where_a_table_is_wrong_is_said_without_any_reason() -> None:
     cos[1, 2, 5, 3] = 2
     dump = {"cos": cos, "sin": SIN}
     result = pecli.verify(dump, ROPE, atol=ATOL, reasons=False).as_json()
+
     assert result["where"] == {
         "rows": [[5, 5]],
         "columns": [[3, 3]],
@@ -222,4 +232,5 @@ def test_the_place_is_told_where_no_reason_is_found() -> None:
     cos[5, [3, 7]] = 0.1
     result = pecli.verify({"cos": cos}, pecli.Rope(64, 16), atol=1e-6, reasons=False)
     place = "2 of 512 out of tolerance, all in row 5, columns 3, 7, the first at [5, 3]"
+
     assert f"      {place}" in str(result).splitlines()

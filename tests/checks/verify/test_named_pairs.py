@@ -90,6 +90,7 @@ def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
     }
     pecli.save(tmp_path / f"run.{suffix}", tensors)
     result = pecli.verify(tmp_path / f"run.{suffix}", CONFIG, atol=1e-5)
+
     assert result.passed, result
     assert sorted(tensor.name for tensor in result.tensors) == ["k", "q"]
 
@@ -101,6 +102,7 @@ def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path
     }
     pecli.save(tmp_path / "run.npz", tensors)
     result = pecli.verify(tmp_path / "run.npz", CONFIG, atol=1e-5)
+
     assert not result.passed
     assert "base is 500000" in result.reasons[0]
     assert any("run.npz:q_pre" in line for line in result.reasons)
@@ -113,6 +115,7 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
     right_file = {**tensors, "cos": tables["cos"], "sin": tables["sin"]}
     wrong_file = {**tensors, "cos": wrong["cos"], "sin": wrong["sin"]}
     right = pecli.verify(right_file, CONFIG, atol=1e-5)
+
     assert right.passed, right
     assert [tensor.name for tensor in right.tensors] == ["q", "cos", "sin"]
     assert not pecli.verify(wrong_file, CONFIG, atol=1e-5, reasons=False).passed
@@ -124,6 +127,7 @@ def test_options_of_a_rotation_apply() -> None:
         "q": queries(),
         "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),
     }
+
     assert not pecli.verify(tensors, CONFIG, atol=1e-5, reasons=False).passed
     assert pecli.verify(tensors, CONFIG, atol=1e-5, offset=7).passed
 
@@ -133,6 +137,7 @@ def test_a_model_without_rotation_checks_its_tables() -> None:
     weights = np.random.default_rng(0).standard_normal((1024, 768)).astype(np.float32)
     tensors = {"wpe.weight": weights, "q_pre": queries(), "q_post": queries()}
     result = pecli.verify(tensors, "gpt2")
+
     assert [tensor.name for tensor in result.tensors] == ["wpe.weight"]
 
 
@@ -150,6 +155,7 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
     """Of interleaved pairs, the first and the last are printed: 4 channels of 6 tokens and all heads."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+
     assert result.passed, result
     assert result.readings["Qcur-0"] == "96 of 10,240 elements compared"
     assert "only 96 of 10,240 elements could be compared" in result.weak[0]
@@ -159,7 +165,9 @@ def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
     """The first pair rotates by one radian whatever the base is: only the last one is wrong."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", 3))
     result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+
     assert not result.passed
+
     head, token, channel = result.tensors[0].worst_index or (0, 0, 0)
     assert head < 4
     assert token in (37, 38, 39)
@@ -179,6 +187,7 @@ def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
 def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> None:
     (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", 4096, tokens=9))
     result = pecli.verify(tmp_path / "x.log", CONFIG)
+
     assert result.passed is passed
     if not passed:
         assert "base is 500000" in result.reasons[0]
@@ -201,5 +210,6 @@ def test_two_files_whose_names_end_in_before_and_after(tmp_path: Path) -> None:
         k_after=pecli.apply(keys, scheme),
     )
     result = pecli.verify(tmp_path / "a.npz", CONFIG, before=tmp_path / "b.npz")
+
     assert [tensor.name for tensor in result.tensors] == ["q_after", "k_after"]
     assert result.passed

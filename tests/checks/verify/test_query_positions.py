@@ -47,6 +47,7 @@ def test_a_cache_that_was_moved(config: dict[str, Any], shift: int, passed: bool
     """Rotated keys of a cache are rotated by 5 more positions, as llama.cpp's context shift does."""
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
+
     assert (
         pecli.verify(moved, config, before=cached, shift=shift, atol=1e-9, reasons=False).passed
         == passed
@@ -58,6 +59,7 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
         rotated_queries(offset=5), CONFIG, before=rotated_queries(), shift=4, atol=1e-9
     )
     reason = "after: positions are 5 × 12; expected 4 × 12: it was moved by 5, not 4;"
+
     assert result.diagnosis[0].startswith(reason)
 
 
@@ -66,6 +68,7 @@ def test_positions_along_an_axis_that_is_given(axis: int, passed: bool) -> None:
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
+
     assert result.passed == passed
 
 
@@ -73,12 +76,14 @@ def test_the_axis_of_positions_is_noted() -> None:
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=0, atol=1e-9)
+
     assert result.readings == {"array": "positions along axis 0"}
 
 
 def test_a_rotation_along_another_axis_gets_advice() -> None:
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
+
     assert diagnosis[1] == "if positions are along axis 0 of (3, 12, 16), verify with --seq-axis 0"
 
 
@@ -87,6 +92,7 @@ def test_heads_below_each_other_get_advice() -> None:
     rows = rotated_queries().reshape(36, 16)
     diagnosis = pecli.verify(rows, CONFIG, before=BEFORE.reshape(36, 16), atol=1e-9).diagnosis
     advice = "if these are 3 heads of 12 positions, --shape 3,12,16 states it in text and raw files"
+
     assert diagnosis[1] == advice
 
 
@@ -94,6 +100,7 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
     result = pecli.verify(dump, CONFIG, before=before, atol=1e-9)
+
     assert result.explanations[0].tensors == ("q",)
 
 
@@ -116,6 +123,7 @@ def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
     noise = 1e-3 * np.sin(np.arange(16) ** 2)
     rotated = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type="sliding_attention") + noise
     result = pecli.verify(rotated, TWO_LAYER_KINDS, before=BEFORE, reasons=False)
+
     assert result.readings == {"array": "of sliding_attention layers"}
 
 
@@ -191,4 +199,5 @@ def test_rows_of_padding_are_not_compared() -> None:
     mask = [[1] * 12, [0] + [1] * 11]
     result = pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6)
     reading = "one column per frequency, 23 tokens of (2, 12), one after the other"
+
     assert result.readings["cos"] == reading

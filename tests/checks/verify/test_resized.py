@@ -38,6 +38,7 @@ def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) ->
     new = np.concatenate((kept, torch_made)).astype(np.float32)
     grid = tuple(case["old"])
     result = pecli.verify(new, resized_from=old, grid=grid, to=tuple(case["new"]), keep=keep)
+
     assert result.passed
     assert Interpolation(**options_of(case)) in result.interpolations
     # Others are named only if torch makes the same table with them.
@@ -135,6 +136,7 @@ def test_a_table_that_was_not_resized() -> None:
 def test_another_interpolation_than_the_required_one() -> None:
     result = verify_against_old_table(resized_old_table(antialias=True), method="cubic")
     assert not result.passed
+
     expected = "it is resized by cubic with antialias, as in timm, open_clip and DINOv2 with registers, not by cubic"
     assert result.diagnosis[0] == expected
 
@@ -149,6 +151,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
     old = OLD_TABLE[:26]
     new = pecli.resize(old, (9, 9), grid=(5, 5), keep=1)
     result = pecli.verify(new, resized_from=old)
+
     assert not result.passed
     assert "add --grid 5x5 --keep 1" in result.diagnosis[0]
 
@@ -156,6 +159,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 def test_unrelated_numbers_are_not_explained() -> None:
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
+
     assert not result.passed
     assert result.interpolations == ()
     assert "no known interpolation makes this table" in result.diagnosis[0]
@@ -164,6 +168,7 @@ def test_unrelated_numbers_are_not_explained() -> None:
 def test_a_table_that_holds_nan_fails() -> None:
     table = resized_old_table()
     table[5, 3] = np.nan
+
     assert not verify_against_old_table(table).passed
 
 

@@ -68,6 +68,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
         before=q.astype("f2"),
         max_ulp=1,
     )
+
     wrong = pecli.verify(
         rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6
     )
@@ -81,6 +82,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
     q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
+
     assert [each.edits for each in found.explanations] == [(Rotation("none"),)]
 
 
@@ -117,6 +119,7 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 def test_what_nothing_explains_gets_no_reason() -> None:
     x = X[:24]
     noisy = rotated_as_halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
+
     for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
         found = pecli.verify(
             after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3
@@ -171,6 +174,7 @@ def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) ->
     dtype = HALF if after.dtype == HALF else np.float32
     result = pecli.verify(after.astype(dtype), LLAMA, before=before.astype(dtype), atol=1e-3)
     (reason,) = result.explanations
+
     assert reason.edits == (planted,)
 
 
@@ -182,6 +186,7 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
         before=q,
         atol=1e-3,
     )
+
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
     assert (
         "if positions are along axis 1 of (2, 2, 24, 128), verify with --seq-axis 1"
@@ -226,6 +231,7 @@ def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
     """Heads of Gemma 4's sliding layers have 256 channels, those of full attention 512."""
     q = random_queries(1, 4, 6, 256)
     after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
+
     assert pecli.verify(after, "gemma-4-e2b", before=q)
 
 
@@ -233,7 +239,9 @@ def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_sa
     """Llama 3.1 has 32 heads, so an axis of 32 is taken for heads; one of 4 is not."""
     q = random_queries(2, 24, 32, 128)
     after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
+
     assert pecli.verify(after, LLAMA, before=q, atol=1e-5).passed
+
     few = {"before": q[:, :, :4], "atol": 1e-5}
     assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
     for axis in (1, -3):
@@ -250,6 +258,7 @@ def test_as_many_positions_as_heads_of_keys_of_a_preset(
 ) -> None:
     keys = random_queries(*shape)
     after = rotated_as_halves(keys, *cos_and_sin_at(shape[2], inverse_frequencies(base, shape[3])))
+
     assert pecli.verify(after, model, before=keys, atol=1e-5).passed
 
 
@@ -257,10 +266,12 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     q = random_queries(1, 4, 32, 128)  # 32 is the model's number of heads
     along_heads = rotated_as_halves(q, *cos_and_sin_at(32))
     found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
+
     assert not found.passed
     assert found.diagnosis[0].startswith("after: positions are along axis -2, not -3; ")
     assert "verify with --seq-axis 2" in found.diagnosis[1]
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
+
     late = (each[1:] for each in cos_and_sin_at(33))  # of a shard of 4 heads, one position too far
     found = pecli.verify(rotated_as_halves(q, *late), LLAMA, before=q, atol=1e-5)
     assert (
@@ -275,6 +286,7 @@ def test_an_axis_is_not_turned_there_and_back() -> None:
     after = rotated_as_halves(
         q, *(each[:, None] for each in cos_and_sin_at(24))
     )  # right, but for how float32 rounds
+
     assert pecli.verify(after, LLAMA, before=q, recipe="float32").diagnosis == ()
 
 
@@ -287,9 +299,11 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
         '[[check]]\nfile = "after.npz"\nbefore = "before.npz"\nmodel = "llama-3.1-8b"\natol = 1e-5\nseq_axis = 2\n'
     )
     found = run_pecli("verify", tmp_path / "pecli.toml")
+
     assert found.exit_code == CHECK_FAILED
     assert "k: nothing is rotated" in found.out
     assert "q: " not in found.out
+
     np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
     missing = run_pecli(
         "verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA
@@ -315,6 +329,7 @@ def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -
         line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce")
     )
     *words, _ = shlex.split(command)
+
     assert run_pecli(*words, tmp_path / "again.npy").exit_code == SUCCESS
     assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
 
@@ -322,12 +337,14 @@ def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -
 def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
+
     assert (
         run_pecli(
             "apply", "rope", "q.npy", "--model", "gpt-j-6b", "--layout", "halves", "-o", "after.npy"
         ).exit_code
         == SUCCESS
     )
+
     result = pecli.verify("after.npy", "gpt-j-6b", before="q.npy", atol=1e-4)
     command = result.diagnosis[-1].removeprefix("reproduce with pecli ")
     assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"

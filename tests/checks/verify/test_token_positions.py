@@ -129,6 +129,7 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
     result = pecli.verify(
         after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options
     )
+
     assert bool(result) == (not said), result
     assert said in " ".join(result.diagnosis), result
 
@@ -142,20 +143,24 @@ def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
     np.save(
         tmp_path / "after.npy", rotated_by_formula(before, POSITIONS_BY_MASK).astype(np.float32)
     )
+
     assert (
         run_pecli(
             "verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy"
         ).exit_code
         == SUCCESS
     )
+
     ignored = run_pecli("verify", tmp_path / "after.npy", *words)
     assert ignored.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in ignored.out
+
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert (
         run_pecli("verify", tmp_path / "after.npy", *words, "--positions", listed).exit_code
         == SUCCESS
     )
+
     np.save(
         tmp_path / "moved.npy", rotated_by_formula(before, np.full(LENGTH, -3)).astype(np.float32)
     )
@@ -172,6 +177,7 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
     before[1, :, :9] = before[1, :, :1]
     after = rotated_by_formula(before, ROW_NUMBERS).astype(np.float32)
     (line,) = pecli.verify(after, llama_config(), before=before, atol=1e-4).weak
+
     assert "sequence 1 begins with 9 equal rows, which look like padding" in line
     assert (
         pecli.verify(after, llama_config(), before=before, atol=1e-4, positions=ROW_NUMBERS).weak
@@ -214,6 +220,7 @@ def test_reports_of_wrong_positions(report: str) -> None:
     result = pecli.verify(
         turn(before.astype(float)).astype(np.float32), model, before=before, atol=1e-4, **options
     )
+
     assert not result
     assert said in " ".join(result.diagnosis), result
 
@@ -223,6 +230,7 @@ def test_a_cache_moved_in_too_many_channels() -> None:
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
     moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
     result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
+
     assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
 
 
@@ -238,7 +246,9 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     model = llama_config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
     cache = 1.5 * np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, DIM))
     moved = {by: rotated_by_formula(cache, np.full(LENGTH, by)) for by in (5, 7)}
+
     assert pecli.verify(moved[5], model, before=cache, shift=5, atol=1e-6)
+
     result = pecli.verify(moved[7], model, before=cache, shift=5, atol=1e-6)
     assert "it was moved by 7, not 5" in result.diagnosis[0]
 
@@ -250,6 +260,7 @@ def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[st
     angles = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])[..., None] * inverse
     dump = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     first = pecli.verify(dump, model, atol=1e-6).diagnosis[0]
+
     assert first.startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
 
 
@@ -267,6 +278,7 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
     """No mask is given: the padding of the first sequence is positions, too."""
     places = np.stack([PADDED_BY_ONES[1], ROW_NUMBERS + 7])
     uncounted = pecli.verify(tables_at(places), llama_config(), atol=1e-6).diagnosis
+
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
     assert uncounted[1].startswith(
         "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;"
@@ -292,7 +304,9 @@ def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
 def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
     ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
     result = pecli.verify(ignored, llama_config(), attention_mask=MASK, atol=1e-6)
+
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
+
     gemma = llama_config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
     for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
         tensors = {name: ignored[name] for name in names}
@@ -307,6 +321,7 @@ def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> N
     (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
     outcome = run_pecli(*words, "--attention-mask", tmp_path / "mask.npy")
+
     assert outcome.exit_code == CHECK_FAILED
     assert "left padding is ignored" in outcome.out
 
@@ -319,6 +334,7 @@ def test_what_a_mask_hides_is_not_passed() -> None:
             pecli.verify(q * np.nan, llama_config(), before=q * np.nan, atol=1e-3, **tokens)
         )
         assert pecli.verify(0 * q, llama_config(), before=0 * q, atol=1e-3, **tokens).weak
+
     padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
     result = pecli.verify(
         rotated_by_formula(padded, POSITIONS_BY_MASK),
@@ -327,12 +343,16 @@ def test_what_a_mask_hides_is_not_passed() -> None:
         attention_mask=MASK,
         atol=1e-4,
     )
+
     assert result.passed
+
     (reading,) = result.readings.values()
     assert reading == f"{(MASK == 0).sum()} rows of padding not compared"
+
     lone = np.stack([0 * MASK[0], MASK[0]])
     result = pecli.verify(q + 1, llama_config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
+
     x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
     assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3, reasons=False)
 
@@ -346,8 +366,10 @@ def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
         attention_mask=MASK,
         atol=1e-4,
     )
+
     assert len(result.diagnosis) == 2
     assert all("all 1 too far" in line for line in result.diagnosis)
+
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
         options = {"before": q, "layout": layout, "atol": 1e-6}
@@ -355,9 +377,11 @@ def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
         assert not pecli.verify(
             rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options
         )
+
     q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
     mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
     places = np.maximum(mask.cumsum(-1) - 1, 0)
+
     assert pecli.verify(
         rotated_by_formula(q, places), llama_config(), before=q, attention_mask=mask, atol=1e-6
     )
@@ -374,6 +398,7 @@ def test_the_only_layer_with_stale_positions_is_named() -> None:
         for name, x in q.items()
     }
     result = pecli.verify(after, llama_config(), before=q, atol=1e-4)
+
     assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["layers.1.q"]
     assert result.diagnosis[0].startswith(
         "layers.1.q: positions are 0, then 0 … 22; expected 0 … 23"
@@ -383,18 +408,23 @@ def test_the_only_layer_with_stale_positions_is_named() -> None:
 def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
     after = (before + WPE[POSITIONS_BY_MASK]).astype(np.float32)
+
     assert pecli.verify(after, WPE, before=before, attention_mask=MASK, atol=1e-6)
+
     filled = np.where(MASK[..., None], after, before + WPE[1])
     assert pecli.verify(filled, WPE, before=before, attention_mask=MASK, atol=1e-6)
+
     waves = np.outer(ROW_NUMBERS, 10000.0 ** (-np.arange(16) / 16))
     added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(
         np.float32
     )
     assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, atol=1e-6)
+
     late = pecli.verify(
         added, pecli.Sinusoidal(64, 32), before=before, positions=ROW_NUMBERS + 1, atol=1e-6
     )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
+
     for name, array in {"x": before, "after": after, "wpe": WPE, "mask": MASK}.items():
         np.save(tmp_path / f"{name}.npy", array)
     words = (
@@ -405,6 +435,7 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
         "--table",
         tmp_path / "wpe.npy",
     )
+
     assert (
         run_pecli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").exit_code
         == SUCCESS
@@ -416,6 +447,7 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     assert "give --before FILE" in pecli.verify(q, llama_config(), atol=1e-3).reasons[-1]
+
     cos = np.tile(np.cos(np.outer(ROW_NUMBERS, 9000.0 ** (-np.arange(32) / 32))), 2)[
         None, None
     ].astype(np.float32)
@@ -435,6 +467,7 @@ def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
     moved = run_pecli(
         "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
     )
+
     assert moved.exit_code == CHECK_FAILED
     assert "B is A, whose positions are moved by 4" in moved.out
     assert (tmp_path / "x.svg").exists()
@@ -445,8 +478,10 @@ def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
     """The expected positions are the cumulative sum of the mask, less one."""
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
+
     for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
         assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
+
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", MASK)
     words = (
@@ -458,6 +493,7 @@ def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
         "-o",
         tmp_path / "y.npy",
     )
+
     assert run_pecli(*words).exit_code == SUCCESS
     assert np.abs(np.load(tmp_path / "y.npy") - right).max() < 1e-6
     assert run_pecli(*words, "--offset", "1").exit_code == USAGE_ERROR

@@ -38,6 +38,7 @@ def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, pass
     """Slopes of 6 heads by the naive rule are no powers of two, so bfloat16 rounds them."""
     scheme = pecli.Alibi(heads=6, rule="naive", slopes=True, dtype=dtype)
     dump = {"slopes": NAIVE.astype(ml_dtypes.bfloat16)}
+
     assert pecli.verify(dump, scheme, atol=1e-2).passed == passed
 
 
@@ -45,6 +46,7 @@ def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, pass
 def test_frequencies_off_by_a_millionth_pass_within_any_tolerance(units: int, passed: bool) -> None:
     dump = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
     (inv_freq, *_) = pecli.verify(dump, pecli.Rope(4, 8), max_ulp=units).tensors
+
     assert inv_freq.passed == passed
 
 
@@ -68,6 +70,7 @@ def test_cosines_and_sines_of_different_lengths_are_weak() -> None:
 def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> None:
     file = tmp_path / "t.npz"
     pecli.save(str(file), ROPE)
+
     assert pecli.verify(f"{file}{tensor}").passed
 
 

@@ -25,6 +25,7 @@ BOTH = {"cos": COS, "sin": SIN}
 
 def test_findings_fail_and_explanations_do_not() -> None:
     assert Verification("f", "rope", (), (), ("a remark",)).passed
+
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
     assert not failed.passed
     assert failed.as_json()["diagnosis"] == ["a remark", "sin: the tensor is missing"]
@@ -47,6 +48,7 @@ def test_tensors_go_by_the_names_of_other_programs(names) -> None:
     result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE)
     assert result.passed
     assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
+
     swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE)
     assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(
         names[:2]
@@ -62,6 +64,7 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
     }
     tensors["layers.1.rotary_emb.sin_cached"][2, 2] += 1
     result = pecli.verify({**tensors, "layers.1.q_proj.weight": np.zeros((2, 2), np.float32)}, ROPE)
+
     assert len(result.tensors) == 6
     assert result.problems == ()
     assert [t.name for t in result.tensors if not t.passed] == ["layers.1.rotary_emb.sin_cached"]
@@ -71,7 +74,9 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
 def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
     tensors = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
+
     assert pecli.verify(tensors, ROPE, tolerance, any_dtype=True).passed
+
     result = pecli.verify(tensors, ROPE, tolerance, any_dtype=False)
     assert [problem.split(":")[0] for problem in result.problems] == ["cos", "sin"]
     assert "float32 is expected" in result.problems[0]
@@ -82,8 +87,10 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, t
         tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16)
     )  # an axis of length 1 does not matter
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
+
     assert run_pecli(*words).exit_code == SUCCESS
     assert run_pecli(*words, "--dtype", "float16").exit_code == SUCCESS
+
     given = run_pecli(*words, "--dtype", "float32", "--json")
     assert given.exit_code == CHECK_FAILED
     assert "float16" in given.json["diagnosis"][0]
@@ -93,6 +100,7 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, t
 def test_a_file_of_integers_has_no_dtype_of_tables(run_pecli, tmp_path) -> None:
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
+
     assert run_pecli(*words).exit_code == CHECK_FAILED
 
 
@@ -102,11 +110,14 @@ def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
         f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()
     }
     result = pecli.verify(tensors, bundle)
+
     assert {tensor.name: tensor.passed for tensor in result.tensors} == {
         name: "full" in name for name in tensors
     }
+
     pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
     assert pecli.verify(tmp_path / "t.json").passed
+
     text = (tmp_path / "t.json").read_text()
     (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
     assert [
@@ -206,11 +217,13 @@ class Exchanged:
 def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     found = {"cos": wrap(COS), "sin": wrap(SIN)}
     result = pecli.verify(found, ROPE, atol=1e-7)
+
     assert result.passed
     assert [tensor.dtype for tensor in result.tensors] == [dtype] * 2
     assert not pecli.verify(
         {"cos": found["sin"], "sin": found["cos"]}, ROPE, atol=1e-7, reasons=False
     ).passed
+
     pecli.save(tmp_path / "t.safetensors", found)
     assert pecli.diff(tmp_path / "t.safetensors", found).passed
 
@@ -238,6 +251,7 @@ def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
     """
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
     scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
+
     for mask in (
         -np.inf,
         float(ml_dtypes.finfo(dtype).min),
@@ -258,6 +272,7 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
     table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 128), ml_dtypes.bfloat16)["cos"]
     table.view(np.int16)[::3, ::5] += 1
     result = pecli.verify({"cos": table}, LLAMA, atol=1e-3)
+
     assert not result.passed
     assert result.diagnosis[0].startswith(
         "bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1"

@@ -60,7 +60,9 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
     expected = scheme.tables()
+
     assert not uses
+
     monkeypatch.setenv("PECLI_KERNELS", "1")
     found = scheme.tables()
     assert bool(uses) == (scheme.dtype == "float32")
@@ -95,6 +97,7 @@ def test_compiled_loops_rotate_to_the_same_bytes(
     expected = rotated()
     monkeypatch.setenv("PECLI_KERNELS", "1")
     found = rotated()
+
     assert uses
     np.testing.assert_array_equal(found, expected)
 
@@ -114,6 +117,7 @@ def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.M
     """Importing numba takes longer than a small table."""
     monkeypatch.delenv("PECLI_KERNELS", raising=False)
     monkeypatch.setattr(kernels, "_elements", 0)
+
     assert kernels.compiled_loops(kernels.LOAD_AFTER) is None
     assert kernels.compiled_loops(1) is not None
 
@@ -128,5 +132,6 @@ def test_without_numba_numpy_makes_the_table(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(kernels, "_loops", None)
     monkeypatch.setattr(kernels, "_is_missing", False)
     monkeypatch.setitem(sys.modules, "pecli.engine.numerics.compiled_loops", None)
+
     assert kernels.compiled_loops(1) is None
     assert pecli.Rope(2, 4).tables()["cos"].shape == (2, 2)

@@ -57,6 +57,7 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; an odd width ends early."""
     made = exact_filler(width, 40)
     sine, cosine = (filled_table(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
+
     for part, first, second in (("sin,cos", sine, cosine), ("cos,sin", cosine, sine)):
         pairs = filled_table(made, part, 12345, 40, 2 * width, dtype)
         assert pairs[:, 0::2].tobytes() == first.tobytes()
@@ -76,6 +77,7 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
     """Nor on how long the table was said to be."""
     whole = filled_table(exact_filler(width, 50), "cos", first, 50, width, dtype)
     alone = filled_table(exact_filler(width, count), "cos", first + row, 1, width, dtype)
+
     assert alone.tobytes() == whole[row : row + 1].tobytes()
 
 
@@ -89,10 +91,12 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
     made, alone = exact_filler(width, 4000), exact_filler(width, 1)
+
     assert (
         dtype == "float64"
         or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
     )
+
     whole = filled_table(made, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
         assert (
@@ -110,6 +114,7 @@ def test_products_stay_within_the_bound(part):
     tile, leap = tiles.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
     tile._enter_leap(leap, factors.starts(range(leap, leap + 1))[0])
     together = factors.height // factors.fine
+
     for k in range(factors.anchors // together):
         tile._multiply_anchors(k * together, together)
         found = tile._values / factors.unit
@@ -147,6 +152,7 @@ def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
     numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}
     scheme = Sinusoidal(before + 1, case["dim"], offset=case["position"] - before, **numbers)
     column = 2 * case["wave"] + (case["part"] == "cos")
+
     assert oracle.bits(scheme.tables()["pe"][before])[column] == truth(case)
 
 
@@ -191,6 +197,7 @@ def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitud
     """Floats settle nearly all; with a coarse error bound, integers do."""
     np.testing.assert_array_equal(*every_element(dtype, amplitude))
     assert len(by_integers) < 20
+
     monkeypatch.setattr(phases, "PRODUCT_ERROR" if dtype == "float64" else "FLOAT64_ERROR", 0.5)
     np.testing.assert_array_equal(*every_element(dtype, amplitude))
     assert len(by_integers) > 350
@@ -200,6 +207,7 @@ def test_what_no_number_of_bits_decides_is_no_silent_guess():
     """An amplitude that is a tie, as far as its digits tell."""
     one = phases.ExactWaves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
+
     with pytest.raises(
         ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"
     ):
@@ -218,6 +226,7 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     monkeypatch.setattr(
         cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args)
     )
+
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9
 

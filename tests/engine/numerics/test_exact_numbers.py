@@ -79,6 +79,7 @@ def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
     """Arb (python-flint) computes the true values at 1200 bits; arguments are turns."""
     rng = random.Random(places)
     one = 1 << places
+
     for turns in [1, one - 1, one // 8, one // 3, *(rng.randrange(one) for _ in range(200))]:
         cosine, sine = numerics.cos_sin(turns, places)
         true_sine, true_cosine = (arb(turns) / arb(2) ** (places - 1)).sin_cos_pi()
@@ -97,6 +98,7 @@ def test_every_frequency_is_rounded_once(base, denominator, count):
     true = rounded(
         lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64"
     )
+
     np.testing.assert_array_equal(bits(found), true)
 
 
@@ -201,6 +203,7 @@ def is_normal(value: DoubleDouble) -> bool:
 def test_multiply_keeps_100_bits():
     a, b = some(1), some(2)
     product = a * b
+
     assert is_normal(product)
     for x, y, found in zip(exact(a), exact(b), exact(product), strict=True):
         assert abs(found - x * y) <= abs(x * y) / 2**101
@@ -210,6 +213,7 @@ def test_add_keeps_100_bits_even_when_terms_cancel():
     a = some(3)
     b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
     b = numerics.exact_sum(b.hi, b.lo)
+
     for terms in ((a, some(5)), (a, b)):
         total = terms[0] + terms[1]
         assert is_normal(total)
@@ -222,6 +226,7 @@ def test_constants_negation_and_picking():
         true, value = Fraction(numerator, 1 << 200), DoubleDouble.fixed(numerator, 200)
         assert float(value.hi) == float(true)
         assert abs(exact(value)[0] - true) <= abs(true) / 2**105
+
     a = some(6, 4)
     assert exact(-a) == [-x for x in exact(a)]
     assert exact(a[1:3]) == exact(a)[1:3]
@@ -301,6 +306,7 @@ def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
     found = np.array([numerics.round_fixed(value, 400, dtype) for value in fixed]).astype(
         DTYPES[dtype]
     )
+
     np.testing.assert_array_equal(
         bits(found), oracle_bits([Fraction(value, 2**400) for value in fixed], dtype)
     )
@@ -312,5 +318,6 @@ def test_values_are_undecided_only_within_the_error_of_a_tie(dtype):
     error = np.array(2.0**-70)
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
     next_to_tie = numerics.undecided(DoubleDouble(np.full(6, tie), lows), error, dtype)
+
     assert next_to_tie.tolist() == [True] * 3 + [False] * 3
     assert not numerics.undecided(DoubleDouble(np.full(6, 1.0), lows), error, dtype).any()

@@ -40,6 +40,7 @@ def test_cos_sin_in_float64(base):
     absolute, relative = _errors(
         base, column, position, DoubleDouble.plain(cosines), DoubleDouble.plain(sines)
     )
+
     assert absolute <= 0.6 * 2.0**-53
     assert relative <= phases.FLOAT64_ERROR / 2
 
@@ -51,6 +52,7 @@ def test_cos_sin_in_106_bits(base):
     _, relative = _errors(
         base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position)
     )
+
     assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
 
 
@@ -112,6 +114,7 @@ def test_waves_near_their_zeros_are_correctly_rounded():
     """Floats next to multiples of π/2, where a result has far fewer digits than its argument."""
     turns = np.concatenate([np.arange(1, 150), np.geomspace(200, 2.6e6, 150).astype(int)])
     crossings = (turns * (math.pi / 2)).astype(np.float32)
+
     assert_correctly_rounded(
         np.concatenate(
             [
@@ -148,6 +151,7 @@ def test_waves_of_more_angles_than_are_computed_at_once():
     angles = np.arange(20_000, dtype=np.float32)
     (together,) = waves_of(angles, ["sin"])
     (later,) = waves_of(angles[15_000:], ["sin"])
+
     assert together[15_000:].tolist() == later.tolist()
 
 
@@ -162,6 +166,7 @@ def test_an_infinite_angle_does_not_change_the_others():
     with np.errstate(invalid="ignore"):
         (cosines,) = waves_of(angles, ["cos"])
     (finite,) = waves_of(angles[[0, 3]], ["cos"])
+
     assert cosines[[0, 3]].tolist() == finite.tolist()
     assert np.isnan(cosines[1:3]).all()
 
@@ -180,6 +185,7 @@ def test_angles_of_two_dimensions_keep_their_shape():
     angles = np.array([[1, 2**30], [2**23, 3]], np.float32)
     (square,) = waves_of(angles, ["sin"])
     (line,) = waves_of(angles.reshape(-1), ["sin"])
+
     assert square.reshape(-1).tolist() == line.tolist()
 
 
@@ -197,6 +203,7 @@ def test_powers_are_correctly_rounded(base):
     ]
     true = rounded(lambda: [arb(base) ** rational(exponent) for exponent in exponents], "float32")
     found = np.array([power(base, exponent) for exponent in exponents], np.float32)
+
     np.testing.assert_array_equal(bits(found), true)
 
 
@@ -229,6 +236,7 @@ def test_powers_are_those_of_pytorch(name: str) -> None:
     """torch_powers.npz holds PyTorch's float32 powers (make_data.py writes it)."""
     base, dim = (float(part) for part in name.split(","))
     exponents = np.arange(0, dim, 2, dtype=f32) / f32(dim)
+
     np.testing.assert_array_equal(torch_powers(base, exponents), TORCH[name])
 
 

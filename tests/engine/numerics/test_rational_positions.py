@@ -82,7 +82,9 @@ def test_timesteps_and_the_hardest_of_a_million_elements(count: int) -> None:
     )
     to_tie = np.abs(np.abs(cosines - cosines.astype(np.float32)) / units - 0.5).min(axis=1)
     hard = np.argsort(to_tie)[: count // 4]
+
     assert to_tie[hard].max() < 1e-3
+
     positions = [Fraction(float(value)) for value in (*every[hard], *every[:count])]
     for part in ("cos", "sin"):
         np.testing.assert_array_equal(
@@ -101,6 +103,7 @@ def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
         found = table_bits(positions, "float64", part, amplitude=amplitude)
         true = exact_bits(positions, "float64", part, amplitude=amplitude)
         np.testing.assert_array_equal(found, true)
+
     assert Fraction(0.1) != Fraction("0.1")
 
 
@@ -122,6 +125,7 @@ def test_positions_in_turns_are_exact_where_cosines_are_rational(dtype: str, par
     positions = [Fraction(k, n) for n in (3, 5, 7, 12) for k in range(-n, n + 1)]
     found = rotation(positions, in_turns=True).table(part, positions, np.arange(DIM // 2), dtype)
     quarter, exact = Fraction(1, 4) if part == "sin" else 0, 0
+
     for row, position in enumerate(positions):
         for i in range(DIM // 2):
             known = None if i % 5 else rational_cosine(position / 10 ** (i // 5) - quarter)
@@ -156,7 +160,9 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
     made.fill("sin,cos", 0, whole, "float32")
     part = np.empty((777, DIM), np.float32)
     made.fill("sin,cos", 5000, part, "float32")
+
     np.testing.assert_array_equal(part, whole[5000:5777])
+
     for k in (0, 41, 11999):
         for axis, position in ((0, rows[k // 40]), (1, columns[k % 40])):
             true = exact_bits([position], "float32", "sin")[0]

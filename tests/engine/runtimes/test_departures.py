@@ -118,6 +118,7 @@ def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
     """The expected ones are written in NumPy from the runtime's source."""
     case = DEPARTURES[name]
     found = departing_rope(case).inverse_frequencies()
+
     np.testing.assert_allclose(found, case.frequencies, rtol=4e-7)  # They are float32.
 
 
@@ -126,6 +127,7 @@ def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
     """The expected one is written from the runtime's source."""
     case = DEPARTURES[name]
     found = departing_rope(case).attention_factor_value()
+
     assert found == pytest.approx(case.attention, rel=1e-12)
 
 
@@ -154,7 +156,9 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
 def test_candle_switches_factors_at_the_original_length() -> None:
     places = np.arange(4090, 4102)
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
+
     assert as_read(rope) == rope  # No single scaling describes all positions.
+
     tables = rope.at(places)
     angles = places[:, None] * np.where(places[:, None] < 4096, UNSCALED * SHORT, UNSCALED * LONG)
     # float32 angles of up to 30,000 are off by up to 2e-3.
@@ -227,7 +231,9 @@ def test_a_runtime_may_read_a_scaling_by_the_model_type(
         np.testing.assert_allclose(
             rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7
         )
+
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
+
     (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
     assert cause in " ".join(found.causes)
     assert found.departs == bool(cause)
@@ -243,6 +249,7 @@ def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
 def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> None:
     comparison = pecli.runtimes(fope_config(place, True), 4096)
     (departing,) = [result for result in comparison.layers[""] if result.departs]
+
     assert departing.runtime == "sglang"
     assert departing.causes == ()
     assert "reads use_fope: cos and sin are" in departing.lacks
@@ -264,7 +271,9 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
     low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
+
     np.testing.assert_allclose(found, UNSCALED * (1 - ramp) + UNSCALED / 4 * ramp, rtol=4e-7)
+
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]
 
@@ -272,4 +281,5 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
 def test_verify_recognises_a_dump_of_a_runtime() -> None:
     dump = Rope(256, DIM, BASE, runtime="litgpt", **YARN).tables()
     result = pecli.verify(dump, Rope(256, DIM, BASE, **YARN), atol=1e-4)
+
     assert "litgpt" in " ".join(result.diagnosis), result

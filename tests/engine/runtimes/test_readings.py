@@ -172,4 +172,5 @@ def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -
         high_freq_factor=4.0,
     )
     expected = [1, 0.1 / 8, 0.01 / 8, 0.001 / 8]
+
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)

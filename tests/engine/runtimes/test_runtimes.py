@@ -66,8 +66,10 @@ def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str)
         return
     cos, sin = tables_computed_by(case, runtime)
     found = rope_of_case(case, runtime).at(COMPUTED["positions"][: len(cos)])
+
     np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
     np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
+
     causes, expected = (
         rope_of_case(case, runtime).runtime_reading.causes,
         DEPARTURES.get((case, runtime)),
@@ -134,7 +136,9 @@ def test_longrope_attention_factors() -> None:
     found = [
         attention_factor_of(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED
     ]
+
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
+
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
     assert (
         cause == "attention factor 1.29099, not 1.25: computes it only from max_position_embeddings"
@@ -156,6 +160,7 @@ def test_vllm_ends_where_its_tables_end() -> None:
     Rope(8, 8, offset=32760, **YARN, runtime="vllm")
     with pytest.raises(UnsupportedError, match="vllm has 32,768 positions for these parameters"):
         Rope(9, 8, offset=32760, **YARN, runtime="vllm")
+
     dynamic = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
     with pytest.raises(UnsupportedError, match="vllm has 64 positions"):
         Rope(65, 8, **dynamic, runtime="vllm")
@@ -211,6 +216,7 @@ def test_recipes_of_a_gpu(model: str, way: str, recipe: str, atol: float) -> Non
     """What a GPU computed is what one recipe computes, and no other."""
     found, computed_there = on_gpu(model, way, recipe)
     np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
+
     others = {
         "float32",
         "bfloat16-autocast",
@@ -218,6 +224,7 @@ def test_recipes_of_a_gpu(model: str, way: str, recipe: str, atol: float) -> Non
         "float32-bfloat16-table",
         "bfloat16-table",
     } - {recipe}
+
     for other in others:
         found, computed_there = on_gpu(model, way, other)
         assert np.abs(found - computed_there).max() > 1e-3

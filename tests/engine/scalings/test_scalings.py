@@ -68,6 +68,7 @@ def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
     plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
     with np.errstate(divide="ignore"):  # a step has no width
         found = rope_of_case(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
+
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=0)
 
 
@@ -78,8 +79,10 @@ def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
     """Arb computes rows 99,990 and beyond, and rounds once."""
     offset = 99_990
     made = rope_of_case(case, offset=offset, dtype=dtype)
+
     if case.startswith(("dynamic", "longrope")):
         assert made.effective_length == CASES[case]["length"]
+
     tables = made.tables()
     for row in (0, 7, 15):
         for name, function in (("cos", arb.cos), ("sin", arb.sin)):
@@ -93,6 +96,7 @@ def test_ntk_with_a_base_beyond_all_floats_is_exact(dim: int) -> None:
     base = arb(10000) * arb(1e308) ** (arb(dim) / (dim - 2))
     wanted = [float(base ** (arb(-2 * i) / dim)) for i in range(dim // 2)]
     made = Rope(4, dim, scaling="ntk", factor=1e308)
+
     assert made.frequencies().floats() == wanted
     assert made.tables()["cos"][3, 1:].tolist() == [1.0] * (dim // 2 - 1)
 
@@ -225,6 +229,7 @@ def test_proportional_may_leave_all_pairs_still(dtype: str, recipe: str) -> None
         6, 4, 1e6, scaling="proportional", partial_rotary_factor=0.25, dtype=dtype, recipe=recipe
     )
     tables = rope.tables()
+
     assert tables["inv_freq"].tolist() == [0, 0]
     assert (tables["cos"] == 1).all()
     assert (tables["sin"] == 0).all()
@@ -237,8 +242,10 @@ def test_proportional_leaves_the_last_pairs_still() -> None:
         40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
     )
     inverse = made.frequencies().floats()
+
     assert inverse[:8] == [float(arb(10) ** (arb(-6 * 2 * i) / 64)) for i in range(8)]
     assert inverse[8:] == [0.0] * 24
+
     tables = made.tables()
     assert tables["cos"].shape == (40, 64)
     assert (tables["cos"][:, 8:32] == 1).all()
@@ -251,6 +258,7 @@ def test_partial_rotation_uses_its_own_dim_which_may_be_odd() -> None:
     assert made.rotary_dim == 32
     assert made.frequencies().floats() == Rope(4, 32).frequencies().floats()
     assert made.tables()["cos"].shape == (4, 16)
+
     # GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels.
     made = Rope(4, 42, partial_rotary_factor=0.5)
     assert made.rotary_dim == 22
@@ -265,6 +273,7 @@ def test_sections_give_each_frequency_its_axis() -> None:
     chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))
     assert chunked.pair_axes == [0] * 16 + [1] * 24 + [2] * 24
     assert chunked.tables()["axis"].tolist() == chunked.pair_axes
+
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
     assert set(Rope._scaling_parameters()) == set(scalings.PARAMETERS)

@@ -45,6 +45,7 @@ def test_published_slopes_and_other_limits():
     # Slopes of 6, 8 and 12 heads, as the paper's rule gives them.
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
     assert slopes(6, dtype="float64").tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+
     last = [0.7071067811865476, 0.3535533905932738, 0.1767766952966369, 0.0883883476483184]
     assert slopes(12, dtype="float64")[8:].tolist() == pytest.approx(last, abs=6e-17)
 

@@ -23,6 +23,7 @@ def test_a_shard_of_alibi_is_a_part_of_the_whole(
     whole = Alibi(**ALIBI, form=form).tables()
     part = Alibi(**ALIBI, form=form, head_range=heads, queries=queries).tables()
     rows = slice(-(queries or 10), None)
+
     assert np.array_equal(part["bias"], whole["bias"][slice(*heads), rows])
     assert np.array_equal(part["slopes"], whole["slopes"][slice(*heads)])
 
@@ -31,6 +32,7 @@ def test_a_shard_of_alibi_is_a_part_of_the_whole(
 def test_key_forms_have_a_shard_and_no_queries(form: str) -> None:
     whole = Alibi(**ALIBI, form=form).tables()["bias"]
     part = Alibi(**ALIBI, form=form, head_range=(6, 9)).tables()["bias"]
+
     assert np.array_equal(part, whole[6:9])
     with pytest.raises(ParameterError, match="one row for all queries"):
         Alibi(**ALIBI, form=form, queries=1)
@@ -44,6 +46,7 @@ def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     whole = Relative(**T5).tables()["bias"]
     part = Relative(**T5, head_range=heads, queries=queries).tables()["bias"]
     chosen = slice(*heads) if heads else slice(None)
+
     assert np.array_equal(part, whole[chosen, -(queries or 10) :])
 
 
@@ -59,6 +62,7 @@ def test_a_shard_is_added_to_scores() -> None:
     scores = np.random.default_rng(5).standard_normal((2, 3, 4, 10))
     shard = Alibi(**ALIBI, head_range="3:6", queries=4, dtype="float64")
     added = pecli.apply(scores, shard) - scores
+
     assert np.abs(added - shard.tables()["bias"]).max() < 1e-15
 
 
@@ -89,6 +93,7 @@ def test_mistakes_of_a_shard_are_named(name: str) -> None:
     made, words = MISTAKES[name]
     bias = {"bias": made.tables()["bias"]}
     result = pecli.verify(bias, Alibi(**ALIBI, head_range=(3, 6)), atol=1e-6)
+
     assert not result.passed
     assert words in result.diagnosis[0]
 
@@ -96,6 +101,7 @@ def test_mistakes_of_a_shard_are_named(name: str) -> None:
 def test_another_shard_of_a_learned_bias_is_named() -> None:
     bias = Relative(**T5, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5, head_range=(4, 8)), atol=1e-6)
+
     assert "head_range is 0:4 (the spec says 4:8)" in result.diagnosis[0]
 
 

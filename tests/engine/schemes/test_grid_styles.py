@@ -60,6 +60,7 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
         [*OLDER.values(), *COMMANDS.values(), *(f"--style {case}" for case in (*ADDED, *ROTARY))]
     )
     assert {*grid_styles.ADDED, *grid_styles.ROTARY} <= {*re.findall(r"--style (\S+)", commands)}
+
     for name in COMMANDS:
         theirs, made = tables_of(name), scheme_of(name).tables()
         if len(theirs) == 1 and "pe" not in theirs:  # complex numbers, or 2 × 2 matrices
@@ -90,12 +91,14 @@ def test_commands_make_and_verify_tables_of_other_projects(
     )
     file, made = tmp_path / "theirs.npz", tmp_path / "made.npz"
     np.savez(file, **theirs)
+
     for command in (
         [*words, "-o", made],
         [*words, "--verify", file, "--atol", atol],
         ["verify", made],
     ):
         assert run([*map(str, command), "-q"]) == 0
+
     tables = pecli.load(made)
     for tensor, table in theirs.items() if name in OLDER else ():
         assert tables[tensor].shape == table.shape
@@ -212,10 +215,12 @@ def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
 def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
     again = Scheme.from_spec(json.loads(json.dumps(scheme.spec())))
     assert again == scheme
+
     made, expected = (
         [table.tobytes() for table in each.tables().values()] for each in (again, scheme)
     )
     assert made == expected
+
     whole = scheme.tensors()[0].array().tobytes()
     assert b"".join(block.tobytes() for block in scheme.blocks(rows=2)) == whole
 
@@ -227,6 +232,7 @@ def test_float32_recipes_differ_by_float32(kind: type[Scheme], style: str) -> No
     exact, rough = (
         kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes
     )
+
     for name in exact.keys() - {"inv_freq", "axis"}:
         off = np.abs(exact[name] - rough[name]).max()
         assert 0 < off < 1e-6
@@ -238,6 +244,7 @@ def test_given_integers_are_rows_of_the_range() -> None:
     for name in ("cos", "sin"):
         np.testing.assert_array_equal(given[name], whole[name][places])
     table = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
+
     np.testing.assert_array_equal(
         Sinusoidal(positions=places, dim=9, padding_idx=3).tables()["pe"], table[places]
     )
@@ -261,6 +268,7 @@ def test_a_wrong_theta_is_named(name: str) -> None:
     result = pecli.verify(
         tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4)
     )
+
     assert not result
     assert f"base is {right.base:g} (the spec says {2.5 * right.base:g})" in " ".join(
         result.diagnosis
@@ -279,7 +287,9 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     spec = scheme_of(name, grid=(*time, width, height))
     exchanged = {tensor: table[rows] for tensor, table in tables_of(name).items()}
     result = pecli.verify(exchanged, spec, atol=IN_FLOAT32.get(name, 1e-4))
+
     assert not result
+
     known = {
         "glm-image": "style is sam2",
         "positional-encodings-2d": "style is mae",
@@ -288,6 +298,7 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
         "torchtune": "rows are in another order",
         "sam2": "style is eva",
     }  # square tiles; h and w
+
     assert re.search(
         known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis)
     )
@@ -313,6 +324,7 @@ def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -
         *place,
         "-q",
     ]
+
     assert run([*words, "--atol", str(IN_FLOAT32.get(name, 1e-4))]) == 0
     assert run([*words, "--atol", "1e-4", "--theta", "777"]) == 1
 
@@ -321,7 +333,9 @@ def test_grids_with_axes_need_no_style() -> None:
     """What follows rows and columns has channels of its own; time is 0 in an image."""
     turned = np.exp(1j * np.array([[0, 0, h, w, w / 100] for h in range(2) for w in range(3)]))
     tables = Rope(grid=(2, 3), axes=(4, 2, 4), dtype="float64").tables()
+
     np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=1e-15)
+
     tables = Rope(grid=(2, 3), axes=(2, 4), dtype="float64").tables()
     np.testing.assert_allclose(
         tables["cos"] + 1j * tables["sin"], turned[:, 2:], rtol=0, atol=1e-15
@@ -332,4 +346,5 @@ def test_channels_beyond_the_dim_are_cut() -> None:
     """positional-encodings 6.0.3 with 3 axes has 12 channels for each where dim is 32."""
     common = {"grid": (2, 3, 2), "style": "positional-encodings-3d"}
     cut, whole = (Sinusoidal(dim=dim, **common).tables()["pe"] for dim in (31, 36))
+
     np.testing.assert_array_equal(cut, whole[:, :31])

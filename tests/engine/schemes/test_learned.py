@@ -22,6 +22,7 @@ def weights_of(*args, **options) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_may_begin_as_zeros_or_as_sinusoids(dtype):
     assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
+
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
     assert weights_of(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
 
@@ -50,6 +51,7 @@ def test_first_values(seed, init):
                 value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
             true.append(float(value * arb(0.02)))
     found = weights_of(10, 6, init=init, seed=seed, dtype="float64").ravel()
+
     np.testing.assert_allclose(found, true, rtol=2e-15, atol=1e-17)
     assert (
         ulps(weights_of(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
@@ -63,10 +65,13 @@ def test_rows_far_down_seeds_and_longer_tables():
     (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
     row = 2**40 - 1
     true = float(normal_quantile(share(3, row * 65536 + 5)) * 0.02)
+
     assert table.read(row, row + 1)[0, 5] == pytest.approx(true, rel=1e-14)
+
     seeds = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
     assert len({weights_of(8, 8, seed=seed).tobytes() for seed in seeds}) == len(seeds)
     assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
+
     a, b = (
         weights_of(500, 64, seed=7, dtype="float64"),
         weights_of(500, 64, seed=8, dtype="float64"),
@@ -102,6 +107,7 @@ def test_normal_is_the_inverse_distribution_function():
             float(abs(arb(float(x)) - t).upper())
             for x, t in zip(learned.normal(u), true, strict=True)
         ]
+
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
     assert [learned.normal(u[k : k + 1]).item() for k in range(len(u))] == learned.normal(
         u
@@ -124,7 +130,9 @@ def test_specs_that_name_the_generator_still_count():
     """As files of earlier versions do; torch's own generator is gone."""
     spec = LearnedInit(4, 8, seed=3).spec()
     older = {**spec, "parameters": {**spec["parameters"], "rng": "pecli"}}
+
     assert Scheme.from_spec(older) == LearnedInit(4, 8, seed=3)
+
     older["parameters"]["rng"] = "torch"
     with pytest.raises(ParameterError, match="rng"):
         Scheme.from_spec(older)

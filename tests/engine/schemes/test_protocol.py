@@ -48,6 +48,7 @@ def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -
     """The formulas of the two scalings are written out in NumPy."""
     parameters, expected = SCALED[scaling]
     found = Rope(4, 32, recipe="float32", scaling=scaling, **parameters).inverse_frequencies()
+
     assert found == pytest.approx(expected, rel=1e-6)
     assert found == [float(np.float32(value)) for value in found]
 
@@ -57,6 +58,7 @@ def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scali
     """The formulas of the two scalings are written out in NumPy."""
     parameters, expected = SCALED[scaling]
     rope = Rope(4, 32, recipe="float32-recurrence", scaling=scaling, **parameters)
+
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-5)
 
 

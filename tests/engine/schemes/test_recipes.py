@@ -112,8 +112,10 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
         rope = replace(rope, length=max(TORCH["positions"]) + 1)
     inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
     same = inv_freq == theirs
+
     assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
     assert ulps(inv_freq, theirs).max() <= 1
+
     found = rope.at(TORCH["positions"])
     for name in ("cos", "sin"):
         values = np.array([singles(row) for row in case[name]])
@@ -124,7 +126,9 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
 def test_a_stretched_base_is_rounded_to_float32(scaling):
     rope = Rope(64, 32, recipe="float32", **scaling)
     by = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
+
     assert rope.inverse_frequencies() == exact_singles(16, 16, 10000.0 * by ** (32 / 30)).tolist()
+
     steps = ggml_phases(np.array([1]), 32, 10000.0 * by ** (32 / 30))[0]
     assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
 
@@ -147,7 +151,9 @@ def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position):
     recipes = ("float32", "float32-recurrence", "bfloat16-inv-freq", "bfloat16-positions")
     tables = [Rope(1, 128, offset=position, recipe=recipe).tables()["cos"] for recipe in recipes]
     found = [float(np.abs(table - exact).max()) for table in tables]
+
     assert [f"{value:.1e}" for value in found] == [f"{value:.1e}" for value in PUBLISHED[position]]
+
     cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
     assert (
         1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9
@@ -163,6 +169,7 @@ def test_layouts_hold_the_same_numbers(recipe):
     cos_first = Sinusoidal(
         40, 16, recipe=recipe, offset=900, cos_first=True, padding_idx=905
     ).tables()["pe"]
+
     assert (
         halves.tolist()
         == np.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1).tolist()
@@ -171,11 +178,13 @@ def test_layouts_hold_the_same_numbers(recipe):
         cos_first.reshape(40, 8, 2)[:, :, ::-1].tolist() == interleaved.reshape(40, 8, 2).tolist()
     )
     assert not interleaved[5].any()
+
     compact = Rope(40, 16, offset=900, recipe=recipe)
     assert (
         np.delete(compact.tables()["cos"], 5, 0).tolist()
         == np.delete(interleaved[:, 1::2], 5, 0).tolist()
     )
+
     doubled = replace(compact, layout="halves").tables()["sin"]
     assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
 
@@ -199,6 +208,7 @@ def test_given_positions_are_rows_of_the_table(recipe, interleaved):
     rope = Rope(60, 32, recipe=recipe, **sections, scaling="linear", factor=4.0)
     tables, ids = rope.tables(), np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
     axes = np.array(rope.pair_axes)
+
     for name, found in rope.at(ids).items():
         for column, axis in enumerate(axes):
             assert found[:, column].tolist() == tables[name][ids[axis], column].tolist()
@@ -226,6 +236,7 @@ def test_positions_are_rounded_to_float32():
     """float32 holds 2^24 but not 2^24 + 1."""
     table = Sinusoidal(4, 8, offset=2**24, recipe="float32").tables()["pe"]
     assert table[0].tolist() == table[1].tolist() != table[2].tolist()
+
     far = Sinusoidal(1, 2, offset=2**40 - 1, recipe="float32", dtype="float64").tables()["pe"][0]
     assert far.tolist() == [float(f32(math.sin(2.0**40))), float(f32(math.cos(2.0**40)))]
 
@@ -233,7 +244,9 @@ def test_positions_are_rounded_to_float32():
 def test_amplitude_and_scale_in_float32():
     plain = Sinusoidal(50, 8, recipe="float32").tables()["pe"]
     louder = Sinusoidal(50, 8, recipe="float32", amplitude=0.3).tables()["pe"]
+
     assert louder.tolist() == (plain * f32(0.3)).tolist()
+
     quicker = Sinusoidal(50, 8, recipe="float32", scale=0.1).tables()["pe"]
     angles = (np.arange(50, dtype=f32) * f32(0.1))[:, None] * exact_singles(4, 4, 10000.0)
     np.testing.assert_allclose(quicker[:, 0::2], np.sin(angles), rtol=0, atol=FEW)
@@ -252,6 +265,7 @@ def test_biases_in_float32_are_products_of_float32(heads, form):
     if form == "causal":
         bias = np.where(np.triu(np.ones((40, 40), bool), 1), f32(-np.inf), bias)
     found = replace(exact, recipe="float32").tables()
+
     assert found["bias"].tolist() == bias.tolist()
     assert found["slopes"].tolist() == slopes.tolist()
     for through in ("float16", "bfloat16"):
@@ -271,6 +285,7 @@ def test_a_frequency_halved_is_a_phase_halved():
     plain = Rope(40, 32, recipe="float32-recurrence")
     slow = replace(plain, scaling="linear", factor=2.0)
     twice = np.array(slow.inverse_frequencies()) * 2
+
     assert twice.tolist() == plain.inverse_frequencies()
     assert slow.tables()["cos"][2::2].tolist()[:5] == plain.tables()["cos"][1:6].tolist()
     assert Fraction(slow.inverse_frequencies()[0]) == Fraction(1, 2)
@@ -281,5 +296,6 @@ def test_a_frequency_halved_is_a_phase_halved():
 def test_a_single_frequency_is_one_whatever_is_taken_from_its_exponent(recipe, dim):
     found = Sinusoidal(9, dim, style="whisper", recipe=recipe).tables()["pe"]
     places = np.arange(9.0)
+
     assert np.array_equal(found[:, 0], np.sin(places).astype(np.float32))
     assert np.array_equal(found[:, 1], np.cos(places).astype(np.float32))

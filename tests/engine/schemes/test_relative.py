@@ -101,10 +101,12 @@ def test_the_bias_is_looked_up(given: dict) -> None:
     )
     bias = np.moveaxis(weights[Relative(**given).tables()["index"]], -1, 0)
     scheme = Relative(**given, weights=weights)
+
     np.testing.assert_array_equal(scheme.tables()["bias"], bias)
     np.testing.assert_array_equal(
         np.concatenate([*scheme.blocks(rows=5)]).reshape(bias.shape), bias
     )
+
     scores = np.ones((2, *bias.shape))
     np.testing.assert_array_equal(scheme.applied_to(scores), scores + bias)
 
@@ -141,6 +143,7 @@ def test_the_command_that_reproduces_wrong_biases_has_the_weights(
     run_pecli(*words, "-q", "-o", tmp_path / "bias.npy")
     failed = run_pecli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
     (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
+
     assert (
         run_pecli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").exit_code == SUCCESS
     )

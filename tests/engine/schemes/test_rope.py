@@ -46,6 +46,7 @@ def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_last_position_is_two_to_the_40(dtype):
     assert_equal_to_arbitrary_precision(1, 128, samples=200, offset=2**40, dtype=dtype)
+
     both = Rope(2, 128, offset=2**40 - 1, dtype=dtype).tables()
     for name, table in Rope(1, 128, dtype=dtype).at([2**40]).items():
         assert table.tobytes() == both[name][1:].tobytes()
@@ -60,6 +61,7 @@ def test_inverse_frequencies_are_correctly_rounded(base, dim):
     true = rounded(
         lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64"
     )
+
     assert found.shape == (dim // 2,)
     np.testing.assert_array_equal(bits(found), true)
 
@@ -69,6 +71,7 @@ def test_layouts_and_the_single_array(dtype):
     """cos, then sin; doubled columns are the compact ones."""
     layouts = ("compact", "halves", "interleaved")
     made = {layout: Rope(70, 12, dtype=dtype, offset=9, layout=layout) for layout in layouts}
+
     assert made["compact"].tables()["inv_freq"].dtype == np.float64
     for name in ("cos", "sin"):
         compact, halves, interleaved = (scheme.tables()[name] for scheme in made.values())
@@ -112,6 +115,7 @@ def test_listed_positions_are_computed_directly(keep, monkeypatch):
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     places = [place for place in PLACES if place < 10**5] if keep else PLACES
     turns = RotationFactors(Rope(1, 16), exact=True)
+
     assert largest_error(turns.at(np.array(places)), places, 16) <= 0.6 * 2**-53
 
 
@@ -122,6 +126,7 @@ def test_rotations_made_from_neighbours_are_within_four_units(start, keep, monke
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     wanted = range(start, start + 40)
     found = RotationFactors(Rope(1, 16)).at(wanted)
+
     assert largest_error(found, wanted, 16) <= 4 * 2**-53
 
 
@@ -132,9 +137,11 @@ def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
     anew = RotationFactors(Rope(1, 32), exact=exact)
     whole = anew.at(range(100, 1500))
     anew.reserve(0, 9)
+
     assert len(anew.kept) == 0
     for start, stop in ((100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)):
         assert anew.at(range(start, stop)).tobytes() == whole[start - 100 : stop - 100].tobytes()
+
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 1 << 27)
     assert kept.at(range(100, 1500)).tobytes() == whole.tobytes()
 
@@ -142,6 +149,7 @@ def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
 def test_the_inverse_undoes_the_amplitude_too():
     rope = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     assert rope.attention_factor_value() > 1.1
+
     there, back = (RotationFactors(rope, inverse=inverse).at(range(8)) for inverse in (False, True))
     np.testing.assert_allclose(there * back, 1, rtol=1e-15)
     np.testing.assert_allclose(np.abs(there), rope.attention_factor_value(), rtol=1e-15)
@@ -151,6 +159,7 @@ def test_the_inverse_undoes_the_amplitude_too():
 def test_a_shift_is_a_pure_rotation(places):
     yarn = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     np.testing.assert_allclose(np.abs(RotationFactors(yarn).shift(places)), 1, rtol=3e-16)
+
     found = RotationFactors(Rope(8, 16)).shift(places)
     assert found.shape == (1, 8)
     assert largest_error(found, [places], 16) <= 0.6 * 2**-53

@@ -34,10 +34,12 @@ def test_every_scheme_is_registered_by_its_name():
 def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
+
     assert again == scheme == type(scheme).from_spec(scheme.spec())
     assert type(again) is type(scheme)
     assert hash(again) == hash(scheme)
     assert json.dumps(again.spec(), sort_keys=True) == text
+
     tables = again.tables()
     for name, table in scheme.tables().items():
         assert tables[name].tobytes() == table.tobytes()
@@ -52,8 +54,10 @@ def test_a_spec_names_every_parameter(name):
         for name, each in scheme.parameters().items()
         if each.omitted_default is not dataclasses.MISSING
     }
+
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
+
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
         with pytest.raises(
@@ -67,9 +71,12 @@ def test_exact_goes_without_saying(name):
     """A spec from before there were recipes is exact, and an exact spec is what it was then."""
     exact = scheme_named(name)(**SMALL[name])
     spec = exact.spec()
+
     assert "recipe" not in spec["parameters"]
+
     said = {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
     assert Scheme.from_spec(spec) == Scheme.from_spec(said)
+
     other = dataclasses.replace(exact, recipe="float32")
     assert other.spec()["parameters"]["recipe"] == "float32"
     assert Scheme.from_spec(json.loads(json.dumps(other.spec()))) == other != exact
@@ -89,6 +96,7 @@ def test_blocks_by_name():
     """In vectors, where the tensor is one."""
     scheme = Rope(10, 14)
     tables = scheme.tables()
+
     for rows in (1, 2, 3, None):
         for name in ("cos", "sin", "inv_freq"):
             assert (
@@ -113,6 +121,7 @@ def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
         for tensor, array in scheme.tables().items():
             assert np.array_equal(tables[f"{name}.{tensor}"], array)
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
+
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed
     with pytest.raises(ParameterError, match="full, sliding"):  # one array is not enough

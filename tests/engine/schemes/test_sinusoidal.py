@@ -94,6 +94,7 @@ def test_row_1_has_the_published_numbers():
     """Row 1 at D = 512, by the paper and by tensor2tensor (printed from float32); and sin 1, cos 1 from any book."""
     paper = sinusoidal_table(2, 512, dtype="float64")
     shifted = sinusoidal_table(2, 512, style="tensor2tensor", dtype="float64")
+
     assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
     assert shifted[1, 1] == pytest.approx(0.82177866, abs=2**-25)
     assert paper[1, :2].tolist() == pytest.approx(
@@ -155,6 +156,7 @@ def test_the_padding_row_is_where_its_position_is(offset):
     """Position 5 is the row of zeros."""
     found = sinusoidal_table(4, 6, offset=offset, padding_idx=5)
     zero = [not row.any() for row in found]
+
     assert zero == [offset + row == 5 for row in range(4)]
 
 
@@ -169,6 +171,7 @@ def test_a_style_is_a_name_for_options_which_win_over_it():
     ):
         scheme, resolved = Sinusoidal(4, 8, style=style, **given), {**given, **rest}
         assert {name: getattr(scheme, name) for name in resolved} == resolved
+
     styled = Sinusoidal(4, 8, style="whisper")
     spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
     assert styled == spelled
@@ -182,6 +185,7 @@ def test_sines_that_are_almost_ties(exponent, dtype):
     """For tiny angles sin x = x − x³/6, so a scale that is a tie makes a sine just below it."""
     significand = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
     scale = (1 + 2.0**-significand) * 2.0**exponent
+
     assert_equal_to_arbitrary_precision(4, 2, samples=8, seed=0, scale=scale, dtype=dtype)
     assert_equal_to_arbitrary_precision(
         4, 2, samples=8, seed=0, scale=scale + 2.0 ** (1 + exponent - significand), dtype=dtype
@@ -213,6 +217,7 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
     except ParameterError:
         return
     row, column = (grid.ravel() for grid in np.indices((5, 4)))
+
     np.testing.assert_array_equal(
         bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude)
     )
@@ -223,5 +228,6 @@ def test_channels_that_are_cut_off_are_interleaved(dim: int) -> None:
     """Two axes of 2 or 4 channels have more than dim; the last ones of a row are left out."""
     with pytest.raises(ParameterError, match="leaves out channels"):
         Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")
+
     table = Sinusoidal(grid=(6, 2), dim=dim, style="positional-encodings-2d").tables()["pe"]
     assert table.shape == (12, dim)

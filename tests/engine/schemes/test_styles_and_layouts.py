@@ -81,6 +81,7 @@ def test_half_a_turn_of_an_amplitude_that_is_a_tie_rounds_to_even() -> None:
     """1 + 2^-24 is halfway between two float32 numbers, and 1 is the even one."""
     amplitude = 1 + 2.0**-24
     table = Sinusoidal(positions=((0.5,), (0.5,)), dim=4, style="detr", amplitude=amplitude)
+
     assert table.tables()["pe"].tolist() == [[0.0, -1.0, 0.0, -1.0]]
 
 
@@ -98,18 +99,21 @@ def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
         [0.0, 1.0],
         [-math.sin(1), math.cos(1)],
     ]
+
     np.testing.assert_allclose(table, expected, rtol=1e-15)
 
 
 def test_rows_are_added_to_the_input() -> None:
     added = Sinusoidal(2, 2).applied_to(np.ones((1, 2, 2)))
     expected = [[[1.0, 2.0], [1 + math.sin(1), 1 + math.cos(1)]]]
+
     np.testing.assert_allclose(added, expected, rtol=1e-15)
 
 
 def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> None:
     interleaved = Rope(1, 8, layout="interleaved").at([3])["cos"]
     compact = Rope(1, 8).at([3])["cos"]
+
     assert interleaved.tolist() == compact.tolist()
 
 
@@ -127,6 +131,7 @@ def test_a_recipe_has_the_frequencies_of_a_style(
 ) -> None:
     rounded = Rope(grid=grid, dim=dim, style=style, recipe="float32").inverse_frequencies()
     exact = Rope(grid=grid, dim=dim, style=style).inverse_frequencies()
+
     assert rounded == pytest.approx(exact, rel=1e-6)
 
 

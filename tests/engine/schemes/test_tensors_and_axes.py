@@ -114,6 +114,7 @@ def test_a_signature_has_plain_types_and_defaults() -> None:
         "(max_len: int, dim: int, init: str = 'normal', std: float = 0.02, seed: int = 0, *, "
         "dtype: str = 'float32') -> None"
     )
+
     assert str(signature(LearnedInit)) == expected
     assert signature(Alibi.__init__).parameters["heads"].annotation is int
 

@@ -28,9 +28,11 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
     """
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified
+
     words = shlex.split(found.matches[0].command)[1:]
     again = tmp_path / "again.npz"
     assert run([*words[: words.index("-o")], "-q", "-o", str(again)]) == 0
+
     made, theirs = np.load(again), np.load(DATA / f"{name}.npz")
     for tensor in theirs:
         np.testing.assert_allclose(made[tensor], theirs[tensor], rtol=0, atol=1e-4)
@@ -57,6 +59,7 @@ def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -
     made, wanted = match.tables(), scheme.tables()
     for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
         np.testing.assert_allclose(made[name], wanted[name], rtol=0, atol=1e-5)
+
     for name in ("base", "axis_factors", "relative"):
         assert getattr(match, name, 0) == getattr(scheme, name, 0)
 
@@ -70,6 +73,7 @@ def test_points_that_are_turns_apart_tell_no_base() -> None:
 def test_a_short_coarse_table_is_not_on_a_grid() -> None:
     tables = Sinusoidal(16, 32, offset=7, scale=0.11, dtype="bfloat16").tables()
     scheme: Any = pecli.identify(tables).matches[0].scheme
+
     assert scheme.positions is None
     assert scheme.offset == 7
     assert scheme.scale == 0.11
@@ -118,6 +122,7 @@ def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
     exchanged = Sinusoidal(
         positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr"
     )
+
     assert "positions are those of the axes w,h (the spec says h,w)" in reasons_of_verify(
         exchanged, right
     )
@@ -209,6 +214,7 @@ def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str)
     """Two axes of base 1000, a thousandth of each position along the second, would do as well as one of 10^6."""
     tables = tables_on_axes((np.array(places), 128), base=base)
     why, command = pecli.verify(tables, Rope(len(places), 128, 1e6), atol=1e-3).diagnosis
+
     assert why.startswith(f"cos, sin: {words};")
     assert ("--positions 100,57,8" in command) == (places == [100, 57, 8])
 
@@ -217,6 +223,7 @@ def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str)
 def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float) -> None:
     tables = tables_on_axes((np.arange(first, first + rows), 128), base=base)
     scheme: Any = pecli.identify(tables).matches[0].scheme
+
     assert scheme.base == base
     assert scheme.offset == first
     np.testing.assert_allclose(scheme.tables()["sin"], tables["sin"], rtol=0, atol=1e-6)
@@ -255,7 +262,9 @@ def test_dumps_of_a_model_at_its_own_positions(
         "--atol",
         "1e-4",
     ]
+
     assert run([*words, "--positions", str(DATA / "mrope-positions.npy")]) == 0
+
     capsys.readouterr()
     assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1
     assert "positions are those of the axes t,w,h (the spec says t,h,w)" in capsys.readouterr().out
@@ -290,6 +299,7 @@ def test_other_numbers_of_channels_per_axis_are_named(
     tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
     spec = Rope(grid=grid, dim=sum(expected), axes=expected)
     (first, *_) = pecli.verify(tables, spec, atol=1e-6).explanations
+
     assert [edit.as_json()["found"] for edit in first.mistakes] == [list(found)]
 
 
@@ -310,5 +320,6 @@ def test_another_base_of_a_grid_is_not_called_another_style(
     angles = video_angles(options["grid"], channels, base)
     tables = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     result = pecli.verify(tables, spec, atol=1e-6)
+
     assert f"base is {base:.0f} (the spec says 10000)" in result.diagnosis[0]
     assert len(result.explanations[0].mistakes) == 1

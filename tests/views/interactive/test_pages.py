@@ -53,18 +53,21 @@ def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: 
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
+
     np.testing.assert_array_equal(unpacked(panel["data"][0]["z"]), expected)
 
 
 def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
+
     assert not re.search(r'<(script|link|img)[^>]+(src|href)="?http', page)
 
 
 def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
     label = "</script><b>"
     run_pecli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
+
     assert "</script><b>" not in (tmp_path / "x.html").read_text("utf-8")
     assert page_data(tmp_path / "x.html")["sliders"][0]["label"] == label
 
@@ -79,6 +82,7 @@ def test_sliders_start_at_the_model(
     """The methods and factors are those of the published configs; 4 is the slider's default."""
     run_pecli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
     settings = page_data(tmp_path / "x.html")["sliders"][0]
+
     assert settings["method"] == method
     assert settings["factor"] == factor
 
@@ -207,6 +211,7 @@ def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> 
     """Chromium runs the page's JavaScript; the sliders' settings are given to the engine."""
     shown = drawn[move]
     expected = 2 * math.pi / np.array(rope_of(shown).angular_frequencies())
+
     np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)
 
 
@@ -218,6 +223,7 @@ def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
     distances = np.array(shown["median"]["x"][:20], np.float64)
     phases = distances[:, None] * np.array(rope.angular_frequencies())
     expected = rope.attention_factor_value() ** 2 * np.cos(phases).mean(axis=1)
+
     assert distances[-1] <= 40
     np.testing.assert_allclose(shown["median"]["y"][:20], expected, atol=1e-9)
 
@@ -233,7 +239,9 @@ def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot:
     frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
     shown = drawn["hovers"][plot]
     label = f"pair {HOVERED_PAIR}"
+
     assert label in shown
+
     (wavelength,) = re.findall(r"[\d.]{6,}", shown.replace(label, ""))
     assert float(wavelength) == pytest.approx(2 * math.pi / frequency, rel=1e-6)
 

@@ -17,6 +17,7 @@ def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> 
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
     found = reduced(table_of("x", array), 30, 8)
     parts = array.astype(float).reshape(30, 40, 24)[:, :, ::3]
+
     np.testing.assert_allclose(found, parts.mean(axis=1), rtol=1e-12, atol=1e-12)
 
 
@@ -25,6 +26,7 @@ def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
     array = np.ones((400, 6))
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
     means = reduced(table_of("x", array), 4, 6)
+
     assert np.isnan(means[0, 0])
     assert means[1, 1] == np.inf
     assert means[2, 2] == -np.inf
@@ -51,10 +53,13 @@ def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
     small = fitted_to(values, 10, 4, Reduction.MAX)
+
     assert small[6, 2] == -3.0
     assert np.count_nonzero(small) == 1
+
     small = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
     np.testing.assert_array_equal(small, np.eye(25))
+
     for reduction in (Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE):
         np.testing.assert_array_equal(fitted_to(values[:2, :3], 5, 3, reduction), values[:2, :3])
 
@@ -64,9 +69,11 @@ def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) ->
     """A square root rises monotonically; a drawn saw would be an artefact."""
     x = np.arange(4096.0)
     shown, y = envelope(x, sign * np.sqrt(x), 2000)
+
     assert len(y) == 4000
     assert (np.diff(shown) >= 0).all()
     assert (sign * np.diff(y) >= 0).all(), "a saw"
+
     spiky = np.zeros(4096)
     spiky[1234] = sign
     assert sign in envelope(x, spiky, 500)[1]
@@ -99,6 +106,7 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
     edges = np.arange(count + 1) * shape[0] // count
     columns = values[:, :: stride(shape[1], 50)]
     expected = [columns[start:stop].mean(axis=0) for start, stop in pairwise(edges)]
+
     np.testing.assert_allclose(reduced(table_of("t", values), count, 50), expected)
 
 
@@ -117,5 +125,6 @@ def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -
         out[:] = np.arange(start, start + len(out))[:, None]
 
     means = reduced(Table("x", "float64", (100_000, 4), fill), 2, 4)
+
     np.testing.assert_allclose(means[:, 0], [25_000, 75_000], rtol=0.05)
     assert sum(rows_read) <= 2 * 400 / 4

@@ -40,9 +40,11 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
     (errors,) = error_maps(pecli.diff(a, b, reasons=False).tensors[0], 10, 7)
     size = min(10, shape[-2]), min(7, shape[-1])
     expected = worst_by_loop(a, b, *size)
+
     assert errors.shape == shape[-2:]
     assert errors.errors.shape == size
     np.testing.assert_array_equal(errors.errors, expected[2])
+
     off = errors.errors > 0
     np.testing.assert_array_equal(errors.expected[off], expected[0][off])
     np.testing.assert_array_equal(errors.found[off], expected[1][off])
@@ -64,6 +66,7 @@ def test_the_tolerance_is_the_one_applied(
     """0 stands for a tolerance that is no single limit, such as a sum of two."""
     a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
     (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance), reasons=False).tensors[0])
+
     assert errors.tolerance == limit
     assert errors.is_relative == relative
     np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if relative else 1))
@@ -77,6 +80,7 @@ def test_frequencies_are_judged_relatively() -> None:
         for tensor in pecli.diff(a, b, atol=1e-3, reasons=False).tensors
     }
     found = maps["inv_freq"]
+
     assert found.rows == ""
     assert found.columns == "pair"
     assert found.tolerance == 1e-5
@@ -100,7 +104,9 @@ def test_axes_are_named_as_the_table_has_them() -> None:
         each.name: next(error_maps(each)).columns
         for each in pecli.diff(rope.tables(), wrong.tables(), reasons=False).tensors
     }
+
     assert names == {"cos": "channel", "sin": "channel", "inv_freq": "pair"}
+
     bias = pecli.Alibi(4, 8).tables()["bias"]
     (errors,) = error_maps(pecli.diff({"bias": bias}, {"bias": bias / 2}, reasons=False).tensors[0])
     assert errors.rows == "query"
@@ -114,6 +120,7 @@ def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
     packed = np.concatenate([cos, sin + np.float32(0.01)], axis=1)
     result = pecli.verify(packed, pecli.Rope(32, 16), atol=1e-6, reasons=False)
     maps = {errors.name: errors for errors in error_maps(result.tensors[0])}
+
     assert list(maps) == ["cos_sin: cos", "cos_sin: sin"]
     assert maps["cos_sin: cos"].errors.max() == 0
     np.testing.assert_allclose(maps["cos_sin: sin"].errors, 0.01, atol=1e-6)
@@ -140,6 +147,7 @@ def test_nan_and_infinity_are_infinitely_far_off() -> None:
     b = a.copy()
     b[1, 2], b[3, 3] = np.nan, np.inf
     (errors,) = error_maps(pecli.diff(a, b, reasons=False).tensors[0])
+
     assert np.argwhere(np.isinf(errors.errors)).tolist() == [[1, 2], [3, 3]]
     assert not list(error_maps(pecli.diff(a, a, reasons=False).tensors[0]))
 
@@ -185,6 +193,7 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
 ) -> None:
     errors = error_map_of(name, np.ones(shape))
     rows, columns = axes
+
     assert errors.rows == rows
     assert errors.columns == columns
 
@@ -200,6 +209,7 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
 def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
     picture = error_picture(comparison, rows, 2)
+
     assert picture is not None
     assert picture.title == "|A − B| of array"
     assert f"{name} ↓" in terminal_render.lines(picture, Terminal())[-1]
@@ -208,6 +218,7 @@ def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str)
 def test_matrices_and_copies_are_counted() -> None:
     two_matrices = np.array([[[1.0]], [[5.0]]])
     assert error_map_of("x", two_matrices).layers == 2
+
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
     assert next(error_maps(result.tensors[0])).layers == 3
@@ -219,6 +230,7 @@ def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
     tables = {"cos": np.stack([cos] * 3)}
     result = pecli.verify(tables, "llama-2-7b", Tolerance(atol=1e-3), reasons=False)
     label = render(comparison_picture([result])).axes[-1].get_ylabel()
+
     assert max(len(line) for line in label.splitlines()) < 47
 
 
@@ -230,7 +242,9 @@ def test_the_worst_element_lies_in_the_marked_cell() -> None:
     found[100, 5] = 1.0
     result = pecli.diff(expected, found, reasons=False)
     (errors,) = error_maps(result.tensors[0])
+
     assert abs(errors.worst.row - 3629) <= 8192 / 192 / 2
     assert errors.worst.column == 31
+
     *_, difference = comparison_picture([result]).heatmaps
     assert difference.worst == errors.worst

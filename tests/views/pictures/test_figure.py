@@ -44,6 +44,7 @@ def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
         return
     picture = drawn_picture(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
     shown = assert_readable(render(picture, size=size))
+
     assert any(text.startswith(name) for text in shown)
     assert any(
         " ".join(text.split()).lower().endswith(picture.title[-20:].lower()) for text in shown
@@ -106,9 +107,11 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
     shown = [
         "".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))
     ]
+
     for name in names:
         assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
     assert "two\nlines" in assert_readable(render(Picture("two\nlines", heats[:1])))
+
     curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
     legend = assert_readable(render(Picture("legend", [Chart("", curves)])))
     assert {name * 3 for name in names} <= {"".join(text.split()) for text in legend}
@@ -121,9 +124,11 @@ def test_levels_and_bands_are_named_close_ones_too() -> None:
         "", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)]
     )
     figure = render(Picture("waves", [chart]))
+
     assert {"trained on 8,192", "extended to 10,240", "kept", "rope"} <= set(
         assert_readable(figure)
     )
+
     (axes,) = figure.axes
     assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx(
         [6.28, 62.8, 8192.0, 10240.0]
@@ -141,7 +146,9 @@ def test_curves_and_points_on_each_other_are_all_seen() -> None:
         Curve("law", POSITIONS, 50 * POSITIONS, reference=True),
     ]
     first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
+
     assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
+
     figure = render(drawn_picture("slopes", pecli.Alibi(12), pecli.Alibi(8)))
     below, above = figure.axes[0].lines
     assert below.get_linestyle() == "None"
@@ -157,6 +164,7 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
         "", [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(10)], ordered=ordered
     )
     lines = render(Picture("", [chart]), dark=dark).axes[0].lines
+
     assert len({str(line.get_color()) for line in lines}) == 10
     assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
 
@@ -170,7 +178,9 @@ def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
     lines = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ends.items()]
     lines[3].y[30:] = np.nan
     figure = render(Picture("", [Chart("", lines, log_y=log)]))
+
     assert_readable(figure)
+
     (axes,) = figure.axes
     upright = axes.transAxes.inverted()
     places = {
@@ -178,6 +188,7 @@ def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
         for text in axes.texts
     }
     middles = {name: float(place.mean()) for name, place in places.items()}
+
     assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == [
         "low",
         "gone",
@@ -192,6 +203,7 @@ def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
         colour = palettes.from_hex(str(text.get_color()))
         assert palettes.contrast(colour, (255, 255, 255)) >= 4.5
     assert axes.get_legend() is None
+
     tall = [
         f"{k} of those names of curves that take several lines of letters where they end, and more "
         "lines than there is room for, so that they are listed above the curves instead"
@@ -224,6 +236,7 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
     picture = drawn_picture(kind, SCHEMES[name])
     figure = render(picture)
     figure.canvas.draw()
+
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             for tick in axis.get_major_ticks():
@@ -252,6 +265,7 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
 def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
     *axes, _ = render(Picture("some", heats, across=3)).axes
+
     assert [each.get_xlabel() != "" for each in axes] == named
 
 
@@ -261,6 +275,7 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
         for k in range(3)
     ]
     figure = render(Picture("bars", heats), size=(8.0, 8.0))
+
     assert assert_readable(figure).count("error") == 3
     for axes, bar in zip(figure.axes[:3], figure.axes[3:], strict=True):
         assert axes.bbox.y0 == pytest.approx(bar.bbox.y0)
@@ -276,6 +291,7 @@ def test_zero_is_white_and_nan_is_grey() -> None:
     axes = figure.axes[0].bbox
     middle = int(figure.bbox.y1 - (axes.y0 + axes.y1) / 2)
     left, right = (pixels[middle, int(axes.x0 + axes.width * share)] for share in (0.25, 0.75))
+
     assert left.min() > 240  # the middle of the diverging palette is next to white
     assert right.tolist() == [128, 128, 128]
     assert figure.axes[1].get_ylabel() == "grey: not finite"
@@ -293,10 +309,12 @@ def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
     figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
+
     assert drawn.shape == (
         min(rows, 750),
         -(-columns // -(-columns // 1200)),
     )  # three quarters of 8 × 5 inches
+
     edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
     for k in range(0, len(drawn), 13):
         part = values[edges[k] : edges[k + 1], :: -(-columns // 1200)]
@@ -307,6 +325,7 @@ def test_axes_say_what_of_a_table_is_shown() -> None:
     """Ten million rows in 750 pixels are means; of 4000 columns every fourth is drawn."""
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
     axes, _ = render(Picture("t", [panel])).axes
+
     assert axes.get_ylabel() == f"position (means of {1e7 / 750:,.0f})"
     assert (
         axes.get_xlabel() == "channel (one in 4)"
@@ -319,7 +338,9 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
         "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=Level("tolerance", 1e-3)
     )
     figure = render(Picture("t", [panel]))
+
     assert {"error, line: tolerance 0.001", "10⁻⁵"} <= set(assert_readable(figure))
+
     bar = figure.axes[1]
     assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
     assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])
@@ -332,6 +353,7 @@ def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
         decoded(b64decode(data)).shape[:2]
         for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)
     ]
+
     assert (3, 4) in images
     assert "image-rendering:pixelated" in text
 
@@ -380,13 +402,16 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
     elsewhere = [tmp_path / f"elsewhere.{suffix}" for suffix in suffixes]
     command = [sys.executable, "-c", SCRIPT, *map(str, elsewhere)]
     result = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True)
+
     assert result.stderr == b""
     assert result.returncode == SUCCESS
+
     figure = render(Picture("", [Chart("", [Curve("", np.arange(5.0), np.arange(5.0))])]))
     for path in elsewhere:
         here = tmp_path / f"here{path.suffix}"
         save(figure, str(here))
         assert here.read_bytes() == path.read_bytes()
+
     written = [path.read_bytes() for path in elsewhere]
     for word in (b"Matplotlib v", b"CreationDate", b"dc:date"):
         assert not any(word in data for data in written)
@@ -406,6 +431,7 @@ def test_pairs_turn_in_a_gif(
     picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
     figure = render(picture)
     save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
+
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
     with Image.open(tmp_path / "x.gif") as image:
         assert image.n_frames == 1 + (scheme.seq_len - 1) // step
@@ -434,6 +460,7 @@ def test_pairs_turn_in_a_gif(
 def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_path: Path) -> None:
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in saved_figure(tmp_path, "x.svg")
     assert b"/Type /Font" in saved_figure(tmp_path, "x.pdf")
+
     curves = [
         Curve("", POSITIONS, POSITIONS + 1),
         Curve("", POSITIONS, np.where(POSITIONS > 9, POSITIONS, np.nan)),
@@ -467,8 +494,10 @@ def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
     (axes, _) = render(Picture("t", [panel])).axes
     rings = [line for line in axes.lines if line.get_marker() == "o"]
     contours = [line for line in axes.lines if line.get_linestyle() == "-" and line not in rings]
+
     for ring in rings:
         assert ring.get_xydata().tolist() == [[3.0, 0.0]]
+
     for contour in contours:
         np.testing.assert_allclose(contour.get_ydata(), np.log2(100), rtol=1e-9)
     assert len(rings) == len(contours) == 2
@@ -479,6 +508,7 @@ def test_a_contour_around_one_cell_would_hide_it() -> None:
     errors[8, 8] = 1.0
     panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
     (axes, _) = render(Picture("t", [panel])).axes
+
     assert not axes.lines
 
 
@@ -499,6 +529,7 @@ def test_a_chart_that_continues_another_has_its_axis() -> None:
             ],
         )
     ).axes
+
     assert upper.get_xlabel() == ""
     assert lower.get_xlabel() == "position"
     assert upper.get_xlim() == lower.get_xlim()
@@ -508,5 +539,6 @@ def test_a_chart_that_continues_another_has_its_axis() -> None:
 def test_names_of_curves_can_be_read(dark: bool) -> None:
     paper = palettes.from_hex(theme(dark=dark).paper)
     colours = [*theme(dark=dark).curves, *(palettes.step(k, 8, dark=dark) for k in range(8))]
+
     for colour in colours:
         assert palettes.contrast(palettes.legible(colour, paper), paper) >= 4.5

@@ -15,6 +15,7 @@ def test_cells_of_a_heatmap_have_whole_pixels(shape: tuple[int, int]) -> None:
     values = np.arange(rows * columns, dtype=float).reshape(shape)
     figure = render(Picture("t", [HeatmapPanel("a", values), HeatmapPanel("b", values)], across=2))
     figure.set_dpi(200)
+
     with whole_pixels(figure):
         for axes in figure.axes[:2]:
             box = axes.get_window_extent()
@@ -32,6 +33,7 @@ def test_squares_stay_squares() -> None:
     values = np.eye(37)
     figure = render(Picture("t", [HeatmapPanel("a", values, "query", "key")]))
     figure.set_dpi(200)
+
     with whole_pixels(figure):
         figure.canvas.draw()
         box = figure.axes[0].get_window_extent()

@@ -48,6 +48,7 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
         if isinstance(panel, Chart)
         for curve in panel.curves
     ]
+
     assert any("base 10000" in word for word in words)
     assert any("base 500" in word for word in words)
 
@@ -81,12 +82,14 @@ def test_no_two_names_are_alike_and_none_is_cut(
 def test_a_heatmap_holds_the_table() -> None:
     scheme = pecli.Sinusoidal(40, 16, offset=5)
     (panel,) = drawn_picture("heatmap", scheme).panels
+
     assert isinstance(panel, HeatmapPanel)
     np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
     assert panel.first_row == 5
     assert panel.shape == (40, 16)
     assert panel.limits == (-1.0, 1.0)
     assert panel.is_centred
+
     long = pecli.Sinusoidal(300_000, 8)
     assert (
         drawn_picture("heatmap", long, request=PlotRequest(10, 8)).title
@@ -100,6 +103,7 @@ def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
     assert [panel.title for panel in picture.panels] == [
         f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)
     ]
+
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
     assert all(
         panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels
@@ -108,6 +112,7 @@ def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
     assert [panel.values[0, 7] for panel in picture.panels[:3]] == [
         7 * slopes[head] for head in (0, 2, 4)
     ]
+
     (row,) = drawn_picture("heatmap", pecli.Alibi(4, 8, form="key")).panels
     np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
 
@@ -116,9 +121,11 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     """T5's formula: 16 buckets per side, 8 of them exact, and 128 as the largest distance."""
     picture = drawn_picture("heatmap", Relative(style="swin", grid=(2, 3)))
     (panel,) = picture.panels
+
     assert picture.title == "bucket by query and key"
     assert panel.rows == "query"
     assert panel.columns == "key"
+
     picture = drawn_picture(
         "curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128)
     )
@@ -128,6 +135,7 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     assert (
         curve.y[::2] == curve.y[1::2]
     ).all()  # level from half a step before a distance to half a step after it
+
     buckets = dict(
         zip((curve.x[::2] + 0.5).tolist(), curve.y[::2].tolist(), strict=True)
     )  # T5: 16 a side
@@ -142,6 +150,7 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
         24,
         31,
     ]
+
     index = Relative(style="t5", seq_len=512)
     (panel,) = drawn_picture("heatmap", index, request=PlotRequest(200, 200)).panels
     np.testing.assert_array_equal(
@@ -159,6 +168,7 @@ def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
     (chart,) = drawn_picture("curves", pecli.Rope(1000, 128)).panels
     pairs = [int(curve.label.removeprefix("pair ")) for curve in chart.curves]
     turns = [999 * 10000 ** (-pair / 64) / (2 * math.pi) for pair in pairs]
+
     np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
     assert chart.y == "cosine"
 
@@ -166,8 +176,10 @@ def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
 def test_curves_are_columns_and_biases_are_lines() -> None:
     scheme = pecli.Sinusoidal(50, 16)
     (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
+
     np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
     assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
+
     (chart,) = drawn_picture(
         "curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))
     ).panels
@@ -178,6 +190,7 @@ def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
     one, other = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [one, other], PlotRequest(channels=(2, 3))).panels
     found = [(curve.label, curve.dash) for curve in chart.curves]
+
     assert found == [
         (f"{name}, channel {k}", dash) for name, dash in (("a", "-"), ("b", "--")) for k in (2, 3)
     ]
@@ -187,9 +200,11 @@ def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
     """The mean of cos(d · 10000^(-i/16)) over the frequencies."""
     heat, chart = drawn_picture("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
     expected = np.cos(np.arange(100)[:, None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=1)
+
     np.testing.assert_allclose(chart.curves[0].y, expected, atol=1e-12)
     np.testing.assert_allclose(heat.values[0], expected, atol=1e-12)
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
+
     rotated = drawn_picture("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
     np.testing.assert_allclose(rotated.curves[0].y, expected, atol=1e-12)
 
@@ -201,11 +216,13 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
     heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
     step = -(-table.rows // 512)
+
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
     assert chart.curves[0].y[0] == pytest.approx(1.0, abs=1e-12)
     assert len(heat.values) == -(-table.rows // step)
     assert heat.title == "pairs of positions"
     assert heat.axis_names(*heat.values.shape)[0].startswith("position (one in ")
+
     one, other = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
     expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
@@ -215,6 +232,7 @@ def test_rows_without_a_direction_have_no_similarity() -> None:
     """(3, 4) has the direction (0.6, 0.8), at any magnitude; zeros have none."""
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
     directions = similarity.directions([table_of("", rows)], np.arange(4))
+
     assert np.isnan(directions[1]).all()
     np.testing.assert_allclose(
         directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12
@@ -222,6 +240,7 @@ def test_rows_without_a_direction_have_no_similarity() -> None:
     np.testing.assert_allclose(
         similarity.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12
     )
+
     rows = np.random.default_rng(0).normal(size=(50, 7))
     expected = [np.diagonal(rows @ rows.T, k).mean() for k in range(50)]
     np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
@@ -235,6 +254,7 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
     (panel,) = drawn_picture("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
     rows, columns = np.indices(shape)
     wanted = (np.cos(rows - shape[0] // 2) + np.cos(columns - shape[1] // 2)) / 2
+
     np.testing.assert_allclose(panel.values, wanted, atol=1e-6)
     assert panel.rows == "row"
     assert panel.columns == "column"
@@ -252,6 +272,7 @@ def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
 def test_patches_of_two_towers_are_named_after_them() -> None:
     picture = drawn_picture("patch", EVA, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0))
     first, second = picture.panels
+
     assert "base 10000" in first.title
     assert "base 500" in second.title
 
@@ -259,6 +280,7 @@ def test_patches_of_two_towers_are_named_after_them() -> None:
 def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
     video = pecli.Rope(grid=(5, 4, 6), dim=24, style="wan")
     picture = drawn_picture("patch", video)
+
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3, frame 0 of 5"]
 
@@ -273,22 +295,27 @@ def test_tables_on_grids_are_maps_of_channels(run_pecli, tmp_path: Path) -> None
     assert panel.rows == "row"
     assert panel.columns == "column"
     assert panel.shape == (3, 5)
+
     tower_kinds = picture_kinds(pecli.Rope(grid=(3, 5), dim=16, style="eva"))
     table = np.random.default_rng(0).normal(
         size=(1, 16, 8)
     )  # learned, after a class token, as ViT has it
     subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
     (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
+
     np.testing.assert_array_equal(panel.values, table[0, 1:, 2].reshape(3, 5))
+
     (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
     unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
     np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
     assert (
         subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")
     )  # which are no lines
+
     np.save(tmp_path / "x.npy", table)
     command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
     assert run_pecli(*command, "--keep", "1").exit_code == SUCCESS
+
     refused = run_pecli(*command)
     assert refused.exit_code == USAGE_ERROR
     assert "with 0 kept that is 15 rows; x.npy has 16" in refused.err
@@ -301,9 +328,11 @@ def test_the_expected_score_and_its_bound() -> None:
     """
     angles = 10000.0 ** (-np.arange(8) / 8)
     score, bound = decay.scores(angles, np.array([0.0, 3.0]))
+
     assert score[0] == 1.0
     assert bound[0] == pytest.approx(1.0)
     assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
+
     sums = [
         abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1]))
         for i in range(8)
@@ -320,8 +349,10 @@ def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
     )
     for one, other in zip(plain.panels, scaled.panels, strict=True):
         np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
+
     assert plain.subtitle == ""
     assert scaled.subtitle[:20] == "Attention factor 1.5"
+
     tables = pecli.Rope(256, 32, **given, attention_factor=1.5, dtype="float64").tables()
     rotated = np.concatenate(
         [tables["cos"], tables["sin"]], axis=1
@@ -336,6 +367,7 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
     weights = decay.weights(slope, np.arange(100.0), 100)
+
     np.testing.assert_allclose(
         weights[np.isfinite(weights)], expected[expected >= decay.MIN_WEIGHT], rtol=1e-12
     )
@@ -348,6 +380,7 @@ def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
     np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
     np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
     np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
+
     (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
@@ -358,11 +391,14 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
     (panel,) = drawn_picture("similarity", rope).heatmaps
     phases = np.outer(np.arange(64), rope.tables()["inv_freq"])
     expected = np.cos(phases[:, None] - phases[None]).mean(axis=-1)
+
     assert panel.ends == pytest.approx(
         (expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6
     )
+
     (rising,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
     assert 0 < rising.ends[0] == rising.values.min()
+
     both = drawn_picture(
         "similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)
     ).heatmaps
@@ -372,6 +408,7 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
 def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
     assert label in run_pecli("plot", label.split()[0]).out
+
     refused = run_pecli("plot", "bert-base")
     assert refused.exit_code == USAGE_ERROR
     assert "learned" in refused.err
@@ -381,11 +418,13 @@ def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(run_pecli
     """The tower has 16 frequencies of base 10000 per axis."""
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
+
     assert text.label == "qwen3-vl-4b"
     assert vision.label == "qwen3-vl-4b vision, one axis"
     np.testing.assert_allclose(
         vision.scheme.angular_frequencies(), 1e4 ** (-np.arange(16) / 16), rtol=1e-12
     )
+
     (tower,) = of_model(model, "qwen3-vl-4b", "patch")  # the text has no patches
     values = kinds.picture("patch", [tower], PlotRequest()).panels[0].values
     rows, columns = np.indices((16, 16)) - 8
@@ -393,6 +432,7 @@ def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(run_pecli
     wanted = (np.cos(rows[..., None] * angles) + np.cos(columns[..., None] * angles)).mean(
         axis=-1
     ) / 2
+
     np.testing.assert_allclose(values, wanted, atol=1e-6)
     assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
     assert run_pecli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith(
@@ -470,6 +510,7 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
     alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
     beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
+
     assert len(alone.curves) == 8
     assert alone.ordered
     assert len(beside.curves) == 6
@@ -505,4 +546,5 @@ def test_the_title_of_a_heatmap_names_its_elements(
 def test_rows_that_are_kept_do_not_move_the_patches() -> None:
     plain = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
     kept = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
+
     np.testing.assert_array_equal(plain.heatmaps[0].values, kept.heatmaps[0].values)

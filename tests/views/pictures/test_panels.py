@@ -76,6 +76,7 @@ def test_an_axis_states_how_many_rows_a_cell_stands_for(rows: int, name: str, sh
     """14 rows in 10 cells are 1.4 to a cell, about one; 15 are 1.5, which is rounded to 2."""
     panel = HeatmapPanel("", np.zeros((rows, 1)), name, reduction=Reduction.SAMPLE)
     name_of_rows, _ = panel.axis_names(rows=10, columns=1)
+
     assert name_of_rows == shown
 
 

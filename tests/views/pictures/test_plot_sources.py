@@ -22,6 +22,7 @@ def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
 ) -> None:
     bundle = Bundle(tuple((name, pecli.Rope(4, 8)) for name in names))
     subjects = of_scheme(bundle, "", None, 7)
+
     assert [subject.window for subject in subjects] == windows
 
 

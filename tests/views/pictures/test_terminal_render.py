@@ -64,9 +64,11 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
     if kind == "circle":  # which no terminal draws
         return
     shown = terminal_render.lines(drawn_picture(kind, SCHEMES[name], titled=True), terminal)
+
     assert max(map(len, without_colours(shown))) <= terminal.columns
     assert len(shown) <= terminal.lines - 1
     assert without_colours(shown)[0].startswith(name)
+
     spelled = {0: set(), 256: {"5"}}.get(terminal.colours, {"2"})
     assert {*re.findall(r"\x1b\[[34]8;(\d)", "".join(shown))} == spelled
     assert terminal.unicode or "".join(shown).isascii()
@@ -82,8 +84,10 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
         shown = terminal_render.lines(drawn_picture("decay", SCHEMES["rope"]), kind)
         assert any(all(title in line for title in titles) for line in shown) == beside
         assert len(shown) < kind.lines
+
     bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
     assert len(terminal_render.lines(drawn_picture("similarity", *bases), FEW)) <= 23
+
     heats = [
         HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)
     ]
@@ -98,28 +102,34 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
         for pair in colours_of_half_blocks(line)
     }
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
+
     assert (
         np.abs(np.array(constant) - middle).max() <= 1
     )  # the middle lies between two of 256 steps
+
     gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
     for line in lines_inside_axes(heatmap_lines(gradient, TRUE)):
         pairs = colours_of_half_blocks(line)
         assert pairs[0] == (palettes.DIVERGING[0],) * 2
         assert pairs[-1] == (palettes.DIVERGING[-1],) * 2
         assert len(pairs) == 60
+
     codes = {
         colour
         for line in lines_inside_axes(heatmap_lines(gradient, FEW))
         for pair in colours_of_half_blocks(line)
         for (colour,) in pair
     }
+
     assert codes == set(palettes.DIVERGING_256)
+
     rising = "".join(
         curve_lines([Curve("", POSITIONS, POSITIONS * k) for k in range(3)], FEW, ordered=True)
     )
     assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {
         int(code) for code in re.findall(r"38;5;(\d+)", rising)
     }
+
     shown = lines_inside_axes(heatmap_lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
     assert [colours_of_half_blocks(line) for line in shown] == [
         [(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40
@@ -151,6 +161,7 @@ def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     values = np.zeros((16, 16))
     values[0], values[1] = np.nan, -np.inf
     shown = heatmap_lines(values, ASCII)
+
     assert set(lines_inside_axes(shown)[0]) == set(lines_inside_axes(shown)[1]) == {"x"}
     assert "x" not in lines_inside_axes(shown)[-1]
     assert "not finite" in shown[-1]
@@ -163,7 +174,9 @@ def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
 def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
     (line,) = set(lines_inside_axes(heatmap_lines(values, ASCII, limits=(1e-3, 1.0), log=True)))
+
     assert re.fullmatch(r" +\.+-+\*+@+", line)
+
     (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII)))
     assert line[0] == " "
     assert line[-1] == "@"
@@ -175,9 +188,11 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
     numbers = [
         int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
+
     assert all(1000 <= number < 1_001_000 for number in numbers)
     assert numbers == sorted(numbers)
     assert len(numbers) >= 4
+
     columns = [int(text) for text in shown[-2].split()]
     assert columns[0] == 0
     assert 400 <= columns[-1] < 500
@@ -206,6 +221,7 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
         monkeypatch.delenv(name, raising=False)
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
+
     for is_terminal, found in ((True, expected), (False, Terminal(80, 24, 0, expected.unicode))):
         monkeypatch.setattr(
             "sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda told=is_terminal: told)
@@ -276,14 +292,18 @@ def test_curves_have_no_holes_and_keep_their_spikes() -> None:
     grid = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
     assert grid[-1, 0]
     assert grid[0].any()
+
     heights = [np.flatnonzero(column)[0] for column in grid.T if column.any()]
     assert heights == sorted(heights, reverse=True)
     assert grid.any(axis=0).all()
+
     steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
     assert braille_dots(curve_lines([steep])).any(axis=1).all()
+
     y = np.zeros(1_000_000)
     y[123_456] = 1.0
     grid = braille_dots(curve_lines([Curve("", np.arange(1e6), y)]))
+
     assert abs(np.flatnonzero(grid[0])[0] / grid.shape[1] - 0.123) < 0.02
 
 
@@ -293,7 +313,9 @@ def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
             [Curve("", POSITIONS, np.where((POSITIONS > 80) & (POSITIONS < 120), np.nan, 1.0))]
         )
     )
+
     assert not grid[:, int(0.45 * grid.shape[1]) : int(0.55 * grid.shape[1])].any()
+
     shown = curve_lines([Curve("", POSITIONS, np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan))])
     assert "30" in shown[-2].split()
     assert "100" not in shown[-2].split()
@@ -304,6 +326,7 @@ def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
 def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
     lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
     shown = without_colours(curve_lines(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
+
     assert len(shown) <= terminal.lines - 1
     assert max(map(len, shown)) <= terminal.columns
     assert all(f"curve {k}" in "".join(shown[-3:]) for k in range(count))
@@ -315,6 +338,7 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
     shown = curve_lines([Curve("", POSITIONS, POSITIONS)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
     middle = (len(labels) - 1) / 2
+
     assert labels[0] == "200"
     assert labels[-1] == "0"
     assert abs(labels.index("100") - middle) <= 0.5
@@ -325,7 +349,9 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     labels = [
         float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
+
     assert all(np.log10(label) == pytest.approx(round(np.log10(label))) for label in labels)
+
     heights = np.array(
         [np.flatnonzero(column)[0] for column in braille_dots(shown).T if column.any()]
     )
@@ -345,6 +371,7 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
         assert shown[0] == f"at {minus}1e{minus}5 of x-1"
         assert any(line.startswith(f"{minus}10 ") for line in shown)
         assert shown[-1] == f"{mark} {words}"
+
     rows = heatmap_lines(np.zeros((8, 8)), GREY, first_row=-4, limits=(-1.0, 1.0))
     assert next(filter(None, (line.split("│")[0].strip() for line in rows if "│" in line))) == "−4"
 
@@ -353,6 +380,7 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
     line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
     drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
+
     assert drawn[0].strip()[-1] == mark, "the last point is at the top right"
     assert drawn[-1][0] == mark, "the first point is at the bottom left"
     assert "".join(drawn).count(mark) == 2
@@ -401,6 +429,7 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
 def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
     chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS, POSITIONS)])
     shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
+
     assert shown[-1].endswith(f" {name}")
 
 
@@ -417,6 +446,7 @@ def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
         drawn_picture("similarity", pecli.Rope(16, 8)), Terminal(columns, 24)
     )
     beside = [line for line in shown if "pairs of" in line and "mean by" in line]
+
     assert bool(beside) is is_beside
 
 
@@ -425,12 +455,14 @@ def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_belo
     heats = [HeatmapPanel("a", np.eye(4)), HeatmapPanel("b", np.eye(4))]
     shown = terminal_render.lines(Picture("t", heats), Terminal(80, lines))
     own_lines = [line for line in shown if line.strip() in ("a", "b")]
+
     assert bool(own_lines) is is_below
 
 
 def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
     curve = Curve("", np.array([0.0, 1.0, 10.0]), np.array([5.0, 1.0, 2.0]))
     grid = braille_dots(curve_lines([curve], log_x=True))
+
     assert not grid[0, :2].any(), "the first point lies beyond the axis"
     assert grid[:, -1].any()
 
@@ -445,6 +477,7 @@ def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind
     numbers: list[str] = []
     for line in drawn:
         numbers += re.findall(r"^ *([−\d.e]+) │", line)
+
     assert len(numbers) >= 3
 
 
@@ -453,4 +486,5 @@ def test_every_level_has_a_mark_of_its_own() -> None:
     chart = Chart("", [Curve("", np.arange(4.0), np.arange(4.0))], levels=levels)
     legend = " ".join(terminal_render.lines(Picture("", [chart]), Terminal()))
     samples = re.findall(r"([⠂ ]+) level \d", legend)
+
     assert len({sample.strip() for sample in samples}) == 3

@@ -40,6 +40,7 @@ def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
         subject for base in (1.0, 2.0, 2.0) for subject in of_scheme(pecli.Rope(4, 8, base=base))
     ]
     labels = [subject.label for subject in labelled(subjects)]
+
     assert labels == ["rope, base 1", "rope, base 2 (1 of 2)", "rope, base 2 (2 of 2)"]
 
 
@@ -47,6 +48,7 @@ def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> Non
     file = PlotSource("mine.npy", ())
     rope = of_scheme(pecli.Rope(4, 8))
     beside = [source.label for source in labelled([file, *rope])]
+
     assert beside == ["mine.npy", "rope, dim 8, base 10000"]
     assert [source.label for source in labelled(rope)] == ["rope"]
 

@@ -59,6 +59,7 @@ def test_a_new_kind_is_drawn_in_a_terminal_and_a_figure() -> None:
     """The values 0 to 7 are two per bin."""
     picture = titled(of_scheme(Ramp(8), "r"), PlotRequest(), "histogram")
     (chart,) = picture.panels
+
     assert isinstance(chart, Chart)
     assert chart.curves[0].y.tolist() == [2.0, 2.0, 2.0, 2.0]
     assert terminal_render.lines(picture, Terminal())[0] == "r: values in four bins"

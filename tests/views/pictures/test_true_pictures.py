@@ -51,6 +51,7 @@ def test_a_terminal_states_of_how_many_rows_a_line_is_the_mean(terminal: Termina
     """19 lines of 24 are left for rows, and colours draw two rows per line."""
     line = last_line("heatmap", pecli.Sinusoidal(512, 64), terminal)
     drawn_rows = 19 * (2 if terminal.colours else 1)
+
     assert line.startswith(f"position (means of {512 / drawn_rows:.0f}) ↓  channel →")
 
 
@@ -78,6 +79,7 @@ def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
     array = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
     (subject,) = of_file("x", opened({"x": array})[1])
     panels = kinds.picture("heatmap", [subject], PlotRequest()).heatmaps
+
     assert [panel.title for panel in panels] == [
         "x[0, 0]",
         "x[0, 1]",
@@ -92,6 +94,7 @@ def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
 def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
     picture = drawn_picture("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
     labels = {curve.label.rpartition(", ")[0] for curve in picture.panels[0].curves}
+
     assert labels == {"sinusoidal, no padding_idx", "sinusoidal, padding_idx 0"}
 
 
@@ -110,6 +113,7 @@ def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> No
     assert len(curve.x) <= 300
     assert curve.x[0] == 1.0
     assert curve.x[-1] == 19_999.0
+
     last_piece = range(int(curve.x[-2]) + 1, 20_000)
     expected = exact_scores(last_piece)
     assert len(expected) > 100
@@ -128,6 +132,7 @@ def test_a_figure_fills_the_range_around_a_curve() -> None:
     (fill,) = render(picture).axes[0].collections
     heights = fill.get_paths()[0].vertices[:, 1]
     spread = picture.panels[0].curves[0].spread
+
     assert heights.max() == pytest.approx(spread.high.max())
     assert heights.min() == pytest.approx(spread.low.min())
 
@@ -138,6 +143,7 @@ def test_a_terminal_fills_the_range_around_a_curve() -> None:
     chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])
     shown = without_colours(terminal_render.lines(Picture("", [chart]), Terminal(12, 12)))
     columns = [line.partition("│")[2] for line in shown if "│" in line]
+
     assert all(line[:1].strip() for line in columns), "the first column is filled from 0 to 1"
 
 
@@ -162,6 +168,7 @@ def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
     image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
     picture = drawn_picture("heatmap", image)
     variances = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae").tables()["pe"].var(axis=0)
+
     assert len(picture.heatmaps) == 8
     for panel in picture.heatmaps:
         assert np.var(panel.values) >= 0.24 * variances.max()

@@ -20,8 +20,10 @@ from tests.views.pictures.drawing import drawn_picture
 def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
     (chart,) = drawn_picture("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
     (curve,) = chart.curves
+
     assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
     assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
+
     (chart,) = drawn_picture("wavelengths", pecli.Rope(512, 64)).panels
     np.testing.assert_allclose(
         chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12
@@ -44,6 +46,7 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     picture = drawn_picture("wavelengths", LLAMA3)
     chart, stretch = picture.panels
     scaled, law = chart.curves
+
     assert scaled.label == "scaled"
     assert law.label == "unscaled"
     assert law.reference
@@ -51,6 +54,7 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     np.testing.assert_allclose(stretch.curves[0].y[law.y > 8192], 8.0, rtol=1e-12)
     np.testing.assert_allclose(stretch.curves[0].y[law.y < 2048], 1.0, rtol=1e-12)
     assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
+
     kept, stretched = int(np.sum(law.y < 2048)) - 1, int(np.argmax(law.y > 8192))
     ends = [(band.start, band.stop) for band in chart.bands]
     assert ends == [(0, kept), (kept + 1, stretched - 1), (stretched, 63)]
@@ -70,6 +74,7 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
         64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1)
     )
     ends = [(band.start, band.stop) for band in picture.panels[0].bands]
+
     assert ends == [
         (0, math.floor(low)),
         (math.floor(low) + 1, math.ceil(high) - 1),
@@ -84,6 +89,7 @@ def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
     """NTK multiplies wavelength i of 32 by 8^(i/31)."""
     assert pair_ranges(8.0 ** (np.arange(32) / 31)[1:-1]) == []
     assert [pairs.label for pairs in pair_ranges(np.full(8, 4.0))] == ["stretched ×4"]
+
     stretch = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
     np.testing.assert_allclose(stretch.curves[0].y, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
 
@@ -91,6 +97,7 @@ def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
 def test_several_share_the_axis_of_pairs() -> None:
     chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
+
     alike = drawn_picture(
         "wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
     ).panels[0]
@@ -121,6 +128,7 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
     config = presets()["phi-3-mini-128k-2024-04"].config
     law = 2 * math.pi * 1e4 ** (np.arange(48) / 48)
     short, long, unscaled = of_models("phi-3-mini-128k-2024-04").panels[0].curves
+
     assert short.label == "short factors, up to 4,096"
     assert long.label == "long factors, beyond 4,096"
     np.testing.assert_allclose(short.y, law * config["rope_scaling"]["short_factor"], rtol=1e-9)
@@ -131,6 +139,7 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
 def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
     chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
     labels = [curve.label for curve in chart.curves]
+
     assert labels[0] == "llama-3.1-8b, 8,192 → 131,072"
     assert labels[-1] == "gemma-3-1b sliding_attention, 32,768, window 512"
     assert not chart.levels
@@ -146,9 +155,11 @@ def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     within, beyond, law = (
         kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
     )
+
     assert within.label == "up to 4,096"
     assert beyond.label == "at length 16,384"
     np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
+
     base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
     np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
 
@@ -157,8 +168,10 @@ def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
     """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200 positions."""
     (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels  # no pair is stretched
     full = next(curve for curve in chart.curves if "full" in curve.label)
+
     assert full.y[np.isfinite(full.y)].max() < 200
     assert not full.marks
+
     rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
     (chart,) = drawn_picture("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
@@ -196,6 +209,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
     )
     waves = waves_of(PlotSource("x", (), rope, context))
+
     assert [wave.read_at for wave in waves] == words
 
 
@@ -213,6 +227,7 @@ def test_the_label_of_one_of_several_curves_states_its_contexts(
 ) -> None:
     (subject,) = of_scheme(pecli.Rope(64, 8), "x", context, window)
     chart = kinds.picture("wavelengths", [subject, subject], PlotRequest()).panels[0]
+
     assert isinstance(chart, Chart)
     assert chart.curves[0].label == label
 
@@ -253,6 +268,7 @@ QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
 def test_sections_that_follow_each_other_are_bands() -> None:
     picture = drawn_picture("wavelengths", QWEN2_VL)
     (chart,) = picture.panels
+
     assert chart.bands == [("time", 0, 15), ("height", 16, 39), ("width", 40, 63)]
     assert picture.subtitle == "M-RoPE: time 0–15, height 16–39, width 40–63"
 
@@ -261,6 +277,7 @@ def test_sections_that_take_turns_are_counted() -> None:
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
+
     assert chart.bands == []
     assert picture.subtitle == "M-RoPE, axes take turns: 24 time, 20 height, 20 width pairs"
 
