@@ -136,6 +136,7 @@ def part_of(name: str) -> str:
 
 
 def test_every_folder_has_a_floor() -> None:
+    """FLOORS lists the folders of the package from the ground up."""
     assert {part_of(name) for name in MODULES} == {"__init__", *MAY_IMPORT}
 
 
@@ -148,6 +149,7 @@ def test_a_module_imports_only_floors_below(name: str) -> None:
 
 
 def test_layers_point_down_in_the_engine() -> None:
+    """Schemes may import everything else of the engine, and nothing else may import schemes."""
     inside = {name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")}
     for name, part in inside.items():
         others = {inside[each] for each in imported(name) if each in inside}
@@ -244,7 +246,7 @@ def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["isinstance(x, Scheme)", "word == 'alibi'", "{'rope': ('rotary', 'yarn')}"]
 )
-def test_other_branches_are_not(code: str) -> None:
+def test_other_branches_are_not_taken_for_branches_on_the_scheme(code: str) -> None:
     assert not any(map(is_question, ast.walk(ast.parse(code))))
 
 
@@ -252,6 +254,7 @@ def test_other_branches_are_not(code: str) -> None:
     "name", sorted(name for name in MODULES if not name.startswith("pecli.engine.schemes"))
 )
 def test_nobody_branches_on_the_scheme(name: str) -> None:
+    """Code outside of the schemes calls their methods; QUESTIONS_LEFT lists the exceptions."""
     questions = sum(map(is_question, nodes(name, *QUESTION_KINDS)))
     assert questions <= QUESTIONS_LEFT.get(place(name), 0)
 
@@ -274,6 +277,7 @@ def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
 
 
 def test_a_file_name_stands_for_one_thing() -> None:
+    """SAME_THING lists names that several folders share on purpose."""
     names = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
     assert {name for name, count in names.items() if count > 1} <= {*SAME_THING.split()}
 
@@ -356,6 +360,7 @@ NOT_IMPORTED = {
 
 @pytest.mark.parametrize("code", NOT_IMPORTED)
 def test_nothing_slow_is_imported(tmp_path: Path, code: str) -> None:
+    """Start-up is a feature: NumPy alone takes longer than `pecli --version`."""
     script = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -97,7 +97,7 @@ def places() -> dict[Rule, list[str]]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_no_module_has(places: dict[Rule, list[str]], rule: Rule) -> None:
+def test_no_test_module_breaks_a_rule_for_tests(places: dict[Rule, list[str]], rule: Rule) -> None:
     assert places[rule] == []
 
 
@@ -119,12 +119,12 @@ model.eval()
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_the_rule_sees(code: str) -> None:
+def test_a_rule_for_tests_sees_what_it_forbids(code: str) -> None:
     assert len([*EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_rule_allows_ordinary_assertions(rule: Rule) -> None:
+def test_a_rule_for_tests_allows_ordinary_assertions(rule: Rule) -> None:
     assert [*rule([*ast.walk(ast.parse(HARMLESS))])] == []
 
 

@@ -23,8 +23,8 @@ from tests.oracle import bits, rational, rounded, turned
 from tests.tools.make_data import queries
 
 RNG = np.random.default_rng(0)
-Q = RNG.normal(size=(2, 4, 6, 128)).astype(np.float32)
-X = RNG.normal(size=(2, 7, 16)).astype(np.float32)
+QUERIES = RNG.normal(size=(2, 4, 6, 128)).astype(np.float32)
+INPUTS = RNG.normal(size=(2, 7, 16)).astype(np.float32)
 
 
 def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
@@ -38,39 +38,54 @@ def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
     "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
 )
 def test_apply_rotates_queries_backwards_by_shifts_and_at_positions(rope: Any) -> None:
-    found = pecli.apply(Q, rope, offset=3)
+    """The expected rotations are the textbook formula in float64."""
+    found = pecli.apply(QUERIES, rope, offset=3)
     assert found.dtype == np.float32
-    assert np.abs(found - rotated(Q, range(3, 9))).max() < 3e-7
-    assert np.abs(pecli.apply(found, rope, offset=3, inverse=True) - Q).max() < 6e-7
-    assert np.abs(pecli.apply(found, rope, shift=-3) - rotated(Q, range(6))).max() < 6e-7
+    assert np.abs(found - rotated(QUERIES, range(3, 9))).max() < 3e-7
+    assert np.abs(pecli.apply(found, rope, offset=3, inverse=True) - QUERIES).max() < 6e-7
+    assert np.abs(pecli.apply(found, rope, shift=-3) - rotated(QUERIES, range(6))).max() < 6e-7
+
     ids = np.array([[5, 4, 3, 2, 1, 0], [0, 0, 1, 1, 2, 2]])
-    assert np.abs(pecli.apply(Q, rope, positions=ids) - rotated(Q, ids[:, None])).max() < 3e-7
-    other = pecli.apply(Q.swapaxes(1, 2), rope, seq_axis=-3)
-    assert np.array_equal(other.swapaxes(1, 2), pecli.apply(Q, rope))
+    assert (
+        np.abs(pecli.apply(QUERIES, rope, positions=ids) - rotated(QUERIES, ids[:, None])).max()
+        < 3e-7
+    )
+
+    other = pecli.apply(QUERIES.swapaxes(1, 2), rope, seq_axis=-3)
+    assert np.array_equal(other.swapaxes(1, 2), pecli.apply(QUERIES, rope))
 
 
 def test_layouts_and_partial_rotations() -> None:
     pairs = (
         np.arange(128).reshape(2, 64).T.ravel()
     )  # interleaved: channels of halves, in another order
-    found = pecli.apply(Q[..., pairs], pecli.Rope(6, 128), layout="interleaved")
-    assert np.array_equal(found, pecli.apply(Q, pecli.Rope(6, 128))[..., pairs])
+    found = pecli.apply(QUERIES[..., pairs], pecli.Rope(6, 128), layout="interleaved")
+
+    assert np.array_equal(found, pecli.apply(QUERIES, pecli.Rope(6, 128))[..., pairs])
+
     own = pecli.Rope(6, 128, layout="interleaved")
-    assert np.array_equal(found, pecli.apply(Q[..., pairs], own))
-    assert np.array_equal(found, own.applied_to(Q[..., pairs]))
-    assert np.array_equal(found, pecli.Rope(6, 128).applied_to(Q)[..., pairs])
-    some = pecli.apply(Q, pecli.Rope(6, 32, offset=2), trailing=True)
-    assert np.array_equal(some[..., :96], Q[..., :96])
-    assert np.abs(some[..., 96:] - rotated(Q[..., 96:], range(2, 8))).max() < 3e-7
+    assert np.array_equal(found, pecli.apply(QUERIES[..., pairs], own))
+    assert np.array_equal(found, own.applied_to(QUERIES[..., pairs]))
+    assert np.array_equal(found, pecli.Rope(6, 128).applied_to(QUERIES)[..., pairs])
+
+    some = pecli.apply(QUERIES, pecli.Rope(6, 32, offset=2), trailing=True)
+    assert np.array_equal(some[..., :96], QUERIES[..., :96])
+    assert np.abs(some[..., 96:] - rotated(QUERIES[..., 96:], range(2, 8))).max() < 3e-7
 
 
 def test_apply_adds_tables_sinusoids_and_biases() -> None:
+    """Two heads have the slopes 0.0625 and 0.00390625, by ALiBi's rule."""
     table = RNG.normal(size=(20, 16)).astype(np.float32)
     assert np.array_equal(
-        pecli.apply(X, table, offset=4), (X.astype(float) + table[4:11]).astype(np.float32)
+        pecli.apply(INPUTS, table, offset=4),
+        (INPUTS.astype(float) + table[4:11]).astype(np.float32),
     )
+
     exact = pecli.Sinusoidal(7, 16, dtype="float64").tables()["pe"]
-    assert np.array_equal(pecli.apply(X, pecli.Sinusoidal(7, 16)), (X + exact).astype(np.float32))
+    assert np.array_equal(
+        pecli.apply(INPUTS, pecli.Sinusoidal(7, 16)), (INPUTS + exact).astype(np.float32)
+    )
+
     scores = np.zeros((2, 3, 5))
     expected = -np.array([[[0.0625]], [[0.00390625]]]) * abs(
         np.arange(5) - np.arange(2, 5)[:, None]
@@ -88,10 +103,12 @@ def test_heads_are_no_positions_and_a_recipe_counts() -> None:
     assert (
         pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape
     )  # the same at all positions
+
     # Angles rounded to float32 are off by up to 2**-24 of the position.
     far = {"offset": 10**6}
     exact, rounded = (
-        pecli.apply(Q, pecli.Rope(6, 128, recipe=recipe), **far) for recipe in ("exact", "float32")
+        pecli.apply(QUERIES, pecli.Rope(6, 128, recipe=recipe), **far)
+        for recipe in ("exact", "float32")
     )
     assert 1e-4 < np.abs(exact - rounded).max() < 1
 
@@ -99,17 +116,18 @@ def test_heads_are_no_positions_and_a_recipe_counts() -> None:
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
-def given(array: np.ndarray, name: str = "x") -> Input:
+def as_input(array: np.ndarray, name: str = "x") -> Input:
     return Input(array, f"{name} of a test", name)
 
 
-def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
+def random_normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
-    x, offset, dim = random(2, 20, 8, dtype=DTYPES[dtype]), 1000, 8
+    """Arb computes x + sin or cos, and rounds once."""
+    x, offset, dim = random_normal(2, 20, 8, dtype=DTYPES[dtype]), 1000, 8
     found = apply(x, Sinusoidal(20, dim, offset=offset))
 
     def make() -> list[arb]:
@@ -129,14 +147,15 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
 @pytest.mark.parametrize("block", [1 << 16, 8])
-def test_rows_of_a_learned_table(shape, block, monkeypatch):
+def test_rows_of_a_learned_table_are_added_in_float64(shape, block, monkeypatch):
     monkeypatch.setattr("pecli.engine.application._BLOCK_NUMBERS", block)
-    x, weight = random(*shape), random(9, 4, seed=1, dtype=np.float64)
+    x, weight = random_normal(*shape), random_normal(9, 4, seed=1, dtype=np.float64)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)
-    np.testing.assert_array_equal(add_learned(given(x), given(weight, "w"), 3), expected)
+
+    np.testing.assert_array_equal(add_learned(as_input(x), as_input(weight, "w"), 3), expected)
 
 
-def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.ndarray:
+def biases_by_hand(heads: list[float], queries: int, keys: int, form: str) -> np.ndarray:
     """The biases by the words of the papers."""
     out = np.empty((len(heads), queries, keys))
     for h, slope in enumerate(heads):
@@ -155,12 +174,16 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
 @pytest.mark.sample(16)
 def test_alibi_adds_slopes_times_distances_to_scores(form, queries, keys, dtype):
-    scores = random(2, 4, queries, keys, dtype=dtype)
+    """The slopes of four heads are 2^-2, 2^-4, 2^-6 and 2^-8; biases are computed element by
+    element.
+    """
+    scores = random_normal(2, 4, queries, keys, dtype=dtype)
     found = apply(scores, Alibi(4, form=form))
-    expected = scores.astype(np.float64) + written_out(
+    expected = scores.astype(np.float64) + biases_by_hand(
         [0.25, 0.0625, 2**-6, 2**-8], queries, keys, form
     )
     expected = expected.astype(np.float32) if dtype == ml_dtypes.bfloat16 else expected
+
     np.testing.assert_array_equal(found, expected.astype(dtype))
 
 
@@ -169,14 +192,15 @@ NARROW = {"float32": np.float32, "float16-table": np.float16, "bfloat16-table": 
 
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
 @pytest.mark.parametrize("recipe", NARROW)
-def test_biases_by_a_recipe(recipe, form):
+def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, form):
     """A table of another dtype holds the products rounded to it, not products of rounded slopes."""
     dtype, slopes = NARROW[recipe], [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
     found = apply(np.zeros((6, 40, 50)), Alibi(6, rule="naive", form=form, recipe=recipe))
+
     np.testing.assert_array_equal(
-        found, written_out(slopes, 40, 50, form).astype(dtype).astype(np.float64)
+        found, biases_by_hand(slopes, 40, 50, form).astype(dtype).astype(np.float64)
     )
 
 
@@ -193,6 +217,7 @@ def name(case: dict) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=name)
 def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
+    """rotated.jsonl holds queries that transformers' own models rotated."""
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
     np.save(tmp_path / "q.npy", np.array([queries(*case["shape"][1:])], np.float32))
@@ -205,11 +230,14 @@ def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
         tmp_path / "y.npy",
     ]
     outcome = run_pecli("apply", "rope", tmp_path / "q.npy", *words)
+
     assert outcome.exit_code == SUCCESS, outcome.err
+
     found = pecli.load(tmp_path / "y.npy")["array"]
     expected = np.array(case["rotated"]).reshape(case["shape"])
     # Their phases are float32: the frequency and the product are off by 2**-24 of the angle each.
     tolerance = np.array(case["positions"])[:, None] * 2.0**-23 + 1e-6
+
     assert (np.abs(found - expected) <= 3 * tolerance).all()
 
 
@@ -235,16 +263,21 @@ def test_rows_may_be_as_many_as_heads_if_there_is_no_other_axis() -> None:
 def test_one_row_of_ids_is_that_of_all_axes() -> None:
     rope = pecli.Rope(4, 16, mrope_section=[2, 3, 3])
     x = np.ones((4, 16))
+
     assert pecli.apply(x, rope, positions=np.zeros((1, 4), int)).tolist() == x.tolist()
 
 
 def test_nan_spoils_its_pair_only() -> None:
+    """Element 10 is row 1, channel 2, whose partner in halves of 4 is channel 6."""
     x = np.where(np.arange(24).reshape(3, 8) == 10, np.nan, 1.0)
     spoiled = np.isnan(pecli.apply(x, pecli.Rope(3, 8)))
+
     assert np.argwhere(spoiled).tolist() == [[1, 2], [1, 6]]
 
 
 def test_the_offset_of_a_scheme_is_where_rows_begin() -> None:
+    """(1, 1) rotated by one radian."""
     rotated = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
     cos, sin = math.cos(1), math.sin(1)
+
     assert rotated.tolist() == pytest.approx([cos - sin, cos + sin], rel=1e-15)

@@ -64,8 +64,10 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.sample("slopes", "model without rotary encodings", "pass", "audit", "runtimes")
 def test_everything_displays_itself(name: str) -> None:
+    """Each result has words that its HTML must show; its picture must not be blank."""
     _, words = RESULTS[name]
     page = Page(shown(name))
+
     assert words in " ".join(" ".join(page.words).split())
     assert len(page.targets) == (name not in WITHOUT_PICTURE)
     for target in page.targets:
@@ -91,9 +93,11 @@ def test_a_figure_shows_itself() -> None:
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
     assert result("pass")._repr_png_() is None
+
     failure = result("verification")
     found = decoded(failure._repr_png_())
     expected = comparison_picture([failure])
+
     assert found.shape[:2] == tuple(round(200 * inches) for inches in reversed(expected.inches))
     assert [panel.title for panel in expected.panels] == [
         "cos, expected",
@@ -114,7 +118,7 @@ pecli.report("gpt2")
 pecli.AlibiBias(8)"""
 
 
-def test_a_notebook_of_ten_cells() -> None:
+def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.v4.new_notebook(
@@ -125,6 +129,7 @@ def test_a_notebook_of_ten_cells() -> None:
         {kind for output in cell.outputs for kind in output.get("data", {})}
         for cell in notebook.cells
     ]
+
     assert outputs[0] == set()
     assert all("text/html" in kinds for kinds in (*outputs[1:7], outputs[8]))
     assert "image/png" in outputs[7]
@@ -159,6 +164,7 @@ def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
         labels=["one", "other"],
         channels=[3],
     )
+
     assert [text.get_text() for text in made.axes[0].texts] == [
         "one, channel 3",
         "other, channel 3",
@@ -187,6 +193,7 @@ def test_the_repr_of_a_layer_has_only_what_was_set(layer: Any, text: str) -> Non
 def test_the_traceback_of_a_bad_parameter_is_two_lines() -> None:
     with pytest.raises(pecli.ParameterError) as raised:
         pecli.Rope(64, 15)
+
     call, message = raised.value._render_traceback_()
     assert call.endswith("pecli.Rope(64, 15)")
     assert message.startswith("ParameterError: dim is 15; ")
@@ -206,5 +213,6 @@ def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
 def test_a_range_of_values_is_the_ends_of_colours_and_axes() -> None:
     heatmap = pecli.plot(ROPE, value_range=(-0.5, 0.25))
     assert heatmap.axes[0].images[0].get_clim() == (-0.5, 0.25)
+
     chart = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
     assert chart.axes[0].get_ylim() == (-0.5, 0.25)

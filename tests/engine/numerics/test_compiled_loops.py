@@ -108,6 +108,7 @@ def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     """NumPy rounds every product on processors that cannot add to one before rounding it."""
     loops = kernels._loaded()
     assert loops is not None
+
     monkeypatch.setattr(loops, "_numpy_fuses_products", lambda: False)
     assert loops.rotation_loop("interleaved") is None
     assert loops.rotation_loop("halves") is loops.rotate_halves
