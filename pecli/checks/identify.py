@@ -352,7 +352,7 @@ def _matches_of_angles(name: str, array: Array) -> list[Match]:
 
 def _is_alone(edit: Edit) -> bool:
     """Return True if a table has only cosines, or only sines; another tensor has the others."""
-    return isinstance(edit, Layout) and edit in ONE_FUNCTION
+    return edit in ONE_FUNCTION
 
 
 def _merged_matches(matches: Iterable[Match]) -> list[Match]:

@@ -161,7 +161,7 @@ def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple
     for after in wrong:
         for word_before, word_after in SIDES:
             before = after.replace(word_after, word_before)
-            if word_after in after and before in right:
+            if before in right:
                 yield before, after
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import pecli
 from tests.conftest import Outcome
-from tests.exit_codes import USAGE_ERROR
+from tests.exit_codes import SUCCESS, USAGE_ERROR
 
 pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
 
@@ -91,6 +91,65 @@ def test_a_list_of_factors_has_no_slider(run_pecli: Callable[..., Outcome], tmp_
     """Phi-3's longrope has 48 factors."""
     run_pecli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     assert page_data(tmp_path / "x.html")["sliders"] == []
+
+
+def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> dict[str, Any]:
+    """Return the JSON of the page that `pecli plot` makes with some options."""
+    page = folder / "x.html"
+    assert run_pecli("plot", *options, "-o", page).exit_code == SUCCESS
+    return page_data(page)
+
+
+def test_a_circle_has_the_angle_of_each_position_in_degrees(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    options = "rope --seq-len 4 --dim 4 --kind circle"
+    panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
+    first_pair = panels[0]["data"][0]
+    assert first_pair["type"] == "scatterpolar"
+    # Its frequency is 1: it turns by one radian from each position to the next.
+    turned = np.degrees(np.arange(4)) % 360
+    np.testing.assert_allclose(np.mod(first_pair["theta"], 360), turned, rtol=1e-6)
+
+
+def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    options = "rope --seq-len 9000 --dim 8 --kind decay"
+    low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
+    assert low["line"]["width"] == 0
+    assert high["fill"] == "tonexty"
+    assert (np.array(low["y"]) <= np.array(median["y"])).all()
+    assert (np.array(high["y"]) >= np.array(median["y"])).all()
+
+
+def test_contexts_of_models_are_dots_on_their_curves(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    options = "llama-3.1-8b llama-2-7b --kind wavelengths"
+    traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
+    dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
+    assert dots == [[8192, 131072], [4096]]
+
+
+@pytest.mark.parametrize("method", ["linear", "ntk"])
+def test_a_slider_starts_at_the_factor_of_the_table(
+    run_pecli: Callable[..., Outcome], tmp_path: Path, method: str
+) -> None:
+    options = f"rope --kind wavelengths --scaling {method} --factor 8"
+    (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
+    assert settings["method"] == method
+    assert settings["factor"] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [("--dim 4", 1), ("--dim 2", 0), ("--dim 8 --theta 1", 0)]
+)
+def test_tables_without_two_frequencies_have_no_sliders(
+    run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
+) -> None:
+    data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
+    assert len(data["sliders"]) == count
 
 
 @pytest.mark.parametrize("option", ["--dpi 200", "--size 8x5", "--cmap magma"])
