@@ -1,0 +1,81 @@
+"""Two small arrays of any numbers: what was done to the first one, or that no reason is made up."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.waves import Array
+
+DRAWN = np.random.default_rng(1).normal(size=(8, 6)).astype(np.float32)
+HEADS = np.random.default_rng(2).normal(size=(3, 4, 5)).astype(np.float32)
+MASKED = np.where(np.arange(6) < 3, DRAWN, -np.inf).astype(np.float32)
+INTEGERS = np.arange(12).reshape(3, 4)
+
+
+class Change(NamedTuple):
+    """Two arrays, and the words that name what was done to the first one."""
+
+    a: Array
+    b: Array
+    words: str
+
+
+CHANGES = {
+    "a mask of BERT": Change(
+        MASKED, np.where(np.isinf(MASKED), np.float32(-1e4), MASKED), "mask differs: -1e+04"
+    ),
+    "values beside a mask": Change(MASKED, 2 * MASKED, "values are scaled by 2"),
+    "some rows": Change(DRAWN, DRAWN[[0, 1, 3, 5, 6]], "only rows 0, 1, 3, 5, 6 are there"),
+    "rows between": Change(DRAWN[[0, 2, 5, 7]], DRAWN, "rows 1, 3, 4, 6 are added"),
+    "rows of zeros in front": Change(
+        DRAWN,
+        np.concatenate([np.zeros_like(DRAWN[:2]), DRAWN]),
+        "the table starts at row 2, after padding",
+    ),
+    "rows of sevens behind": Change(
+        DRAWN, np.concatenate([DRAWN, np.full_like(DRAWN[:2], 7)]), "the last 2 rows are padding"
+    ),
+    "negated and reversed": Change(
+        DRAWN, -DRAWN[::-1], "the sign is flipped, and rows are in reverse order"
+    ),
+    "two heads": Change(HEADS, HEADS[[1, 0, 2]], "heads are in another order (1, 0, 2)"),
+    "integers": Change(INTEGERS, INTEGERS[::-1], "rows are in reverse order"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_done_is_named(name: str) -> None:
+    change = CHANGES[name]
+    diagnosis = pecli.diff({"x": change.a}, {"x": change.b}).diagnosis
+    assert diagnosis[-1].startswith(f"x: in B, {change.words}")
+    assert diagnosis[-1].endswith("; exact")
+
+
+NOT_NAMED = {
+    "scalars": (np.float32(3), np.float32(4)),
+    "a single element": (np.ones((1, 1)), np.full((1, 1), 2.0)),
+    "repeated and missing rows": (DRAWN, DRAWN[[0, 0, 1, 2, 5, 6]]),
+    "a constant per row of integers": (INTEGERS, INTEGERS + np.arange(3)[:, None]),
+    "other axes": (DRAWN, HEADS),
+    "zeros": (DRAWN, 0 * DRAWN),
+    "from zeros": (0 * DRAWN, DRAWN),
+    "no rows": (DRAWN[:0], DRAWN),
+}
+
+
+@pytest.mark.parametrize("name", NOT_NAMED)
+def test_no_reason_is_made_up(name: str) -> None:
+    a, b = NOT_NAMED[name]
+    result = pecli.diff({"x": a}, {"x": b})
+    assert not result.passed
+    assert result.explanations == ()
+
+
+def test_tensors_that_changed_places_may_be_complex() -> None:
+    first = DRAWN[:, :3] + 1j * DRAWN[:, 3:]
+    second = 2 * first[::-1]
+    a = {"cos": first, "sin": second}
+    b = {"cos": second, "sin": first}
+    assert pecli.diff(a, b).diagnosis == ("cos, sin: in B, sin and cos are swapped; exact",)
