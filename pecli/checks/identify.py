@@ -12,7 +12,7 @@ from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, as_dtype, round_in_blocks, round_to, widened
-from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Layout, Recipe, Runtime
+from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
