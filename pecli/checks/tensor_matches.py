@@ -78,7 +78,7 @@ class TensorMatch:
         if self.reading is None:
             return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
         result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
-        are_numbers = {a.dtype.kind, b.dtype.kind} <= {*"iufV"}
+        are_numbers = {a.dtype.kind, b.dtype.kind}.issubset("iufV")
         if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
             result.finding = None  # Integers are compared with floats by their values.
         return result.swapped() if self.reads_a else result

@@ -136,8 +136,9 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        few = self.largest_error(mistake, Probe.LAST)
-        return few == math.inf or self.largest_error(mistake, Probe.MANY) == math.inf
+        if self.largest_error(mistake, Probe.LAST) == math.inf:
+            return True
+        return self.largest_error(mistake, Probe.MANY) == math.inf
 
     def search_longer_tables(
         self, kind: type[Mistake], number: int, mistake: Mistake

@@ -317,7 +317,7 @@ def _obvious_reason(checked: Sequence[CheckedTensor]) -> str:
 
 def _is_no_bias(checked: CheckedTensor) -> bool:
     """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
-    is_bias = bool(checked.found) and checked.found.keys() <= {"bias", "slopes"}
+    is_bias = bool(checked.found) and {"bias", "slopes"}.issuperset(checked.found)
     return is_bias and not any(table.any() for table in checked.found.values())
 
 

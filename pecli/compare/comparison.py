@@ -309,9 +309,9 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
 def _are_of_one_kind(part: Part) -> bool:
     """Return True if both sides are floats, integers or complex numbers, or integers stand for floats."""
     kinds = {part.expected_dtype.kind, part.found.dtype.kind}
-    if part.step or kinds <= {"i", "u"} or kinds == {"c"}:
+    if part.step or kinds.issubset("iu") or kinds == {"c"}:
         return True
-    return {dtype_name(part.expected_dtype), dtype_name(part.found.dtype)} <= FLOAT_DTYPES
+    return FLOAT_DTYPES.issuperset(map(dtype_name, (part.expected_dtype, part.found.dtype)))
 
 
 def _measure_parts(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:

@@ -106,7 +106,7 @@ class ElementErrors:
         only few of its elements must be measured one by one.
         """
         names = {dtype_name(expected.dtype), dtype_name(found.dtype)}
-        are_floats = names <= {*SIGNIFICAND_BITS}
+        are_floats = names.issubset(SIGNIFICAND_BITS)
         step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
         for low in range(0, expected.size, step):
             piece = slice(low, low + step)

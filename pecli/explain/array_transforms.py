@@ -403,7 +403,7 @@ def plain_factor(sides: Sides) -> float | None:
     standard_error = math.sqrt(residual_power / power / expected.size)
     error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
     plain = math.copysign(next(plain_numbers(size, error), size), factor)
-    return None if abs(plain - 1) <= FACTOR_ERROR else plain
+    return None if math.isclose(plain, 1, rel_tol=FACTOR_ERROR) else plain
 
 
 def factor_edits(factor: float) -> tuple[Edit, ...]:

@@ -237,7 +237,7 @@ def _proportional(schedule: FrequencySchedule, line: Line, turning: int) -> Sche
 def _is_unscaled(line: Line) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
     scale, error = line.level
-    return abs(scale - 1) <= max(error, 1e-7)
+    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, 1e-7))
 
 
 def _with_linear_scaling(schedule: FrequencySchedule, line: Line) -> SchedulePrior:
@@ -510,7 +510,9 @@ def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> Divisors | 
 
 def _are_possible(divisors: Floats) -> bool:
     """Return True if divisors are of a size that LongRoPE's search gives."""
-    return bool((divisors >= SMALLEST_DIVISOR).all() and (divisors <= LARGEST_DIVISOR).all())
+    smallest = float(divisors.min())
+    largest = float(divisors.max())
+    return SMALLEST_DIVISOR <= smallest <= largest <= LARGEST_DIVISOR
 
 
 def _are_decimals(divisors: Floats, errors: Floats) -> bool:

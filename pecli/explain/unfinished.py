@@ -63,7 +63,7 @@ def functions_of_angles(tensors: Mapping[str, Array]) -> dict[str, Array] | None
 
 
 def _are_cos_and_sin(tensors: Mapping[str, Array]) -> bool:
-    are_named = set(tensors) <= {"cos", "sin"}
+    are_named = {"cos", "sin"}.issuperset(tensors)
     return are_named and all(array.ndim == 2 for array in tensors.values())
 
 

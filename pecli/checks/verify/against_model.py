@@ -430,7 +430,7 @@ def _shapes_of(encoding: Encoding) -> str:
         return f"({pairs}), (positions, {pairs}) or (positions, {2 * pairs})"
     if "heads" in parameters:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
-    if {"grid", "dim"} <= parameters.keys():
+    if {"grid", "dim"}.issubset(parameters):
         rows = math.prod(parameters["grid"]) + parameters.get("keep", 0)
         grid = spelled(parameters["grid"])
         return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"

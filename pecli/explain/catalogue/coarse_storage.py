@@ -95,7 +95,7 @@ def grid_edit(storage: Storage) -> Edit:
         return Dtype("bfloat16")
     assert isinstance(storage, StepStorage)
     places = -math.log10(storage.step)
-    if abs(places - round(places)) < 1e-9:
+    if math.isclose(places, round(places), rel_tol=1e-9, abs_tol=1e-9):
         return Decimals(round(places))
     return FixedPoint(storage.step)
 

@@ -348,5 +348,5 @@ def _is_mask(large: Floats, others: Floats) -> bool:
         return False
     is_among_zeros = bool(len(others)) and not others.any()
     exponent = math.log10(large[0])
-    is_power_of_ten = abs(exponent - round(exponent)) < 1e-6
+    is_power_of_ten = math.isclose(exponent, round(exponent), abs_tol=1e-6)
     return is_among_zeros or is_power_of_ten or bool(large[0] > LARGEST_MASK)

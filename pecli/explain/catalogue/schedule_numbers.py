@@ -251,7 +251,7 @@ class OtherExponentDim(ScheduleMistake):
 
 
 def _whole(value: float) -> float:
-    return round(value) if abs(value - round(value)) < 1e-9 else value
+    return round(value) if math.isclose(value, round(value)) else value
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class _WaveCurve(NamedTuple):
     @property
     def is_scaled(self) -> bool:
         finite = self.stretch[np.isfinite(self.stretch)]
-        return bool(np.any(np.abs(finite - 1) > REL_TOL))
+        return not np.allclose(finite, 1, rtol=0, atol=REL_TOL)
 
 
 def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
@@ -311,8 +311,8 @@ def pair_ranges(stretch: Floats) -> list[PairRange]:
         stretch: The factor of each pair. YaRN by 4 has 1, 1, …, 1.3, 2.6, …, 4, 4.
     """
     largest = float(np.nanmax(stretch))
-    is_kept = np.abs(stretch - 1) <= REL_TOL
-    is_stretched = np.abs(stretch / largest - 1) <= REL_TOL
+    is_kept = np.isclose(stretch, 1, rtol=0, atol=REL_TOL)
+    is_stretched = np.isclose(stretch, largest, rtol=REL_TOL, atol=0)
     if not is_kept.any() and is_stretched.sum() <= 1:
         return []
     treatments = np.full(len(stretch), Treatment.BLENDED)
