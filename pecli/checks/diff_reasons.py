@@ -93,7 +93,7 @@ def _explain_tensors(
             if rounding is not None:
                 explanations += rounding
                 continue
-        if result.finding is not None or not _is_noise(result):
+        if not _is_noise(result):
             to_search += match.pairs()
     with time_limit.time_limit():
         return explanations + _explain_tables(to_search[:MAX_EXPLAINED], scheme, tolerance)
