@@ -68,7 +68,7 @@ NO_LABEL = Label("", (), 0)
 
 
 def split_label(line: bytes) -> Label:
-    """Return the label that a line begins with.
+    """Return the label that a line begins with: all up to its last word that is not a number.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
     Label(name='cos', indices=(3,), end=8, has_counting_word=False)
@@ -81,6 +81,16 @@ def split_label(line: bytes) -> Label:
             last_word = word
     if last_word is None:
         return _label_of_number(line)
+    end = _end_of_label(line, last_word)
+    text = line[:end].decode("utf-8", "replace")
+    return Label(_name(text), _indices(text), end, _COUNTED.search(text) is not None)
+
+
+def _end_of_label(line: bytes, last_word: re.Match[bytes]) -> int:
+    """Return the offset after a label: after its last word, and an index, a count or a sign there.
+
+    The labels of `cos[3] 0.5`, `pos=3 0.5` and `cos: 0.5` end before 0.5.
+    """
     end = last_word.end()
     index = _INDEX.match(line, end)
     if index is not None:
@@ -88,9 +98,7 @@ def split_label(line: bytes) -> Label:
     sign = _END.match(line, last_word.end())
     if sign is not None:
         end = sign.end()
-    end = max(end, _end_of_count(line, last_word.start()))
-    text = line[:end].decode("utf-8", "replace")
-    return Label(_name(text), _indices(text), end, _COUNTED.search(text) is not None)
+    return max(end, _end_of_count(line, last_word.start()))
 
 
 def _end_of_count(line: bytes, word_start: int) -> int:

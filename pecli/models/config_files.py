@@ -165,8 +165,8 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
 def _referenced(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
-    References may lead to others, and may begin with dots, which go up to outer objects. A value
-    that is no reference, or leads to none or to an object, is returned as it is.
+    A reference may lead to another one. If it leads to an object, or nowhere, it is returned as it
+    is, and so is a value that is not a reference.
 
     Args:
         value: A value of the file.
@@ -177,8 +177,8 @@ def _referenced(value: object, parents: tuple[YamlObject, ...]) -> object:
         match = REFERENCE.fullmatch(target) if isinstance(target, str) else None
         if match is None:
             return target
-        dots, names = match.groups()
-        *objects, key = names.split(".")
+        dots, path = match.groups()  # Dots go up to outer objects, as in `${..hidden_size}`.
+        *objects, key = path.split(".")
         parents = _entered(_objects_at(parents, len(dots)), objects)
         if not parents:
             return value
@@ -196,9 +196,7 @@ def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject,
     """
     if dots == 0:
         return parents[:1]
-    if dots > len(parents):
-        return ()
-    return parents[: len(parents) + 1 - dots]
+    return parents[: max(0, len(parents) + 1 - dots)]
 
 
 def _entered(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:

@@ -426,8 +426,8 @@ class Keys:
     def section(self, name: str) -> "Keys | None":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        None if it is absent, empty, or ignored by the code of the model's class. A class that
-        ignores flat settings still reads settings by layer type, which are objects themselves.
+        None if it is absent or empty, or if the code of the model's class ignores it. A class that
+        ignores flat settings still reads settings by layer type, which hold an object per type.
         """
         value = self.data.get(name)
         self.account.looked_for.add(name)

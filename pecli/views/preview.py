@@ -47,8 +47,8 @@ def corner(table: Table, first_row: int = 0) -> Corner:
 
     Args:
         table: The table.
-        first_row: The number of the first row. Rows of tensors with more than two axes are labelled with
-            their indices instead, such as `1,0` for head 1 and query 0.
+        first_row: The number of the first row. Rows of tensors with more than two axes are labelled
+            with their indices instead, such as `1,0` for head 1 and query 0.
     """
     columns = _ends(table.width, FIRST_COLUMNS, LAST_COLUMNS)
     rows: list[CornerRow] = []
@@ -60,9 +60,7 @@ def corner(table: Table, first_row: int = 0) -> Corner:
         if len(table.shape) > 2:
             label = ",".join(map(str, np.unravel_index(row, table.shape[:-1])))
         values = table.read(row, row + 1)[0]
-        shown: list[float | None] = []
-        for column in columns:
-            shown.append(None if column is None else float(values[column]))
+        shown = [None if column is None else float(values[column]) for column in columns]
         rows.append(CornerRow(label, shown))
     return Corner(columns, rows)
 

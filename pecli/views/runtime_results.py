@@ -58,22 +58,21 @@ def _reasons(result: RuntimeResult) -> list[str]:
 def _verdict(result: RuntimeResult) -> Styled:
     """Return whether a runtime computes the model's definition, and how far from it.
 
-    A deviation within the tolerance is green. The rounding that follows is not: it may exceed the
-    tolerance of an audit, although the runtime does what the model defines. A runtime that builds
-    one longrope table for the served context is right only for long prompts.
+    A deviation within the tolerance is green. A runtime that builds one longrope table for the
+    served context is right only for long prompts. Rounding, which another column shows, is not part
+    of the verdict: it may exceed the tolerance although the runtime does what the model defines.
     """
     if result.lacks:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
     departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
-        place = f"from position {result.first_beyond:,}, {_pairs(result)}"
-        return Styled(f"{departure}, {place}", "yellow")
-    words = "as defined"
+        beginning = f"from position {result.first_beyond:,}, {_pairs(result)}"
+        return Styled(f"{departure}, {beginning}", "yellow")
     if result.causes:
-        words = departure
-    elif result.short_prompts:
-        words = "as defined for long prompts"
-    return Styled(words, "green")
+        return Styled(departure, "green")
+    if result.short_prompts:
+        return Styled("as defined for long prompts", "green")
+    return Styled("as defined", "green")
 
 
 def _rounding(result: RuntimeResult) -> str:

@@ -39,16 +39,20 @@ COMPARED = Sides("A", "B")
 def failed_tensor_lines(
     tensors: Sequence[Comparison], result: Verification | Difference, sides: Sides
 ) -> list[list[str]]:
-    """Return the parts of a line for each tensor: name, shape, reading, errors."""
+    """Return the parts of a line for each tensor: name, shape, reading, errors.
+
+    A reading states how an array was read, such as «all cosines, then all sines». Cosines
+    and sines are usually read alike, and only the first of their lines states it.
+    """
     with_ranges = _names_only_ranges(result)
     lines: list[list[str]] = []
-    shown_readings = {""}  # cos and sin are usually read alike: the second line does not repeat it
+    stated_readings = {""}
     for tensor in tensors:
         head, *errors = line_parts(tensor, sides, with_ranges=with_ranges)
         reading = result.readings.get(tensor.name, "")
-        if reading not in shown_readings:
+        if reading not in stated_readings:
             head += f", {reading}"
-            shown_readings.add(reading)
+            stated_readings.add(reading)
         lines.append([head, *errors])
     return lines
 

@@ -122,26 +122,27 @@ class RecipeFiller:
 
     @cached_property
     def _bands(self) -> list[PairBand]:
-        """Split the pairs of each function of phases into runs that follow one axis.
+        """Split the pairs into bands: neighbouring pairs that follow one axis of positions.
 
         Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
-        bands.
+        bands. A band does not extend over pairs whose phases another function computes.
         """
         # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
         with np.errstate(all="ignore"):
             functions = [*self._waves.phases()]
         bands = []
-        pair = 0  # among the pairs of all functions
+        first_pair = 0
         for phases, indices in functions:
-            axes = self._waves.axes[pair : pair + len(indices)]
-            taken = 0  # of the indices of this function
+            axes = self._waves.axes[first_pair : first_pair + len(indices)]
+            band_start = 0  # among the pairs of this function
             for axis, run in groupby(axes):
-                count = len([*run])
-                chosen = indices[taken : taken + count]
+                band_stop = band_start + len([*run])
+                chosen = indices[band_start:band_stop]
                 picked = slice(chosen.start, chosen.stop, chosen.step)
-                bands.append(PairBand(phases, axis, picked, range(pair, pair + count)))
-                taken += count
-                pair += count
+                columns = range(first_pair + band_start, first_pair + band_stop)
+                bands.append(PairBand(phases, axis, picked, columns))
+                band_start = band_stop
+            first_pair += len(axes)
         return bands
 
     def fill(self, functions: str, first: int | Indices, out: Array, dtype: str) -> None:
