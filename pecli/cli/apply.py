@@ -150,7 +150,7 @@ def _rows_command(kind: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
     own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
-    return _command(kind.name, partial(_add_rows, kind), summary, own_options)
+    return _apply_command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
 def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
@@ -159,23 +159,23 @@ def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
     It has a hidden second name, `learned-init`: the scheme that generates such tables has this name.
     """
     summary = "Add rows of a learned table to x (…, L, D)."
-    return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
+    return _apply_command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
 
 def _alibi_command() -> AnyCommand:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
-    return _command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
+    return _apply_command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
 
 
 def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()
     own_options = scheme_options.parameter_options(Rope, {*others, "dim"})
-    return _command("rope", _rotate, summary, [DIM, *own_options, *ROPE_OPTIONS])
+    return _apply_command("rope", _rotate_inputs, summary, [DIM, *own_options, *ROPE_OPTIONS])
 
 
-def _command(
+def _apply_command(
     name: str,
     apply: Apply,
     summary: str,
@@ -200,7 +200,7 @@ def _command(
     precision = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
     return command_of(
         name,
-        partial(_run, name, apply),
+        partial(_apply_and_write, name, apply),
         declared,
         EXAMPLES.get(name.removesuffix("-init"), ()),
         help=f"{summary} {precision}",
@@ -209,7 +209,7 @@ def _command(
     )
 
 
-def _run(scheme: str, apply: Apply, **values: Any) -> None:
+def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     """Read the inputs, apply an encoding to them, write the results, and print what was done.
 
     Args:
@@ -361,7 +361,7 @@ def _score_shape(tensor: Input) -> _ScoreShape:
     raise tensor.wrong(rule, "queries have the last positions of the keys")
 
 
-def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
+def _rotate_inputs(inputs: Sequence[Input], values: Values) -> Applied:
     """Rotate inputs (…, L, D) for `pecli apply rope`, by given parameters or as a model does.
 
     The result also describes the rotation in words. `layout_source` is printed beside the layout,

@@ -46,15 +46,15 @@ OPTIONS = (
 def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
     kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
-    return SchemeGroup(name, [_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
+    return SchemeGroup(name, [_audit_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
-def _command(kind: type[Scheme]) -> AnyCommand:
+def _audit_command(kind: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
     return command_of(
         kind.name,
-        partial(_audit, kind),
+        partial(_run_audit, kind),
         [*declared, *OPTIONS],
         [line for line in EXAMPLES if line.startswith(f"pecli audit {kind.name} ")],
         help=f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
@@ -76,7 +76,7 @@ class _Audits:
         return {**self.scheme.spec(), "layers": layers}
 
 
-def _audit(kind: type[Scheme], **values: Any) -> None:
+def _run_audit(kind: type[Scheme], **values: Any) -> None:
     """Run `pecli audit`: measure how far each precision recipe drifts from the exact table.
 
     A model may have several schemes, one per type of layer, which are audited one after the other.

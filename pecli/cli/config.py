@@ -76,7 +76,7 @@ def config(
     for source in sources:
         try:
             encodings = _read(source, flags)
-            _print(source.name, encodings, seq_len, json=json, first=not shown)
+            _print_model(source.name, encodings, seq_len, json=json, first=not shown)
         except PecliError as problem:
             codes.append(print_error(problem))
             continue
@@ -116,7 +116,7 @@ def _read(source: _Source, flags: str | None) -> ModelEncodings:
     return encodings
 
 
-def _print(
+def _print_model(
     name: str, encodings: ModelEncodings, seq_len: int | None, *, json: bool, first: bool
 ) -> None:
     """Print a model as JSON, or as tables and the commands that make its tables."""
@@ -193,7 +193,7 @@ def models(words: list[str] | None, json: bool) -> int:
         print_note(f"no preset has {missing}; the config.json of any model can be read")
         return Exit.CHECK_FAILED
     if json:
-        screen.print_json({"models": [_described(preset, model) for preset, model in chosen]})
+        screen.print_json({"models": [_preset_as_json(preset, model) for preset, model in chosen]})
     else:
         view.show_presets(chosen)
     return Exit.DONE
@@ -208,7 +208,7 @@ def _matching_presets(words: Sequence[str]) -> Iterator[tuple[Preset, ModelEncod
             yield preset, model
 
 
-def _described(preset: Preset, model: ModelEncodings) -> dict[str, object]:
+def _preset_as_json(preset: Preset, model: ModelEncodings) -> dict[str, object]:
     """Return a preset for JSON: its name, family and sources, and the encodings of its configuration."""
     about = options.without(vars(preset), ("config",))
     encodings = [

@@ -75,7 +75,7 @@ def convert(
     """
     _check_destination(output, check=check, json=json)
     loaded = open_file(file)
-    result = _converted(loaded, values)
+    result = _convert_by_options(loaded, values)
     score_check = result.check() if check else None
     passed = score_check is None or score_check.passed
     job = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
@@ -103,7 +103,7 @@ def _save_with_progress(job: _Conversion, path: str, values: options.Values) -> 
     total = sum(array.nbytes for array in job.file.tensors.values())
     wanted = options.shows_progress(values)
     with progress.counting("convert", total, wanted=wanted) as advance:
-        _save(job, path, advance, header=not values["no_header"])
+        _save_tensors(job, path, advance, header=not values["no_header"])
 
 
 class _Conversion(NamedTuple):
@@ -125,7 +125,7 @@ class _Conversion(NamedTuple):
         return self.is_changed and KEY in self.file.metadata
 
 
-def _converted(file: LoadedFile, values: options.Values) -> Converted:
+def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
     """Return the tensors of a file in another layout of pairs or dtype, as the options describe.
 
     Without heads or a model, the tensors are tables, whose columns move. A table may carry a spec
@@ -164,7 +164,7 @@ def _check_layout(file: LoadedFile, source: str) -> None:
     raise ParameterError("from", repr(source), rule)
 
 
-def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
+def _save_tensors(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
     """Write the converted tensors.
 
     A .safetensors file whose dtypes stay is copied, so that every byte of other tensors is kept.
@@ -218,9 +218,9 @@ def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
         "moved": list(job.result.moves),
         "cast": job.result.cast,
         "tensors": len(job.result.arrays),
-        "assumed": _assumed(job.result),
+        "assumed": _assumptions_about_heads(job.result),
         "score_change": None if check is None else check.change,
-        "checked": None if check is None else _proof(job.result, check),
+        "checked": None if check is None else _what_the_check_proves(job.result, check),
     }
 
 
@@ -228,7 +228,7 @@ def _show(job: _Conversion, written: str | None) -> None:
     """Print the file that was written (None if nothing was), and what is known about it."""
     if written is not None:
         screen.print_written(written, f"{_counts(job.result)}, ")
-    for line in _remarks(job):
+    for line in _remark_lines(job):
         if written is not None and is_stream(written):
             print_note(line)  # standard output holds the data
         else:
@@ -246,10 +246,10 @@ def _counts(result: Converted) -> str:
     return f"{count} ({', '.join(done)})" if done else count
 
 
-def _remarks(job: _Conversion) -> list[str]:
+def _remark_lines(job: _Conversion) -> list[str]:
     """Return lines about a conversion: its assumptions, the check of scores, and a spec that it lost."""
     lines: list[str] = []
-    assumed = _assumed(job.result)
+    assumed = _assumptions_about_heads(job.result)
     if assumed:
         lines.append(f"assumed: {assumed['text']}")
     check = job.score_check
@@ -258,13 +258,13 @@ def _remarks(job: _Conversion) -> list[str]:
         change = f"max relative change {check.change:.1g}"
         lines.append(f"attention scores before and after {verdict}: {change}")
         if check.passed:
-            lines.append(f"proved for {_proof(job.result, check)['proves']}")
+            lines.append(f"proved for {_what_the_check_proves(job.result, check)['proves']}")
     if job.loses_spec:
         lines.append("the spec of the file no longer holds and was left out")
     return lines
 
 
-def _assumed(result: Converted) -> dict[str, object] | None:
+def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
     """Return the assumptions about the heads of weights, for JSON and for a line of text.
 
     None if there are none: columns of a table were moved, or nothing.
@@ -295,7 +295,7 @@ def _source(heads: Heads) -> str:
     return source
 
 
-def _proof(result: Converted, check: ScoreCheck) -> dict[str, object]:
+def _what_the_check_proves(result: Converted, check: ScoreCheck) -> dict[str, object]:
     """Return what `--check` proves, for JSON and in words.
 
     Attention scores before and after the conversion are equal. That says nothing about a wrong

@@ -44,18 +44,18 @@ def _command_of_scheme(name: str, kind: type[Scheme]) -> AnyCommand:
     """Return the command; one process may run many command lines, as tests do."""
     declared = [*scheme_options.options_of(kind), *OPTIONS]
     help = help_of(kind)
-    run = partial(_generate, kind)
+    run = partial(_run_scheme, kind)
     return command_of(name, run, declared, help.examples, help=help.summary)
 
 
-def _generate(kind: type[Scheme], **values: Any) -> int:
+def _run_scheme(kind: type[Scheme], **values: Any) -> int:
     """Run the command of a scheme: check a file; or write the table, and print, draw or preview it."""
     scheme = scheme_options.scheme_from(kind, values)
     _check_combination(values)
     if values["verify"] is not None:
-        return _verify(scheme, values)
+        return _verify_file(scheme, values)
     if values["output"] is not None:
-        _write(scheme, values["output"], values)
+        _write_tables(scheme, values["output"], values)
     if values["json"]:
         _print_json(scheme, values)
     elif values["plot"] and not values["quiet"]:
@@ -89,7 +89,7 @@ def _check_plot(values: Values) -> None:
         raise ParameterError("plot", f"given with {data}", rule)
 
 
-def _verify(scheme: Scheme, values: Values) -> Exit:
+def _verify_file(scheme: Scheme, values: Values) -> Exit:
     """Compare a file with the table. Its dtype is only checked if the user gave one."""
     from pecli.checks.verify import verify
     from pecli.views.check_results import show_verification
@@ -104,7 +104,7 @@ def _verify(scheme: Scheme, values: Values) -> Exit:
     return answer(result, show_verification, json=values["json"], quiet=values["quiet"])
 
 
-def _write(scheme: Scheme, path: str, values: Values) -> None:
+def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
     """Write the tables of a scheme with its spec, and print their names, unless the output is JSON."""
     from pecli.files import save_tables, tables_written
     from pecli.views import progress, screen

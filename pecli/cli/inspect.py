@@ -55,7 +55,7 @@ def inspect(
       pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
     loaded = open_tensors(file)
-    summary = _summary(loaded, file, filter)
+    summary = _summary_of_matching(loaded, file, filter)
     if stats:
         _add_statistics(summary, loaded, is_whole=file in (loaded.path, "-"))
     if rows is not None or cols is not None:
@@ -63,7 +63,7 @@ def inspect(
     answer(summary, file_summary.show, json=json)
 
 
-def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
+def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
     """Summarise the tensors whose names match a pattern; None and an empty one match all.
 
     Args:

@@ -140,7 +140,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         if is_page(output):
             _save_page(picture, sources, output, style, about, quiet=quiet)
         else:
-            _save(picture, output, style, about, quiet=quiet)
+            _save_figure(picture, output, style, about, quiet=quiet)
     elif not quiet:
         from pecli.views.pictures.terminal_render import show
 
@@ -200,7 +200,7 @@ class _FigureStyle(NamedTuple):
     cmap: str | None
 
 
-def _save(
+def _save_figure(
     picture: Picture, output: str, style: _FigureStyle, about: dict[str, object], *, quiet: bool
 ) -> None:
     """Draw a picture, write it to the file `output` with its metadata, and print its size."""

@@ -105,7 +105,7 @@ def resize(
             }
         )
     elif not quiet and not (output is not None and is_stream(output)):
-        _show(name, table, resized, output)
+        _show_norms(name, table, resized, output)
 
 
 def _only_tensor(file: str) -> tuple[str, Array]:
@@ -117,7 +117,7 @@ def _only_tensor(file: str) -> tuple[str, Array]:
     return next(iter(tensors.items()))
 
 
-def _show(name: str, table: Array, resized: Array, output: str | None) -> None:
+def _show_norms(name: str, table: Array, resized: Array, output: str | None) -> None:
     """Print the shapes of a table before and after, and the norms of its rows."""
     shapes = f"{screen.shape(table.shape)} → {screen.shape(resized.shape)}"
     about = f"{name} {shapes} {dtype_name(resized.dtype)}"

@@ -147,7 +147,7 @@ def verify(
     written = options.set_options({"junit": junit, "output": output})
     _check_outputs(files, written)
     needs_reasons = json or not quiet or bool(written)
-    checks = _checks(files, golden, target, tolerances, reasons=needs_reasons)
+    checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
     has_manifest = any(map(is_manifest, files))
     report = _Report(json=json, quiet=quiet, as_table=has_manifest and not json)
     wanted = report.as_table and not quiet and not no_progress
@@ -241,7 +241,7 @@ def _show(outcome: Outcome) -> None:
         check_results.show_verification(outcome.result, outcome.status)
 
 
-def _checks(
+def _checks_of_command_line(
     files: Sequence[str],
     golden: str | None,
     target: Mapping[str, str],

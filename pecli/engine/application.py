@@ -400,7 +400,7 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
     values = _fitting("x", x, fits, rule)
     out = np.empty(values.shape, values.dtype)
-    _add(values, out, _rows_from(rows, first))
+    _add_in_blocks(values, out, _rows_from(rows, first))
     return out
 
 
@@ -428,7 +428,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
             # The table has the rows of head 0, then those of head 1, …
             end_of_head = (head + 1) * rows
             read_rows = _rows_from(bias, end_of_head - queries)
-        _add(values[..., head, :, :], out[..., head, :, :], read_rows)
+        _add_in_blocks(values[..., head, :, :], out[..., head, :, :], read_rows)
     return out
 
 
@@ -444,7 +444,7 @@ def _rows_from(table: Table, first: int) -> ReadRows:
     return lambda start, stop: table.read(first + start, first + stop)
 
 
-def _add(x: Array, out: Array, read_rows: ReadRows) -> None:
+def _add_in_blocks(x: Array, out: Array, read_rows: ReadRows) -> None:
     """Write x (…, L, D) plus rows (L, D) or (1, D) into `out`: in float64, rounded once."""
     if not x.size:
         return

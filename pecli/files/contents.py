@@ -315,7 +315,7 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
             label = STANDARD_INPUT
             source = os.dup(0)
         with open_to_read(source) as file:
-            mapped = _mapped(file, label)
+            mapped = _mapped_file(file, label)
             if mapped is not None:
                 max_stream(label, mapped[:START])
                 return Contents(label, memoryview(mapped))
@@ -326,7 +326,7 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
         raise failure(label, error) from None
 
 
-def _mapped(file: BinaryIO, label: str) -> mmap.mmap | None:
+def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
     """Map a regular file into memory; return None if it is another kind, empty or partly read.
 
     Raises:

@@ -48,7 +48,7 @@ def decimal_rows(block: Array) -> list[bytes]:
     # A dtype of at most 16 bits has few values: make the text of each of them once.
     bits = block.reshape(-1).view(f"u{block.itemsize}")
     values, places = np.unique(bits, return_inverse=True)
-    texts = np.array([_shortest(value) for value in values.view(block.dtype)], object)
+    texts = np.array([_shortest_text(value) for value in values.view(block.dtype)], object)
     return [b",".join(row) for row in texts[places].reshape(block.shape)]
 
 
@@ -71,7 +71,7 @@ def _plain_rows(block: Array) -> list[bytes]:
     return without_outer_brackets.split(b"],[")
 
 
-def _shortest(value: np.generic) -> bytes:
+def _shortest_text(value: np.generic) -> bytes:
     """Return the shortest text of a value of few bits, whose dtype orjson lacks.
 
     The float16 number next to 1/3 is 0.333251953125. One, two and three digits round to other

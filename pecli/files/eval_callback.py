@@ -75,7 +75,7 @@ def read(contents: Contents) -> LoadedFile:
     parts: dict[str, PrintedPart] = {}
     repeated = 0
     numbers = NumberList()
-    for result, source in _rotations_with_inputs(_operations(contents)):
+    for result, source in _rotations_with_inputs(_operations_in_log(contents)):
         if result.name in tensors:
             repeated += 1
             continue
@@ -95,7 +95,7 @@ def read(contents: Contents) -> LoadedFile:
     )
 
 
-def _operations(contents: Contents) -> list[_Operation]:
+def _operations_in_log(contents: Contents) -> list[_Operation]:
     """Return the operations of llama.cpp's graph that a log shows, in the order of the text.
 
     Each begins with a line such as «Qcur-0 = (f32) ROPE(…) = {128, 32, 8, 1}», and its elements are

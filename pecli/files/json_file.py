@@ -84,14 +84,14 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
         raise error("is not a .json file of tables")
     tensors = value["tensors"]
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-    arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
+    arrays = {name: _array_of_json(contents, name, tensor) for name, tensor in tensors.items()}
     metadata = {}
     if KEY in value:
         metadata[KEY] = json.dumps(value[KEY])
     return LoadedFile(contents.path, "json", arrays, metadata)
 
 
-def _array(contents: Contents, name: str, tensor: object) -> Array:
+def _array_of_json(contents: Contents, name: str, tensor: object) -> Array:
     """Return a tensor of the form {"data": [[1.0]], "dtype": "float32", "shape": [1, 1]}.
 
     The shape is checked before an array is made of the data, and no other key is accepted.

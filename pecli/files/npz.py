@@ -53,7 +53,7 @@ def write(request: WriteRequest) -> None:
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:
                 start = header(CODES[table.dtype], table.shape)
-                information = _member(archive, table.name, len(start) + table.nbytes)
+                information = _aligned_member(archive, table.name, len(start) + table.nbytes)
                 with archive.open(information, "w") as member:
                     member.write(start)
                     write_blocks([table], [member.write, *sinks], request.on_block)
@@ -75,11 +75,11 @@ def _check_names(tables: Sequence[Table]) -> None:
 def _write_text(archive: zipfile.ZipFile, name: str, text: str) -> None:
     """Write a text as a .npy of one string, which NumPy reads without pickle."""
     data = header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
-    with archive.open(_member(archive, name, len(data)), "w") as member:
+    with archive.open(_aligned_member(archive, name, len(data)), "w") as member:
         member.write(data)
 
 
-def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
+def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
     """Return the entry of a member whose data begin at a multiple of ALIGNMENT bytes.
 
     The local header of 30 bytes, the name and the padding lie before the data. If the header
@@ -117,7 +117,7 @@ def read(contents: Contents) -> LoadedFile:
         arrays[name] = member
     metadata = {}
     if KEY in arrays:
-        metadata[KEY] = _text(arrays.pop(KEY))
+        metadata[KEY] = _text_of_member(arrays.pop(KEY))
     outlines = {name: _outline(member) for name, member in arrays.items()}
     tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
     return LoadedFile(contents.path, "npz", tensors, metadata)
@@ -133,7 +133,7 @@ def _outline(member: Member) -> Array:
     return np.broadcast_to(zero, entry.shape)  # which takes no memory
 
 
-def _text(member: Member) -> str:
+def _text_of_member(member: Member) -> str:
     """Return the text of a member that is a .npy of one string."""
     member.contents.refuse_if(member.size > MAX_TEXT, "should hold one text")
     contents = member.unpacked()

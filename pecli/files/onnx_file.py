@@ -26,12 +26,12 @@ def read(contents: Contents) -> LoadedFile:
     """Return the initialisers and constants of a model, and the list of those not read."""
     missing = contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
     onnx = package("onnx", missing)
-    model = _parsed(onnx, contents)
+    model = _parsed_model(onnx, contents)
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
     open_once = cache(read_contents)  # One file beside the model can hold many tensors.
     known_types = set(onnx.TensorProto.DataType.values())
-    for name, tensor in _tensors(model.graph):
+    for name, tensor in _named_tensors(model.graph):
         count = len(tensors) + len(unread)
         contents.refuse_if(count >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         is_repeated = name in tensors or name in unread
@@ -40,11 +40,11 @@ def read(contents: Contents) -> LoadedFile:
         if kind in _UNREAD or kind not in known_types:
             unread[name] = UnreadTensor(name, f"onnx type {kind}", tuple(tensor.dims), None)
         else:
-            tensors[name] = _array(onnx, contents.tensor(name), tensor, open_once)
+            tensors[name] = _array_of_tensor(onnx, contents.tensor(name), tensor, open_once)
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
-def _parsed(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
+def _parsed_model(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
     """Return the ModelProto."""
     model = onnx.ModelProto()
     try:
@@ -58,7 +58,7 @@ def _parsed(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
     return model
 
 
-def _tensors(graph: ProtobufMessage) -> Iterator[tuple[str, ProtobufMessage]]:
+def _named_tensors(graph: ProtobufMessage) -> Iterator[tuple[str, ProtobufMessage]]:
     """Yield the names and TensorProtos of a graph: initialisers, then values of constants."""
     for tensor in graph.initializer:
         yield _text(tensor.name), tensor
@@ -78,7 +78,7 @@ def _text(value: str | bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _array(
+def _array_of_tensor(
     onnx: ModuleType,
     contents: Contents,
     tensor: ProtobufMessage,

@@ -97,9 +97,9 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
-    existing = _status(path)
+    existing = _status_of_file(path)
     if existing is None or stat.S_ISREG(existing.st_mode):
-        with _replacement(path, existing) as output:
+        with _written_beside(path, existing) as output:
             yield output
         return
     with _blamed_on(path):
@@ -108,7 +108,7 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
         yield output
 
 
-def _status(path: str) -> os.stat_result | None:
+def _status_of_file(path: str) -> os.stat_result | None:
     """Return the status of the file at `path`, None if there is none; refuse a folder."""
     if not path:
         raise FileError("''", "an output file needs a name")
@@ -171,7 +171,7 @@ def _open_descriptor(path: str) -> int | None:
 
 
 @contextmanager
-def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]:
+def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Output]:
     """Write a new file beside `path` that takes its place at the end."""
     target = path
     if os.path.islink(path):  # The link stays, its target is replaced.
@@ -180,12 +180,12 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, temporary_name(name))
-    _sweep(folder, temporary)
+    _remove_leftovers(folder, temporary)
     # A new file gets 0666 less the umask. One that replaces another may have to be private: it
     # gets the old mode at the end, and nobody else can read it before.
     mode = 0o600 if existing else 0o666
     try:
-        descriptor = _create(path, temporary, mode)
+        descriptor = _create_locked(path, temporary, mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
             with _blamed_on(path):
@@ -234,7 +234,7 @@ def _opened(path: str, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _create(path: str, temporary: str, mode: int) -> int:
+def _create_locked(path: str, temporary: str, mode: int) -> int:
     """Create a file and lock it as long as it is open, so that no other writer sweeps it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY
     while True:
@@ -259,7 +259,7 @@ def _no_folder(path: str, folder: str) -> FileError:
     return FileError(path, f"the folder {folder} does not exist", "make it first")
 
 
-def _sweep(folder: str, temporary: str) -> None:
+def _remove_leftovers(folder: str, temporary: str) -> None:
     """Remove temporary files of the same output that killed writers left: nobody locks them."""
     if fcntl is None:
         return

@@ -134,7 +134,7 @@ class _Parser:
 
     def lists(self) -> Iterator[_Found]:
         """Yield the lists of numbers of the file, which is one value."""
-        yield from self._value("", 0)
+        yield from self._lists_in_value("", 0)
         token = self._token()
         if token:
             raise self._error(f"{_shown(token)} follows the end")
@@ -158,7 +158,7 @@ class _Parser:
     def _error(self, problem: str) -> FileError:
         return error_at(self.contents, min(self.offset, len(self.contents.data)), problem)
 
-    def _value(self, path: str, depth: int) -> Iterator[_Found]:
+    def _lists_in_value(self, path: str, depth: int) -> Iterator[_Found]:
         """Read a value, and yield the lists of numbers in it with their paths, such as `layers.0.q`.
 
         Other values (texts, numbers) are counted and left out.
@@ -173,9 +173,9 @@ class _Parser:
         if token == b"{" and _TYPED_ARRAY.match(self.contents.data, self.offset):
             yield _Found(path, self._typed_array())
         elif token == b"{":
-            yield from self._members(path, depth)
+            yield from self._lists_in_object(path, depth)
         elif token == b"[" and self._holds_numbers():
-            yield _Found(path, self._numbers())
+            yield _Found(path, self._read_numbers())
         elif token == b"[":
             yield from self._items(path, depth)
         elif token in (b"", b"}", b"]", b",", b":"):
@@ -192,7 +192,7 @@ class _Parser:
             raise self._error(f"{_shown(token)} is not JSON") from None
         return value
 
-    def _members(self, path: str, depth: int) -> Iterator[_Found]:
+    def _lists_in_object(self, path: str, depth: int) -> Iterator[_Found]:
         """Yield the lists of numbers in an object whose opening brace was read."""
         names: set[str] = set()
         while self._peek() != b"}":
@@ -200,7 +200,7 @@ class _Parser:
             if name in names:
                 raise self._error(f"{quoted(name)} is named twice")
             names.add(name)
-            yield from self._value(_joined(path, name), depth + 1)
+            yield from self._lists_in_value(_joined(path, name), depth + 1)
             self._skip_comma(b"}")
         self._token()
 
@@ -218,7 +218,7 @@ class _Parser:
         """Yield the lists in a list of objects, by their numbers; its bracket was read."""
         number = 0
         while self._peek() != b"]":
-            yield from self._value(_joined(path, str(number)), depth + 1)
+            yield from self._lists_in_value(_joined(path, str(number)), depth + 1)
             self._skip_comma(b"]")
             number += 1
         self._token()
@@ -245,7 +245,7 @@ class _Parser:
                 return match.start() > self.offset
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
-    def _numbers(self) -> AnyArray:
+    def _read_numbers(self) -> AnyArray:
         """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read.
 
         Lists of millions of numbers are read piece by piece, without a Python object per number.

@@ -61,7 +61,7 @@ def write(request: WriteRequest) -> None:
         raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
     ordered = file_order(request.tables)
     # A spec that is not JSON is refused here, before the output is opened.
-    start = _header(request, ordered, NO_DIGEST)
+    start = _header_bytes(request, ordered, NO_DIGEST)
     digest = hashlib.sha256()
     with open_output(request.path, request.tables) as output:
         if request.spec is None:
@@ -70,14 +70,14 @@ def write(request: WriteRequest) -> None:
         elif output.seekable:
             output.write(start)
             write_blocks(ordered, [output.write, digest.update], request.on_block)
-            output.patch(0, _header(request, ordered, digest.hexdigest()))
+            output.patch(0, _header_bytes(request, ordered, digest.hexdigest()))
         else:  # A pipe cannot be patched: make the tables twice, and hash them first.
             write_blocks(ordered, [digest.update], no_progress)
-            output.write(_header(request, ordered, digest.hexdigest()))
+            output.write(_header_bytes(request, ordered, digest.hexdigest()))
             write_blocks(ordered, [output.write], request.on_block)
 
 
-def _header(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:
+def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:
     """Return the length and the JSON header, padded with spaces so that the data are aligned."""
     entries = []
     metadata = dict(request.metadata or {})

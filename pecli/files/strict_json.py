@@ -45,7 +45,7 @@ def parsed_json(
     number = finite_number if finite else None
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
-        if max_depth is not None and _depth(text) > max_depth:
+        if max_depth is not None and _nesting_depth(text) > max_depth:
             raise error(f"is nested more than {max_depth} levels deep")
         return json.loads(text, object_pairs_hook=unique, parse_float=number, parse_constant=number)
     except RecursionError:
@@ -58,7 +58,7 @@ def parsed_json(
         raise error("is not JSON that can be read") from None
 
 
-def _depth(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """Return the nesting of brackets, those within strings included: an upper bound is enough."""
     depth = 0
     deepest = 0

@@ -83,7 +83,7 @@ def split_label(line: bytes) -> Label:
         return _label_of_number(line)
     end = _end_of_label(line, last_word)
     text = line[:end].decode("utf-8", "replace")
-    return Label(_name(text), _indices(text), end, _COUNTED.search(text) is not None)
+    return Label(_tensor_name(text), _indices(text), end, _COUNTED.search(text) is not None)
 
 
 def _end_of_label(line: bytes, last_word: re.Match[bytes]) -> int:
@@ -130,7 +130,7 @@ def split_indexed_row(line: bytes) -> Label | None:
 
 @lru_cache(maxsize=1024)
 def _cached_name(word: bytes) -> str:
-    return _name(word.decode("ascii"))
+    return _tensor_name(word.decode("ascii"))
 
 
 def _label_of_number(line: bytes) -> Label:
@@ -148,10 +148,10 @@ def first_word(line: bytes) -> int:
     return len(line)
 
 
-def _name(text: str) -> str:
+def _tensor_name(text: str) -> str:
     """Return the name of a tensor in a label.
 
-    >>> _name("static const float cos_table[2][3] ="), _name("[INFO] layer 3 q after rope:")
+    >>> _tensor_name("static const float cos_table[2][3] ="), _tensor_name("[INFO] layer 3 q after rope:")
     ('cos_table', 'layers.3.q_after_rope')
     """
     left = text.partition("=")[0] if text.endswith("=") else text

@@ -212,14 +212,14 @@ class _Global(_Placeholder):
                 "_rebuild_tensor_v2",
                 (_Storage() as storage, offset, tuple(shape), tuple(strides), *_),
             ):
-                return _Tensor(_view(storage, storage.dtype, offset, shape, strides))
+                return _Tensor(_view_of_storage(storage, storage.dtype, offset, shape, strides))
             case (
                 "_rebuild_tensor_v3",
                 (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_),
             ):
                 # The pickle names a dtype such as torch.uint16, which is a placeholder too.
                 dtype_name = dtype.name if isinstance(dtype, _Global) else ""
-                return _Tensor(_view(storage, dtype_name, offset, shape, strides))
+                return _Tensor(_view_of_storage(storage, dtype_name, offset, shape, strides))
             case _:
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 
@@ -298,7 +298,7 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         return _Storage(member.contents, dtype)
 
 
-def _view(
+def _view_of_storage(
     storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
 ) -> Array:
     """Return a tensor as a view of its storage.

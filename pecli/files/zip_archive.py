@@ -117,9 +117,9 @@ def members_of(contents: Contents) -> dict[str, Member]:
         end.directory_size > MAX_DIRECTORY,
         f"has a directory of {end.directory_size} bytes, more than any .npz needs",
     )
-    directory = _directory(contents, is_empty=end.entries == 0)
+    directory = _read_directory(contents, is_empty=end.entries == 0)
     _check_end_record(contents, end, directory)
-    members = _members(contents, directory)
+    members = _members_by_name(contents, directory)
     _refuse_bombs(contents, members.values())
     return {entry.filename: members[entry.filename] for entry in directory.entries}
 
@@ -164,7 +164,7 @@ def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
     return int.from_bytes(record[40:48], "little")
 
 
-def _directory(contents: Contents, *, is_empty: bool) -> Directory:
+def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:
     """Return the members that the directory at the end of an archive lists, and where it begins."""
     data: Any = contents.data.obj
     file = data
@@ -193,7 +193,7 @@ def _check_end_record(contents: Contents, end: EndRecord, directory: Directory) 
         raise contents.error("is a broken archive: its end records contradict each other")
 
 
-def _members(contents: Contents, directory: Directory) -> dict[str, Member]:
+def _members_by_name(contents: Contents, directory: Directory) -> dict[str, Member]:
     """Return the members by name; refuse those that overlap, as they do in some zip bombs.
 
     They are visited from the last to the first. Each must end before the next one begins, and the

@@ -87,13 +87,13 @@ def _write_json(path: str, case: Case) -> None:
         dtypes = ("float32",)
     elif case.settings:
         dtypes = DTYPES[1:]
-    tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
+    tensors = {name: _numbers_by_dtype(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
     with open_output(path) as output:
         output.write(f"{text}\n".encode())
 
 
-def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
+def _numbers_by_dtype(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     """Return the shape of an array and its elements by dtype, for JSON.
 
     {"shape": [2], "decimal": [1.0, 0.1], "hex": ["0x1.0000000000000p+0",

@@ -341,7 +341,7 @@ class _Trial:
         """
         before = self._random_vectors(case)
         output = self._called(case, *before.values())
-        after = _rotated(output, before)
+        after = _rotated_by_name(output, before)
         noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
         options = {
             "layer_type": self.encoding.layer_type or None,
@@ -391,7 +391,7 @@ def _with_batch(table: Array, case: Case) -> Array:
     return table
 
 
-def _rotated(output: object, before: Mapping[str, Array]) -> dict[str, Array]:
+def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, Array]:
     """Return the rotated vectors that a function returned, by the names of its arguments.
 
     `function(q, k, positions)` has to return (q, k), in the shapes that it was given.

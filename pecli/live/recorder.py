@@ -115,7 +115,7 @@ class Recorder:
                 handles += self._hooks_of(name, module)
             for point in rotating_functions(self.model):
                 patched.append(point)
-                _replace(point, self._watched(point.original))
+                _replace(point, self._recording_wrapper(point.original))
             with _without_compiler():
                 yield
         finally:
@@ -126,18 +126,18 @@ class Recorder:
 
     def _hooks_of(self, name: str, module: TorchModule) -> Iterator[HookHandle]:
         """Install the hooks of a module; each is yielded as soon as it has to be removed again."""
-        yield module.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True)
-        leave = partial(self._leave, name)
+        yield module.register_forward_pre_hook(partial(self._enter_module, name), with_kwargs=True)
+        leave = partial(self._leave_module, name)
         yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
 
-    def _watched(self, function: Function) -> Function:
+    def _recording_wrapper(self, function: Function) -> Function:
         """Return a function that does the same, and records the vectors before and after.
 
         It replaces `apply_rotary_pos_emb`, for example, while a model is recorded. Inside another
         rotation it records nothing: `apply_rope` may call `apply_rope_to_one`.
         """
         if isinstance(function, staticmethod):
-            return staticmethod(self._watched(function.__func__))
+            return staticmethod(self._recording_wrapper(function.__func__))
 
         @wraps(function)
         def watched(*args: object, **kwargs: object) -> object:
@@ -166,7 +166,9 @@ class Recorder:
         number = layer_of(path)
         return self.layers is None or number is None or number in self.layers
 
-    def _enter(self, name: str, module: TorchModule, args: Positional, kwargs: ByName) -> None:
+    def _enter_module(
+        self, name: str, module: TorchModule, args: Positional, kwargs: ByName
+    ) -> None:
         """Note that a module begins to run: torch calls this hook before its `forward`.
 
         The outermost module begins a new call of the model. A rotary module begins a rotation,
@@ -180,7 +182,7 @@ class Recorder:
             self._running.append(_begin(module.forward, args, kwargs))
             self._depth += 1
 
-    def _leave(
+    def _leave_module(
         self, name: str, module: TorchModule, args: Positional, kwargs: ByName, output: object
     ) -> None:
         """Record what a module returned: torch calls this hook after its `forward`.
@@ -188,7 +190,7 @@ class Recorder:
         Args:
             name: The path of the module in the model.
             module: The module.
-            args: Its arguments, which `_enter` has seen.
+            args: Its arguments, which `_enter_module` has seen.
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
@@ -327,7 +329,7 @@ class _Call:
 
     def finish(self, previous: RecordedCall | None, modules: Mapping[str, TorchModule]) -> None:
         """Complete the call with what is known at its end."""
-        self.recorded.unrotated_layers = tuple(sorted(self._unrotated(modules)))
+        self.recorded.unrotated_layers = tuple(sorted(self._layers_without_rotation(modules)))
         if previous is not None and not self._is_start_stated:
             self._continue(previous)
 
@@ -346,7 +348,7 @@ class _Call:
         if int(used.min()) == int(previous.positions.max()) + 1:
             self.recorded.positions = np.array(np.broadcast_to(used, positions.shape))
 
-    def _unrotated(self, modules: Mapping[str, TorchModule]) -> set[int]:
+    def _layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
         """Return the layers whose attention ran without a rotation.
 
         Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules

@@ -158,11 +158,11 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
         if isinstance(value, dict) and len(parents) <= MAX_DEPTH:
             resolved[name] = _resolved_object(value, (*parents, value))
         else:
-            resolved[name] = _referenced(value, parents)
+            resolved[name] = _resolved_reference(value, parents)
     return resolved
 
 
-def _referenced(value: object, parents: tuple[YamlObject, ...]) -> object:
+def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
     A reference may lead to another one. If it leads to an object, or nowhere, it is returned as it

@@ -230,13 +230,13 @@ class Encoding:
         if self.no_table:
             rule = f"it has no table over positions 0, 1, 2, …: {self.no_table}"
             raise ParameterError("layer_type", name, rule)
-        return self._rope(seq_len, length=length, **options)
+        return self._rope_over_text(seq_len, length=length, **options)
 
     def frequency_rope(self, length: int | None = None, **options: object) -> Rope:
         """Return a scheme with the model's frequencies at a context length; by default as before
         any call.
         """
-        return self._rope(1, length=length, **options)
+        return self._rope_over_text(1, length=length, **options)
 
     def _rope_on_grid(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches.
@@ -260,7 +260,9 @@ class Encoding:
         parameters.pop("offset", None)
         return Rope(**parameters)
 
-    def _rope(self, seq_len: int | None, *, length: int | None, **options: object) -> Rope:
+    def _rope_over_text(
+        self, seq_len: int | None, *, length: int | None, **options: object
+    ) -> Rope:
         """Return the scheme of a table over text.
 
         Args:
@@ -351,7 +353,7 @@ class Encoding:
     def _frequencies_by_axis(self, channels: tuple[int, ...]) -> list[float]:
         frequencies: list[float] = []
         for count in channels:
-            frequencies += self._rope(1, length=1, dim=count).frequencies().floats()
+            frequencies += self._rope_over_text(1, length=1, dim=count).frequencies().floats()
         return frequencies
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
@@ -562,7 +564,7 @@ class ModelEncodings(Printed):
         10000.0
         """
         if layer_type is not None:
-            return self._named(layer_type)
+            return self._of_layer_type(layer_type)
         of_text = tuple(encoding for encoding in self.encodings if not encoding.part)
         candidates = self.ropes() or of_text or self.encodings
         if len(candidates) == 1:
@@ -571,7 +573,7 @@ class ModelEncodings(Printed):
         rule = f"{self.file} has {names or 'no encodings'}"
         raise ParameterError("layer_type", "missing", rule, "name one")
 
-    def _named(self, layer_type: str) -> Encoding:
+    def _of_layer_type(self, layer_type: str) -> Encoding:
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""
         if not isinstance(layer_type, str):
             raise KindError("layer_type", quoted(layer_type), "it must be a text")

@@ -121,7 +121,7 @@ class ModelFamily:
         return f"family default ({self.name})"
 
 
-def _families(rows: list[JsonObject]) -> dict[str, ModelFamily]:
+def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:
     """Return families by model_type, from the rows of families.json.
 
     A row such as `{"names": "phi3 phi4mm", "renamed": ["yarn", "longrope"]}` describes several types
@@ -138,7 +138,7 @@ def _families(rows: list[JsonObject]) -> dict[str, ModelFamily]:
     return families
 
 
-FAMILIES = _families(stored("families.json")["families"])
+FAMILIES = _families_by_type(stored("families.json")["families"])
 ORDINARY = frozenset(" ".join(stored("families.json")["ordinary"]).split())
 
 

@@ -221,20 +221,20 @@ def _describe_named(label: str, name: str) -> Description:
     """
     path = config_file(label)
     if path:
-        return _read(path, label)
+        return _read_description(path, label)
     preset = presets.find(label)
     snapshot = None
     if preset is None or "/" in label:
         snapshot = cached_snapshot(label)
     path = "" if snapshot is None else config_file(snapshot)
     if path:
-        return _read(path, label)
+        return _read_description(path, label)
     if preset is not None:
         return Description(preset.name, preset.config)
     raise _not_found(label, name, snapshot)
 
 
-def _read(path: str, label: str) -> Description:
+def _read_description(path: str, label: str) -> Description:
     """Read a file, which is a GGUF by its first bytes, not by its name; errors name the path."""
     try:
         with open_to_read(path) as file:

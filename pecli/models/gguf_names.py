@@ -75,7 +75,7 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
     family = plain_name(model_type)
     if _has_inputs_as_rows(name, array, family):
         array = array.swapaxes(-1, -2)
-    for part_name, part in _unpacked(name, array, family):
+    for part_name, part in _unpacked_gate_and_up(name, array, family):
         known = canonical(part_name, model_type)
         if known:
             yield known, part
@@ -88,7 +88,7 @@ def _has_inputs_as_rows(name: str, array: Array, family: str) -> bool:
     return TRANSPOSED[family].search(name) is not None
 
 
-def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
+def _unpacked_gate_and_up(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
     """Return the two matrices that `gate_up_proj` packs into one, by their names.
 
     Most models stack them, the gate first; gpt-oss interleaves their rows. Other weights are

@@ -334,7 +334,7 @@ class Keys:
                 return _Match(name, self.defaults.values[name], Origin(source))
         return None
 
-    def _read(
+    def _read_setting(
         self, names: tuple[str, ...], convert: Callable[[object], T | None], rule: str
     ) -> Setting[T] | None:
         """Return a setting whose value `convert` accepts; it returns None for a value that breaks
@@ -355,21 +355,23 @@ class Keys:
 
     def whole(self, *names: str, low: int = 1) -> Setting[int] | None:
         rule = f"it must be a whole number from {low} to 2^40"
-        return self._read(names, lambda value: as_whole(value, low), rule)
+        return self._read_setting(names, lambda value: as_whole(value, low), rule)
 
     def number(self, *names: str) -> Setting[float] | None:
-        return self._read(names, as_number, "it must be a finite number, up to 1e+30")
+        return self._read_setting(names, as_number, "it must be a finite number, up to 1e+30")
 
     def numbers(self, *names: str) -> Setting[list[float]] | None:
-        return self._read(names, as_numbers, "it must be a list of finite numbers, up to 1e+30")
+        return self._read_setting(
+            names, as_numbers, "it must be a list of finite numbers, up to 1e+30"
+        )
 
     def pair(self, name: str) -> Setting[tuple[int, int]]:
         return self.required(
-            self._read((name,), as_pair, "it must be a whole number, or two"), name
+            self._read_setting((name,), as_pair, "it must be a whole number, or two"), name
         )
 
     def flag(self, *names: str) -> Setting[bool] | None:
-        return self._read(names, as_flag, "it must be true or false")
+        return self._read_setting(names, as_flag, "it must be true or false")
 
     def number_or(self, default: float, *names: str) -> Setting[float]:
         """Return a number, or a default if no key has it."""
@@ -391,10 +393,10 @@ class Keys:
         return value_of(self.flag(*names)) is False
 
     def word(self, *names: str) -> Setting[str] | None:
-        return self._read(names, as_text, "it must be a text")
+        return self._read_setting(names, as_text, "it must be a text")
 
     def words(self, name: str) -> list[str]:
-        texts = self._read((name,), as_texts, "it must be a list of texts")
+        texts = self._read_setting((name,), as_texts, "it must be a list of texts")
         return texts.value if texts else []
 
     def required(self, setting: Setting[T] | None, description: str) -> Setting[T]:

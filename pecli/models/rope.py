@@ -122,12 +122,12 @@ def _layer_encoding(
     head = head_of(
         layer, axes=0 if axes is None else axes.value, scaled=rope_type.scaling != "none"
     )
-    parameters: dict[str, Setting[object]] = {"dim": head.dim, "base": _theta(layer)}
+    parameters: dict[str, Setting[object]] = {"dim": head.dim, "base": _base_setting(layer)}
     if head.partial is not None:
         parameters[PARTIAL] = head.partial
     scaling = scaling_of(layer, rope_type)
     parameters |= scaling.settings
-    encoding = _made(layer, head, axes, parameters, scaling, unrotated)
+    encoding = _assembled_encoding(layer, head, axes, parameters, scaling, unrotated)
     encoding = encoding.checked(layer.settings.path)
     _mark_repeated(layer.keys, encoding)
     warnings = [*rope_type.warnings, *head.warnings, *scaling.warnings]
@@ -146,7 +146,7 @@ def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
             keys.mark_as_read(name)
 
 
-def _made(
+def _assembled_encoding(
     layer: Layer,
     head: Head,
     axes: Setting[int] | None,
@@ -168,11 +168,11 @@ def _made(
     family = layer.family
     given_section = _given_section(settings)
     order = _frequency_order(head, family, given_section)
-    sections = _sections(settings, head, family, given_section)
+    sections = _mrope_sections(settings, head, family, given_section)
     grid = _grid(axes, family)
     beta = _query_scaling(settings)
     mscales = _mscales(settings, scaling.kind)
-    layout = _layout(layer.keys, family)
+    layout = _pair_layout(layer.keys, family)
     indexer = _indexer(layer.keys, family)
     described = {
         **parameters,
@@ -247,7 +247,7 @@ def _axes(family: ModelFamily, rope_type: RopeType, *, vision: bool) -> Setting[
     return None
 
 
-def _theta(layer: Layer) -> Setting[float]:
+def _base_setting(layer: Layer) -> Setting[float]:
     """Return the base of the frequencies, by the first of many places that states one.
 
     These are the layer type's own base (Gemma 3's sliding layers), the rotary settings, the keys at
@@ -317,7 +317,7 @@ def _frequency_order(
     return (*range(0, moving, 2), *range(1, moving, 2), *range(moving, count))
 
 
-def _sections(
+def _mrope_sections(
     settings: Keys, head: Head, family: ModelFamily, section: Setting[list[float]] | None
 ) -> dict[str, Setting[object]]:
     """Return the sections of M-RoPE: how many frequencies follow time, rows and columns.
@@ -388,7 +388,7 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
     return computed(Mscales(short.value, long.value), "{}, {}", short, long)
 
 
-def _layout(keys: Keys, family: ModelFamily) -> Setting[str]:
+def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:
     """Return how the model pairs the channels that it rotates.
 
     With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written

@@ -161,7 +161,7 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
     original_context = _original_context(layer) if ORIGINAL in names else _OriginalContext(None)
     parameters: dict[str, Setting[object]] = {}
     for name in names:
-        setting = original_context.length if name == ORIGINAL else _parameter(layer, name)
+        setting = original_context.length if name == ORIGINAL else _scaling_parameter(layer, name)
         if setting is not None:
             parameters[name] = setting
     if "factor" in parameters and scaling != "dynamic":
@@ -179,7 +179,7 @@ def _unused_values(settings: Keys, scaling: str) -> list[str]:
     return [f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"]
 
 
-def _parameter(layer: Layer, name: str) -> Setting[object] | None:
+def _scaling_parameter(layer: Layer, name: str) -> Setting[object] | None:
     """Return a parameter of a scaling from the rotary settings, or from the top of config.json.
 
     `length`, the length of a table, is a parameter that no configuration has.

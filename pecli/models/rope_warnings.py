@@ -15,7 +15,7 @@ MAGNITUDE_BITS = 64
 
 def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iterator[str]:
     """Yield warnings about a layer type whose encoding was read."""
-    yield from _contradictions(layer)
+    yield from _values_given_twice(layer)
     yield from _differences_of_runtimes(layer.settings, encoding)
     yield from _wrong_sections(layer.settings, encoding)
     original = encoding.parameters.get(ORIGINAL)
@@ -35,7 +35,7 @@ def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
         yield f"{settings.prefix}mrope_section {sums}"
 
 
-def _contradictions(layer: Layer) -> Iterator[str]:
+def _values_given_twice(layer: Layer) -> Iterator[str]:
     """Yield warnings about values that are given twice and differ."""
     if not layer.name:
         # Settings by layer type have bases of their own, so that another one at the top is not a

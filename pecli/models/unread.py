@@ -91,7 +91,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     warnings: list[str] = []
     unexplained: list[UnreadKey] = []
     for key in unread[:MAX_NAMED]:
-        warning = _explained(key, keys.account, known)
+        warning = _explanation_of_key(key, keys.account, known)
         if warning:
             warnings.append(warning)
         else:
@@ -113,7 +113,7 @@ def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
     return warnings
 
 
-def _explained(key: UnreadKey, account: Account, known: Sequence[str]) -> str:
+def _explanation_of_key(key: UnreadKey, account: Account, known: Sequence[str]) -> str:
     """Return a warning about an unread key that states a reason; empty if none is known.
 
     Reasons are: the key may be meant as a size that has its default; the code of the model's class

@@ -96,7 +96,9 @@ def apply(
     rows = row_positions(positions, attention_mask, shift, offset)
     if isinstance(encoding, Scheme) and offset is None and rows.ids is None:
         rows = RowPositions(encoding.first_position)
-    return _rotated(x, _rotation(x, cast(Scheme | Model, encoding), rows, layer_type, fields))
+    return _rotated(
+        x, _rotation_of_encoding(x, cast(Scheme | Model, encoding), rows, layer_type, fields)
+    )
 
 
 def _checked_fields(options: NamedValues) -> MutableValues:
@@ -124,7 +126,7 @@ def _rotated(x: object, rotation: RowRotation) -> ForeignArray:
     return _in_library_of(x, operation)
 
 
-def _rotation(
+def _rotation_of_encoding(
     x: ArrayLike,
     encoding: Scheme | Model,
     rows: RowPositions,

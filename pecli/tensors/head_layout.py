@@ -100,7 +100,7 @@ class Heads:
         All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads
         are heads of 16; then 32 rows of keys are 2 key heads.
         """
-        measured = self._measured(weights)
+        measured = self._measurable_projections(weights)
         if self.head_dim and self.kv_heads:
             return self
         sizes = HeadSizes(self.kv_heads, self.head_dim)
@@ -138,7 +138,7 @@ class Heads:
             return True
         return kv_heads > 0 and self.heads % kv_heads == 0
 
-    def _measured(self, weights: Sequence[Input]) -> list[tuple[Input, str]]:
+    def _measurable_projections(self, weights: Sequence[Input]) -> list[tuple[Input, str]]:
         """Return the projections that heads are measured by, with their kinds; queries first.
 
         Norms and latent keys do not have one block of rows per head. All weights are checked here,

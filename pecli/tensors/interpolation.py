@@ -151,10 +151,10 @@ class Interpolation:
         centre: Floats = (new_rows.astype(np.float64) + 0.5) * ratio - 0.5
         if self.antialias:
             # torch does not align the corners here, although the ratio is the one for it.
-            return self._antialiased(centre, old, stretch=max(ratio, 1.0))
+            return self._antialiased_taps(centre, old, stretch=max(ratio, 1.0))
         if self.align_corners:
             centre = new_rows.astype(np.float64) * ratio
-        return self._interpolated(centre, old)
+        return self._plain_taps(centre, old)
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
         """Return the old rows that are copied; see `Interpolation.method`."""
@@ -174,7 +174,7 @@ class Interpolation:
         # A single new row is the first one, as in torch.
         return (old - 1) / (new - 1) if new > 1 else 0.0
 
-    def _interpolated(self, centre: Floats, old: int) -> Taps:
+    def _plain_taps(self, centre: Floats, old: int) -> Taps:
         """Return taps without antialias: the ends of the table are repeated outside of it."""
         reach = KERNELS[self.method]
         if self.method == "linear":
@@ -184,7 +184,7 @@ class Interpolation:
         weights = _kernel(rows - centre[:, None], self.method, self.coefficient)
         return Taps(np.clip(rows, 0, old - 1), weights)
 
-    def _antialiased(self, centre: Floats, old: int, stretch: float) -> Taps:
+    def _antialiased_taps(self, centre: Floats, old: int, stretch: float) -> Taps:
         """Return the old rows and weights for new rows at these centres, averaged when shrinking.
 
         If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2. Rows outside

@@ -83,7 +83,7 @@ def resize(
     check_table(name, array)
     rows, dim = array.shape[-2:]
     keep = KEPT.check("keep", keep)
-    old, new = _grids(rows, to, grid, keep)
+    old, new = _grids_before_and_after(rows, to, grid, keep)
     if rows != keep + old.cells:
         raise wrong_rows(name, array.shape, old, keep)
     if method is None:
@@ -111,7 +111,7 @@ def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Inte
     out[:keep] = table[:keep]
     cells = table[keep:].reshape(*old, dim)
     new_cells = out[keep:].reshape(*new, dim)
-    _resample(cells, new_cells, interpolation)
+    _fill_resampled(cells, new_cells, interpolation)
     return out
 
 
@@ -132,7 +132,7 @@ def wrong_rows(name: str, shape: tuple[int, ...], grid: Grid, keep: int) -> Para
     return ParameterError(name, f"of shape {shape}", rule, "check `grid` and `keep`")
 
 
-def _grids(
+def _grids_before_and_after(
     rows: int,
     to: int | str | tuple[int, int],
     grid: str | tuple[int, int] | None,
@@ -173,7 +173,7 @@ def checked_grid(name: str, value: object) -> Grid:
     return Grid(*sides)
 
 
-def _resample(cells: Array, out: Array, interpolation: Interpolation) -> None:
+def _fill_resampled(cells: Array, out: Array, interpolation: Interpolation) -> None:
     """Fill `out` (height, width, dim) with resampled cells, some lines of the grid at a time.
 
     A line is one row of the grid: `width` rows of the table. Sums are made down the columns first,

@@ -87,10 +87,10 @@ class RowRotation:
         factors = self._factors(x, length)
         positions = self._sequences(length)
         if len(positions) == 1:  # They are those of all sequences.
-            self._rotate(x, out, axis, factors, positions[0])
+            self._rotate_rows(x, out, axis, factors, positions[0])
             return out
         for sequence, target, own_positions in zip(x, out, positions, strict=True):
-            self._rotate(sequence, target, axis, factors, own_positions)
+            self._rotate_rows(sequence, target, axis, factors, own_positions)
         return out
 
     def _factors(self, x: Array, length: int) -> RotationFactors:
@@ -107,7 +107,7 @@ class RowRotation:
             return _factors_of_range(self.rope, is_exact, self.inverse, first, end)
         return _kept_factors_of_range(self.rope, is_exact, self.inverse, first, end)
 
-    def _rotate(
+    def _rotate_rows(
         self, x: Array, out: Array, axis: int, factors: RotationFactors, positions: Positions
     ) -> None:
         """Rotate rows at positions (L,), which stand along an axis of x, into `out`."""

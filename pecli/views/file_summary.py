@@ -170,7 +170,7 @@ def show(summary: FileSummary) -> None:
     for match in summary.matches or ():
         screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {_source(match)}")
     for key, value in summary.metadata.items():
-        screen.print_wrapped(f"{key}  {_line(value)}")
+        screen.print_wrapped(f"{key}  {_metadata_line(value)}")
     if summary.sha256_holds is not None:
         screen.print_styled(_sha256_verdict(holds=summary.sha256_holds))
 
@@ -207,9 +207,15 @@ def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
     ]
     rows: list[list[str]] = []
     for tensor in tensors:
-        cells = [_cell(tensor.statistics.get(name)) for name in statistics]
+        cells = [_cell_text(tensor.statistics.get(name)) for name in statistics]
         rows.append(
-            [tensor.name, tensor.dtype, screen.shape(tensor.shape), _cell(tensor.nbytes), *cells]
+            [
+                tensor.name,
+                tensor.dtype,
+                screen.shape(tensor.shape),
+                _cell_text(tensor.nbytes),
+                *cells,
+            ]
         )
     print_table(["name", "dtype", "shape", "bytes", *statistics], rows)
 
@@ -225,7 +231,8 @@ def _show_statistics(name: str, statistics: NamedValues) -> None:
     screen.print_heading(name, "bold")
     if statistics["quantiles"]:
         parts = [
-            f"{float(share):.0%} {_cell(value)}" for share, value in statistics["quantiles"].items()
+            f"{float(share):.0%} {_cell_text(value)}"
+            for share, value in statistics["quantiles"].items()
         ]
         screen.print_wrapped(f"  quantiles   {'   '.join(parts)}")
     counts = f"zeros {statistics['zeros']:,}   NaN {statistics['nan']:,}"
@@ -239,7 +246,7 @@ def _show_rows(rows: NamedValues) -> None:
     """Print statistics of a tensor's rows; there are none of norms if no row has a finite one."""
     norm = rows["norm"]
     if norm:
-        low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
+        low, high, mean = (_cell_text(norm[name]) for name in ("min", "max", "mean"))
         screen.print_wrapped(f"  norm of a row   {low} … {high}, mean {mean}")
     screen.print_wrapped(f"  constant rows {rows['constant']:,}")
 
@@ -250,11 +257,11 @@ def _show_numbers(name: str, shown: Numbers) -> None:
     margin = max((len(str(row)) for row in shown.rows), default=0)
     lines: list[list[str]] = []
     for row, values in zip(shown.rows, shown.values, strict=True):
-        lines.append([str(row).rjust(margin), *map(_cell, values)])
+        lines.append([str(row).rjust(margin), *map(_cell_text, values)])
     print_table([" " * margin, *map(str, shown.columns)], lines, right=True)
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     """Format a statistic or an element: «1,024», «0.8414710», «true»; empty if it is missing."""
     if value is None:
         return ""
@@ -267,10 +274,10 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _line(value: object) -> str:
+def _metadata_line(value: object) -> str:
     """Return metadata in one line; the parameters of a spec stand beside its other fields.
 
-    >>> _line({"scheme": "rope", "parameters": {"dim": 8, "scaling": None}})
+    >>> _metadata_line({"scheme": "rope", "parameters": {"dim": 8, "scaling": None}})
     'scheme=rope  dim=8'
     """
     if not isinstance(value, dict):
@@ -280,7 +287,7 @@ def _line(value: object) -> str:
     words: list[str] = []
     for name, item in flat.items():
         if isinstance(item, dict):
-            words.append(f"{name}=({_line(item)})")
+            words.append(f"{name}=({_metadata_line(item)})")
         elif item is not None:
             words.append(f"{name}={brief(item)}")
     return "  ".join(words)

@@ -116,7 +116,7 @@ def plot(
     request = data_request(inches, dpi, chosen)
     drawn: list[PlotSource] = []
     for value in what:
-        drawn += _sources(value, kind)
+        drawn += _sources_of_value(value, kind)
     if not drawn:
         raise ParameterError("what", "a model without encodings", "there is nothing to draw")
     drawn = [identified(source, kind) for source in labelled(drawn, names)]
@@ -128,7 +128,7 @@ def plot(
     return cast("Figure", rendered)
 
 
-def _sources(value: object, kind: str | None) -> list[PlotSource]:
+def _sources_of_value(value: object, kind: str | None) -> list[PlotSource]:
     """Return the tables to draw of a scheme, a model, a path or arrays.
 
     A name is a model if there is such a preset, and a path otherwise. Arrays have no file's name:

@@ -31,7 +31,7 @@ def show_recording(recording: Recording) -> None:
     calls = recording.calls
     screen.print_line(f"run of {recording.model_name}: {counted(len(calls), 'call')}")
     for index, call in enumerate(calls[:MAX_SHAPES]):
-        screen.print_line(f"  call {index}: {_positions(call)}")
+        screen.print_line(f"  call {index}: {_call_in_words(call)}")
     if len(calls) > MAX_SHAPES:
         screen.print_line(f"  … and {counted(len(calls) - MAX_SHAPES, 'more call')}")
     recorded = [call.places() for call in calls]
@@ -40,7 +40,7 @@ def show_recording(recording: Recording) -> None:
         print_table(HEADS, rows, indent="  ")
 
 
-def _positions(call: RecordedCall) -> str:
+def _call_in_words(call: RecordedCall) -> str:
     """Return the tokens of a call: «2 sequences of 12 tokens, positions 0 … 11»."""
     positions = call.positions
     if positions is None:

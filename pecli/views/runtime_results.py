@@ -39,7 +39,9 @@ def _print_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
     width = max(map(len, labels))
     for result, label in zip(results, labels, strict=True):
         screen.print_styled(
-            Styled(f"{indent}{label:<{width}}  "), _verdict(result), Styled(_rounding(result))
+            Styled(f"{indent}{label:<{width}}  "),
+            _verdict_on_runtime(result),
+            Styled(_rounding(result)),
         )
         for reason in _reasons(result):
             screen.print_wrapped(f"{indent}  {reason}")
@@ -55,7 +57,7 @@ def _reasons(result: RuntimeResult) -> list[str]:
     return reasons
 
 
-def _verdict(result: RuntimeResult) -> Styled:
+def _verdict_on_runtime(result: RuntimeResult) -> Styled:
     """Return whether a runtime computes the model's definition, and how far from it.
 
     A deviation within the tolerance is green. A runtime that builds one longrope table for the
@@ -93,7 +95,7 @@ def show_extension(extension: Extension) -> None:
     screen.print_styled(Styled(_extension_title(extension), "bold"))
     if extension.reason:
         screen.print_wrapped(extension.reason)
-    for name, settings in _settings(extension).items():
+    for name, settings in _settings_by_file(extension).items():
         if settings:
             screen.print_heading(name)
             screen.print_line(f"  {settings}")
@@ -119,7 +121,7 @@ def _extension_title(extension: Extension) -> str:
     return title
 
 
-def _settings(extension: Extension) -> dict[str, str]:
+def _settings_by_file(extension: Extension) -> dict[str, str]:
     """Return the settings in the spelling of each file and runtime; empty if it cannot express them."""
     gguf = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
     name = "mlc-chat-config.json" if extension.is_mlc else "config.json"

@@ -96,14 +96,14 @@ def _print_lines(
 ) -> None:
     """Print lines in aligned columns; a line that does not fit into `room` characters is folded."""
     for line in lines:
-        parts = _aligned(line, widths, right=right)
+        parts = _aligned_cells(line, widths, right=right)
         if sum(len(part.text) for part in parts) <= room:
             screen.print_styled(Styled(indent), *parts)
         else:
             _print_folded(line, indent)
 
 
-def _aligned(line: Sequence[Styled], widths: Sequence[int], *, right: bool) -> list[Styled]:
+def _aligned_cells(line: Sequence[Styled], widths: Sequence[int], *, right: bool) -> list[Styled]:
     """Return the cells of a line padded to the widths of their columns, with gaps between them.
 
     Numbers are aligned to the right, except in the first column, which labels the rows.

@@ -95,7 +95,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
         kept.append(picture)
         return element("figure", picture.title)
 
-    monkeypatch.setattr(Draft, "_figure", keep)
+    monkeypatch.setattr(Draft, "_figure_html", keep)
     return kept
 
 

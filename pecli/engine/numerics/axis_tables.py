@@ -240,11 +240,11 @@ def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indi
     """
     rows_of: dict[tuple[int, int], list[int]] = {}
     for row, position in enumerate(positions):
-        rows_of.setdefault(_unit(position), []).append(row)
+        rows_of.setdefault(_unit_of_position(position), []).append(row)
     return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of.items()}
 
 
-def _unit(position: int | Fraction) -> tuple[int, int]:
+def _unit_of_position(position: int | Fraction) -> tuple[int, int]:
     """Return the unit of which a position is a multiple, as (numerator, denominator).
 
     Units of fractions are the same for many positions, so that waves are made for few units: 3/4

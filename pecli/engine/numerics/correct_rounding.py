@@ -53,7 +53,7 @@ def round_waves(
         sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype of the result.
     """
-    products = _products(waves, positions, columns, sine, dtype)
+    products = _wave_products(waves, positions, columns, sine, dtype)
     is_float64 = dtype == "float64"
     relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
     magnitudes = np.abs(products.hi)
@@ -63,11 +63,11 @@ def round_waves(
     out = round_double_double(products, dtype)
     for index in np.flatnonzero(in_doubt):
         element = Element(int(positions[index]), int(columns[index]), bool(sine[index]))
-        out[index] = _decide(element, waves, make_waves, dtype)
+        out[index] = _round_with_more_bits(element, waves, make_waves, dtype)
     return out
 
 
-def _products(
+def _wave_products(
     waves: ExactWaves, positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> DoubleDouble:
     """Return amplitude · sin or cos of each element (n,).
@@ -85,7 +85,7 @@ def _products(
     return DoubleDouble.plain(np.where(sine, plain_sines, plain_cosines)) * waves.factor
 
 
-def _decide(
+def _round_with_more_bits(
     element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
 ) -> float:
     """Round one element with more and more bits, until all numbers within the error agree.

@@ -99,7 +99,7 @@ class _WaveMaker(threading.local):
             distant_angles = angles.astype(np.float64)
             return np.cos(distant_angles) + 1j * np.sin(distant_angles)
         size = len(angles)
-        self._split(angles)
+        self._split_into_sectors(angles)
         sectors = self._sectors[:size]
         np.copyto(sectors, self._sector_counts[:size], casting="unsafe")
         sectors &= _SECTORS - 1  # without whole turns
@@ -109,7 +109,7 @@ class _WaveMaker(threading.local):
         directions *= sector_directions
         return directions
 
-    def _split(self, angles: Singles) -> None:
+    def _split_into_sectors(self, angles: Singles) -> None:
         """Split angles into numbers of sectors and remainders of at most half a sector.
 
         Remainders have all of their digits, however small they are: 355 is 28,928 sectors (113 half

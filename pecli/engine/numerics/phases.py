@@ -220,7 +220,7 @@ def _nearest_sector(highest_digit: Ints) -> tuple[Indices, Floats]:
     return sector.astype(np.intp), beyond.astype(np.float64)
 
 
-def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
+def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
     """Return the digits of limbs · positions after the point, lowest first.
 
     This is long multiplication in base 2**32. No step overflows 64 bits: a digit times a digit,
@@ -256,7 +256,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
         limbs: The digits of the frequencies: (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    digits = _multiply(limbs[_SPARE_DIGITS:], positions)
+    digits = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
     sector, beyond = _nearest_sector(digits[-1])
     # Digits are added from the highest on: just below a sector, beyond is −1 and the lower digits
     # add up to almost 1, so that the sum is tiny and has to keep all of its digits.
@@ -305,7 +305,7 @@ def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
     are sums of two float64 numbers, high and low. The error is relative to the value itself, even
     if the value is close to zero.
     """
-    digits = _multiply(limbs, positions)
+    digits = _multiply_digits(limbs, positions)
     sector, beyond = _nearest_sector(digits[-1])
     scale = 2.0**-32
     hi = beyond * scale

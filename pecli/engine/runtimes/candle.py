@@ -44,7 +44,7 @@ def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(1 / factor for factor in factors)
 
 
-def _phases(definition: Definition[Scaling]) -> Phases:
+def _candle_angles(definition: Definition[Scaling]) -> Phases:
     """Return float32 angles as candle computes them: LongRoPE's factors depend on the position."""
     longrope = definition.scaling
     if not isinstance(longrope, LongRope):
@@ -67,5 +67,5 @@ def _adapted(encoding: ModelRope) -> Adaptation:
 
 
 RUNTIME = like_transformers(
-    "candle", {"longrope": _read_longrope}, phases=_phases, adapted=_adapted
+    "candle", {"longrope": _read_longrope}, phases=_candle_angles, adapted=_adapted
 )

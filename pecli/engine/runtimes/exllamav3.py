@@ -48,7 +48,7 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
     return RuntimeReading(with_long_factors, (cause,))
 
 
-def _adapted(encoding: ModelRope) -> Adaptation:
+def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
     """Return the parameters that exllamav3 reads differently, by the model and its config.
 
     The ratio of both mscales is used only for DeepSeek-V3. If the config has no original length,
@@ -71,5 +71,5 @@ RUNTIME = like_transformers(
     "exllamav3",
     {"yarn": _read_yarn, "longrope": _read_longrope, "dynamic": "it raises an error"},
     ignores_prompt=True,
-    adapted=_adapted,
+    adapted=_adapted_to_exllamav3,
 )

@@ -46,7 +46,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     return replace(reading, scaling=scaling).with_attention(definition, reason)
 
 
-def _phases(definition: Definition[Scaling]) -> Phases:
+def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
     """Return how llama.cpp computes float32 angles: by ggml's recurrence over the pairs.
 
     The angle of pair i + 1 is that of pair i times base^(−2/d). Then comes what llama.cpp passes for
@@ -93,14 +93,16 @@ def _llama3_divisors(llama3: Llama3, inv_freq: Singles) -> Singles:
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
     beta_fast, beta_slow = yarn.betas()
-    first = max(np.float32(0), np.floor(_limit(yarn, definition, beta_fast)))
-    last = min(np.float32(definition.dim - 1), np.ceil(_limit(yarn, definition, beta_slow)))
+    first = max(np.float32(0), np.floor(_pair_of_rotations(yarn, definition, beta_fast)))
+    last = min(
+        np.float32(definition.dim - 1), np.ceil(_pair_of_rotations(yarn, definition, beta_slow))
+    )
     pairs = np.arange(definition.pairs, dtype=np.float32)
     ramp: Singles = (pairs - first) / max(_MIN_RAMP, last - first)
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 
-def _limit(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
+def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
     """Return the pair that rotates so many times within O: d · ln(O / 2πβ) / (2 · ln b)."""
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
@@ -127,6 +129,6 @@ RUNTIME = Runtime(
         "longrope": with_attention_of_context,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
-    _phases,
+    _llama_cpp_angles,
     ignores_prompt=True,
 )

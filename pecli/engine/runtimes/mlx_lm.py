@@ -76,7 +76,7 @@ def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
 
 
-def _phases(definition: Definition[Scaling]) -> Phases:
+def _mlx_lm_angles(definition: Definition[Scaling]) -> Phases:
     """Return float32 angles as mlx-lm computes them.
 
     A scaling that changes single frequencies has a list of periods, by which positions are divided.
@@ -170,7 +170,7 @@ RUNTIME = Runtime(
         "yarn": _read_yarn,
         "longrope": _read_longrope,
     },
-    _phases,
+    _mlx_lm_angles,
     ignores_prompt=True,
     text_only=True,
 )

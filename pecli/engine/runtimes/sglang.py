@@ -35,7 +35,7 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     return reading
 
 
-def _adapted(encoding: ModelRope) -> Adaptation:
+def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
     """Read `alpha` as NTK's factor, as Hunyuan means it, whatever the model.
 
     Raises:
@@ -55,5 +55,5 @@ def _adapted(encoding: ModelRope) -> Adaptation:
 
 
 RUNTIME = like_transformers(
-    "sglang", {"dynamic": _read_dynamic, "ntk": as_defined}, adapted=_adapted
+    "sglang", {"dynamic": _read_dynamic, "ntk": as_defined}, adapted=_adapted_to_sglang
 )

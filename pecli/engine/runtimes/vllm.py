@@ -48,7 +48,7 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
     return replace(reading, causes=(cause,))
 
 
-def _phases(definition: Definition[Scaling]) -> Phases:
+def _vllm_angles(definition: Definition[Scaling]) -> Phases:
     """Return float32 angles as vLLM computes them.
 
     Linear scaling divides the positions, and not the frequencies as transformers does.
@@ -78,7 +78,7 @@ RUNTIME = Runtime(
         "longrope": _read_longrope,
         "dynamic": _read_dynamic,
     },
-    _phases,
+    _vllm_angles,
     limits_to_context=True,
     ignores_prompt=True,
 )

@@ -179,16 +179,16 @@ def _looks_like_number(text: str) -> bool:
 
 def _positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
     items = enumerate(values)
-    return tuple(_position(f"{name}[{index}]", value) for index, value in items)
+    return tuple(_checked_position(f"{name}[{index}]", value) for index, value in items)
 
 
-def _position(name: str, value: object) -> Position:
+def _checked_position(name: str, value: object) -> Position:
     """Return a checked position."""
     rule = "a position is a finite number from −2^40 to 2^40"
     if type(value).__name__ == "bool":
         raise KindError(name, quoted(value), rule)
     try:
-        exact = _fraction(value)
+        exact = _exact_fraction(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise ParameterError(name, quoted(value), rule) from None
     if abs(exact) > LAST_POSITION:
@@ -196,7 +196,7 @@ def _position(name: str, value: object) -> Position:
     return PositionList.kept(exact, str(value))
 
 
-def _fraction(value: object) -> Fraction:
+def _exact_fraction(value: object) -> Fraction:
     """Return the exact number of a text, a fraction, an integer or a float of any library."""
     if isinstance(value, str):
         if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):

@@ -85,9 +85,9 @@ class LearnedInit(Scheme):
         for row in range(0, len(out), step):
             part = out[row : row + step]
             numbers = uniform(self.seed, (start + row) * self.dim, part.size)
-            part[...] = round_to(self._distributed(numbers), self.dtype).reshape(part.shape)
+            part[...] = round_to(self._from_uniform(numbers), self.dtype).reshape(part.shape)
 
-    def _distributed(self, u: Floats) -> Floats:
+    def _from_uniform(self, u: Floats) -> Floats:
         """Return uniform numbers in (0, 1) as numbers of the chosen distribution."""
         if self.init == "xavier-uniform":
             return (2 * u - 1) * math.sqrt(6 / (self.max_len + self.dim))

@@ -121,7 +121,7 @@ class RecipeFiller:
         self._values = [np.array([float(value) for value in axis]) * turn for axis in values]
 
     @cached_property
-    def _bands(self) -> list[PairBand]:
+    def _bands_of_pairs(self) -> list[PairBand]:
         """Split the pairs into bands: neighbouring pairs that follow one axis of positions.
 
         Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
@@ -156,7 +156,7 @@ class RecipeFiller:
         """
         names = functions.split(",")
         positions = self._positions(first, len(out))
-        for band in self._bands:
+        for band in self._bands_of_pairs:
             float32_positions = positions[band.axis].astype(np.float32)
             band_positions = rounded(float32_positions, self._recipe.positions)
             self._fill_band(band, names, band_positions, out, dtype)

@@ -258,7 +258,9 @@ class RotaryParameters(Positioned):
         style = self.grid_style
         factors = self.axis_factors
         if style is not None:
-            return self._stretched(style.blocks(self.dim, self.axes), factors or style.factors)
+            return self._stretched_by_axis(
+                style.blocks(self.dim, self.axes), factors or style.factors
+            )
         if self.axes is None:
             rule = "they are those of --axes or of a --style"
             self._refuse_if(factors, "axis_factors", rule)
@@ -267,9 +269,9 @@ class RotaryParameters(Positioned):
             raise self._wrong("axes", f"they must add up to dim, {self.dim}")
         sizes = enumerate(self.axes)
         blocks = tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
-        return self._stretched(blocks, factors)
+        return self._stretched_by_axis(blocks, factors)
 
-    def _stretched(
+    def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
         """Return blocks with an NTK factor for each axis, as Cosmos has for time.

@@ -85,7 +85,7 @@ class RotationFactors:
             high = int(positions.max()) + 1
         first, kept = self._covering(low, high, len(positions))
         if not first <= low <= high <= first + len(kept):
-            return self._computed(positions)
+            return self._factors_without_cache(positions)
         if isinstance(positions, range):
             return kept[low - first : high - first]
         rows = positions - first
@@ -132,11 +132,11 @@ class RotationFactors:
         return self.first <= low and high <= self.first + len(self.kept)
 
     def _keep(self, span: range) -> None:
-        self.kept = self._computed(span)
+        self.kept = self._factors_without_cache(span)
         self.kept.flags.writeable = False
         self.first = span.start
 
-    def _computed(self, positions: Positions) -> AnyArray:
+    def _factors_without_cache(self, positions: Positions) -> AnyArray:
         """Return the factors of positions, or those that undo them, without the cache."""
         are_listed = rows_are_listed(self.rope)
         factors = self._forward(positions, are_listed=are_listed)
@@ -158,7 +158,7 @@ class RotationFactors:
         if are_listed or (self._exact and isinstance(positions, range)):
             return self.rope.factors(positions)
         if isinstance(positions, range):
-            factors = self._along(positions)
+            factors = self._factors_of_range(positions)
         else:
             factors = self._turns(positions)
         factors[:, : self._rotating] *= self.rope.attention_factor_value()
@@ -173,7 +173,7 @@ class RotationFactors:
         """The factors (_RUN, d/2) of the distances 0, 1, … from the start of a run."""
         return self._turns(np.arange(_RUN))
 
-    def _along(self, positions: range) -> Complex:
+    def _factors_of_range(self, positions: range) -> Complex:
         """Return the factors of a range, in runs that begin at multiples of _RUN.
 
         So the factor of position 1000 is the same in every block: that of 768 times that of 232.

@@ -28,7 +28,7 @@ def read(keys: Keys) -> ParsedEncodings:
     scaling: Settings = {}
     warnings = []
     if length.value > original.value:
-        scaling = _yarn(keys, length, original)
+        scaling = _yarn_settings(keys, length, original)
         warnings += softmax_warnings(factor, mscale)
     settings: Settings = {}
     if keys.any("index_n_heads", "index_head_dim"):
@@ -39,7 +39,7 @@ def read(keys: Keys) -> ParsedEncodings:
     return parsed.after(warnings)
 
 
-def _yarn(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
+def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
     """Return YaRN as DeepSeek's code has it: on if the length exceeds the original one.
 
     The code does not multiply cos and sin; it scales the softmax instead.

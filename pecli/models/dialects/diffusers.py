@@ -207,7 +207,7 @@ def _pixart(keys: Keys) -> Encoding:
     return _cut_table(keys, grid_scale=scale.with_value((scale.value,)))
 
 
-def _cogvideox(keys: Keys) -> Encoding:
+def _cogvideox_encoding(keys: Keys) -> Encoding:
     """Return CogVideoX's encoding.
 
     The model of 5B rotates. The one of 2B adds a table over time, rows and columns, whose size
@@ -234,8 +234,8 @@ def _cogvideox(keys: Keys) -> Encoding:
 TABLES = {
     "AuraFlowTransformer2DModel": _auraflow,
     "CogView3PlusTransformer2DModel": _cogview3,
-    "CogVideoXTransformer3DModel": _cogvideox,
-    "ConsisIDTransformer3DModel": _cogvideox,
+    "CogVideoXTransformer3DModel": _cogvideox_encoding,
+    "ConsisIDTransformer3DModel": _cogvideox_encoding,
     "DiTTransformer2DModel": _sd3,
     "SD3ControlNetModel": _sd3,
     "SD3Transformer2DModel": _sd3,

@@ -34,7 +34,7 @@ def read(keys: Keys) -> ParsedEncodings:
     reads: tuple[str, ...] = READS
     if halves is not None and halves.value:
         reads += HF_READS
-        scaling = _longrope(keys)
+        scaling = _longrope_settings(keys)
     else:
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
@@ -43,7 +43,7 @@ def read(keys: Keys) -> ParsedEncodings:
     return translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
 
 
-def _longrope(keys: Keys) -> Settings:
+def _longrope_settings(keys: Keys) -> Settings:
     """Return longrope (Phi-4-mini) if one of its lists is given; a list that is absent equals the
     other one.
     """

@@ -119,7 +119,7 @@ def read(
     """
     model = _model_of(header, label, origins)
     keys = model.keys
-    encodings, warnings = _encodings(model)
+    encodings, warnings = _encodings_of_model(model)
     _mark_own_names(keys)
     warnings += unread_keys(_keys_of_model(model), {encoding.scheme for encoding in encodings})
     context = keys.whole("context_length")
@@ -172,7 +172,7 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
     return False
 
 
-def _encodings(model: Model) -> ParsedEncodings:
+def _encodings_of_model(model: Model) -> ParsedEncodings:
     """Return the encodings of a model: ALiBi, none, a learned table, or rotary ones, in this order.
 
     A file does not name the kind of its encoding. llama.cpp decides by the architecture, except for

@@ -43,13 +43,13 @@ def _scaling(keys: Keys) -> Settings:
     adjustments = keys.section("rope_adjustments")
     ratio = keys.number_or(1.0, "rope_condense_ratio")
     if adjustments is not None:
-        return _adjusted(adjustments)
+        return _scaling_of_adjustments(adjustments)
     if ratio.value != 1:
         return linear_scaling(ratio)
     return {}
 
 
-def _adjusted(adjustments: Keys) -> Settings:
+def _scaling_of_adjustments(adjustments: Keys) -> Settings:
     """Return the scaling of `rope_adjustments`, which has no type: its keys decide which one it is."""
     if adjustments.any("beta_fast", "beta_slow"):
         problem = (

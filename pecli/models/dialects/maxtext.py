@@ -44,7 +44,7 @@ def read(keys: Keys) -> ParsedEncodings:
         settings["rope_theta"] = _if_positive(keys, GLOBAL_BASE) or settings["rope_theta"]
         _account_for_local_proportion(keys)
     layout = _layout(keys, kind)
-    scaling = _scaling(keys, kind)
+    scaling = _scaling_settings(keys, kind)
     if keys.is_true("use_mrope"):
         sections = keys.numbers("mrope_section")
         interleaved = stated(True, "use_mrope")
@@ -97,13 +97,13 @@ def _layout(keys: Keys, kind: str) -> str:
     return HALVES if keys.is_false("rope_interleave") else DEEPSEEK
 
 
-def _scaling(keys: Keys, kind: str) -> Settings:
+def _scaling_settings(keys: Keys, kind: str) -> Settings:
     """Return the scaling of a rope type: Llama 3.1's, YaRN, or linear if a factor is given."""
     linear = keys.number_or(1.0, "rope_linear_scaling_factor")
     if _is_llama3(keys, kind):
         return llama3_scaling(keys, "rope_use_scale")
     if kind.startswith("yarn"):
-        return _yarn(keys)
+        return _yarn_settings(keys)
     if linear.value != 1:
         return linear_scaling(linear)
     proportion = keys.number("global_rope_proportion")
@@ -114,7 +114,7 @@ def _scaling(keys: Keys, kind: str) -> Settings:
     return {}
 
 
-def _yarn(keys: Keys) -> Settings:
+def _yarn_settings(keys: Keys) -> Settings:
     """Return YaRN, which multiplies cos and sin only with `rope_attention_scaling`."""
     attention = 1.0
     if keys.is_true("rope_attention_scaling"):

@@ -40,11 +40,11 @@ def read(keys: Keys) -> ParsedEncodings:
         family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
         settings = renamed(model, rope_ratio="rope_ratio", head_dim="kv_channels")
     model.mark_as_read("max_position_embedding")
-    scaling = _scaling(model)
+    scaling = _scaling_settings(model)
     return translated_ropes(model, family, reads=READS, scaling=scaling, settings=settings)
 
 
-def _scaling(model: Keys) -> Settings:
+def _scaling_settings(model: Keys) -> Settings:
     """Return the scaling that `extend_method` names.
 
     `scaling_factor` is a number for PI (linear scaling), and an object of settings for others.

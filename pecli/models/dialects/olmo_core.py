@@ -51,7 +51,7 @@ def read(keys: Keys) -> ParsedEncodings:
             "the block of the model has no rope, and OLMo-core has no other positional encoding"
         )
         return ParsedEncodings([], [warning])
-    scaling = _scaling(rope.inner("scaling"))
+    scaling = _scaling_settings(rope.inner("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
     warnings = [*_override_warning(model, "block_overrides")]
     warnings += _override_warning(rope, "no_global_rope")
@@ -80,7 +80,7 @@ def _override_warning(keys: Keys, name: str) -> list[str]:
     return [f"{full_name} is given: layers differ, and only those of `block` are described"]
 
 
-def _scaling(keys: Keys | None) -> Settings:
+def _scaling_settings(keys: Keys | None) -> Settings:
     """Return the scaling of an OLMo-core config, whose object names its Python class.
 
     `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.

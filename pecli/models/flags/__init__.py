@@ -41,7 +41,7 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     settings = settings_of(flags)
     findings = Findings()
     _warn_of_removed_flags(flags, server, findings)
-    applied = _apply(model, config, settings, server, findings)
+    applied = _apply_by_engine(model, config, settings, server, findings)
     _warn_of_long_context(model, applied, settings, server, findings)
     report = FlagReport(
         server.name,
@@ -60,7 +60,7 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     )
 
 
-def _apply(
+def _apply_by_engine(
     model: ModelEncodings,
     config: NamedValues | None,
     settings: FlagSettings,
@@ -101,7 +101,7 @@ def _warn_of_long_context(
     served = settings.get(Meaning.CONTEXT)
     if served is None or model.context is None or served.value <= model.context:
         return
-    reach = _reach(model, applied.encodings)
+    reach = _longest_context_with(model, applied.encodings)
     if reach is not None and served.value > reach:
         is_stretched = reach > model.context
         positions = f"the {reach:,} positions that the model has{_stretching(is_stretched)}"
@@ -123,7 +123,7 @@ def _states_context(settings: FlagSettings) -> bool:
     return any(key.endswith(("max_position_embeddings", "context_length")) for key in replaced)
 
 
-def _reach(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
+def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
     """Return the longest context that a model reaches with flags; None if there is no limit.
 
     A model of 4,096 positions reaches 16,384 with YaRN by 4. The layers that are stretched most

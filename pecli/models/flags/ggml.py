@@ -173,7 +173,9 @@ class Trained(NamedTuple):
     attention: float = 1.0
 
 
-def _trained(encoding: Encoding, context: int | None, trained_context: int | None) -> Trained:
+def _scaling_of_gguf(
+    encoding: Encoding, context: int | None, trained_context: int | None
+) -> Trained:
     """Return the scaling that a model has without flags, as its .gguf holds it.
 
     A .gguf names linear scaling and YaRN. All other scalings, such as Llama 3.1's, are a tensor in
@@ -216,17 +218,17 @@ class _Change:
         self.encoding = encoding
         self.settings = settings
         self.findings = findings
-        self.trained = _trained(encoding, context, model.context)
-        self.base = self._base()
-        self.scaling = self._scaling()
-        self.factor = self._factor()
+        self.trained = _scaling_of_gguf(encoding, context, model.context)
+        self.base = self._chosen_base()
+        self.scaling = self._chosen_scaling()
+        self.factor = self._chosen_factor()
         self.ext_factor = self._ext_factor()
         self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
 
     def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         return self.settings.get(meaning) or Setting(default, "")
 
-    def _scaling(self) -> FlagSetting:
+    def _chosen_scaling(self) -> FlagSetting:
         """Return the scaling of a flag, else the model's own."""
         scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
         if scaling.source and scaling.value not in SCALING_NAMES:
@@ -235,7 +237,7 @@ class _Change:
             raise ParameterError("flags", quoted(shown), rule)
         return scaling
 
-    def _base(self) -> Setting[float]:
+    def _chosen_base(self) -> Setting[float]:
         """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well.
 
         A note states the alpha of other servers that makes the same base of the model's own.
@@ -253,7 +255,7 @@ class _Change:
             )
         return base
 
-    def _factor(self) -> Setting[float]:
+    def _chosen_factor(self) -> Setting[float]:
         """Return the factor by which the flags stretch positions.
 
         `--rope-scale 4` and `--rope-freq-scale 0.25` mean 4. Without such a flag it is the model's
@@ -347,7 +349,7 @@ class _Change:
         has_divisors = self.trained.divisors is not None
         is_sped_up = self.factor.value < 1
         if has_divisors or is_sped_up or self._attention(has_yarn) is not None:
-            return self._divisors(has_yarn)
+            return self._divisor_per_frequency(has_yarn)
         flag = self.scaling if self.scaling.source else self.factor
         if self.factor.value == 1:
             return {"scaling": flag.with_value("none")}
@@ -355,7 +357,7 @@ class _Change:
             return {"scaling": flag.with_value("linear"), "factor": self.factor}
         if self.ext_factor.value == 1:
             return self._yarn_parameters()
-        return self._divisors(has_yarn)  # No scaling of config.json is YaRN in part.
+        return self._divisor_per_frequency(has_yarn)  # No scaling of config.json is YaRN in part.
 
     def _warn_of_flags_beside_yarn(self) -> None:
         """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
@@ -406,7 +408,7 @@ class _Change:
             return flag
         return Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
-    def _divisors(self, has_yarn: bool) -> Parameters:
+    def _divisor_per_frequency(self, has_yarn: bool) -> Parameters:
         """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so.
 
         With the factor 4, a frequency that YaRN leaves as it is (mix 1) is divided by its own

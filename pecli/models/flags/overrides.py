@@ -79,12 +79,12 @@ def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
     for meaning, key in WHOLE.items():
         if meaning in settings:
             setting = settings[meaning]
-            _replace(override, (*section, key), setting.value, setting.source)
+            _replace_key(override, (*section, key), setting.value, setting.source)
     if Meaning.CONFIG in settings:
         overrides = settings[Meaning.CONFIG]
         for leaf in _leaves(overrides.value, override.values):
             source = f"{overrides.source}.{'.'.join(leaf.path)}"
-            _replace(override, leaf.path, leaf.value, source)
+            _replace_key(override, leaf.path, leaf.value, source)
     if Meaning.BASE in settings:
         _replace_base(override, section, settings)
     return override
@@ -121,7 +121,7 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
     return leaves
 
 
-def _replace(override: Override, path: tuple[str, ...], value: object, source: str) -> None:
+def _replace_key(override: Override, path: tuple[str, ...], value: object, source: str) -> None:
     """Replace a key; the objects on its path are copied first, since the model still has them."""
     *parents, key = path
     section = override.values
@@ -171,7 +171,7 @@ def _replace_base(override: Override, section: tuple[str, ...], settings: FlagSe
         override.origins[".".join((*section, name, THETA))] = base.source
         _section_at(override.values, section)[name] = replaced
         return
-    _replace(override, (*section, THETA), base.value, base.source)
+    _replace_key(override, (*section, THETA), base.value, base.source)
 
 
 def _section_at(values: MutableValues, path: tuple[str, ...]) -> MutableValues:
@@ -229,7 +229,7 @@ def _warn_of_lost_keys(
         default = _base_after_override(replaced, model, server, findings)
         if default is not None:
             source = f"default of {server.name}"
-            _replace(override, (*replaced.path, THETA), default, source)
+            _replace_key(override, (*replaced.path, THETA), default, source)
 
 
 def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:

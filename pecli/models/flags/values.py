@@ -99,7 +99,7 @@ def _alpha(text: str, flag: Flag) -> float | str:
     return "auto" if text == "auto" else _size(text, flag)
 
 
-def _length(text: str, flag: Flag) -> int | None:
+def _parsed_length(text: str, flag: Flag) -> int | None:
     """Return a number of positions, such as 32768 or 32K; None if the server chooses it."""
     if text in AUTOMATIC:
         return None
@@ -117,7 +117,7 @@ def _word(text: str, flag: Flag) -> str | None:
     return NUMBERED_SCALINGS.get(word, word) or None
 
 
-def _object(text: str, flag: Flag) -> object:
+def _parsed_object(text: str, flag: Flag) -> object:
     """Return a JSON object, also in Python's spelling; a key of `--hf-overrides.KEY` may be any value."""
     try:
         value = json.loads(text)
@@ -137,7 +137,7 @@ def _python_literal(text: str) -> object:
         return None
 
 
-def _metadata(text: str, flag: Flag) -> MutableValues:
+def _parsed_metadata(text: str, flag: Flag) -> MutableValues:
     """Return metadata of `--override-kv llama.rope.freq_base=float:1000000`."""
     values: MutableValues = {}
     for item in text.split(","):
@@ -160,11 +160,11 @@ PARSERS: dict[Meaning, Callable[[str, Flag], object]] = {
     Meaning.YARN_FACTOR: _size,
     Meaning.SCALING: _word,
     Meaning.LOADER: _word,
-    Meaning.CONTEXT: _length,
-    Meaning.ORIGINAL: _length,
-    Meaning.CONFIG: _object,
-    Meaning.ROPE_SCALING: _object,
-    Meaning.ROPE_PARAMETERS: _object,
-    Meaning.METADATA: _metadata,
+    Meaning.CONTEXT: _parsed_length,
+    Meaning.ORIGINAL: _parsed_length,
+    Meaning.CONFIG: _parsed_object,
+    Meaning.ROPE_SCALING: _parsed_object,
+    Meaning.ROPE_PARAMETERS: _parsed_object,
+    Meaning.METADATA: _parsed_metadata,
 }
 """How each meaning's value is parsed; all others are numbers."""

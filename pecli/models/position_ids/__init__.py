@@ -115,14 +115,14 @@ def _padded_ids(
 ) -> Indices:
     """Return the ids of a batch; a mask of one axis is that of a single prompt."""
     lengths = [row.shape[-1] for row in rows]
-    mask = _mask(attention_mask, lengths, padding)
+    mask = _checked_mask(attention_mask, lengths, padding)
     padded = [_padded(row, line, rules.padding_id) for row, line in zip(rows, mask, strict=True)]
     if attention_mask is not None and np.ndim(attention_mask) == 1:
         return padded[0]
     return np.stack(padded, axis=-2)
 
 
-def _mask(
+def _checked_mask(
     attention_mask: npt.ArrayLike | None, lengths: Sequence[int], padding: str
 ) -> npt.NDArray[np.bool_]:
     """Return the mask of a batch, (batch, L), as given or by the side of the padding."""

@@ -23,7 +23,7 @@ def _grid(segment: Segment) -> Indices:
     return stacked
 
 
-def _flux(prompt: Prompt) -> Indices:
+def _flux_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 3) of Flux: a number, a row and a column per token.
 
     Tokens of text have zeros. The image has the number 0; reference images, which Flux Kontext
@@ -42,7 +42,7 @@ def _flux(prompt: Prompt) -> Indices:
     return np.concatenate(parts)
 
 
-def _flux2(prompt: Prompt) -> Indices:
+def _flux2_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 4) of Flux 2: a number, a row, a column, and a position in the text.
 
     The first image has the number 0, references have 10, 20, …; only text counts on the last axis.
@@ -124,14 +124,14 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
 
 def _hidream(prompt: Prompt) -> Indices:
     """Return zeros for text, and for every image on the first axis."""
-    ids = _flux(prompt)
+    ids = _flux_ids(prompt)
     ids[:, 0] = 0
     return ids
 
 
 BUILDERS: dict[str, Callable[[Prompt], Indices]] = {
-    "flux": _flux,
-    "flux2": _flux2,
+    "flux": _flux_ids,
+    "flux2": _flux2_ids,
     "qwen-image": _qwen_image,
     "z-image": _z_image,
     "lumina2": _lumina2,

@@ -80,7 +80,7 @@ class MropeRules:
             else:
                 begin = 0 if self.begins_at_zero else start
                 ids = self._vision_ids(segment) + begin
-                start += self._advance(ids - begin)
+                start += self._step_after_image(ids - begin)
             parts.append(ids)
         joined: Indices = np.concatenate(parts, axis=1)
         if self.is_flat:
@@ -90,7 +90,7 @@ class MropeRules:
     def _vision_ids(self, segment: Segment) -> Indices:
         """Return the ids of an image or a video that begins at 0."""
         frames, rows, columns = self._tokens(segment)
-        times = self._times(segment, frames)
+        times = self._frame_ids(segment, frames)
         grids = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
         points = np.stack(grids)  # (axes, frames, rows, columns)
         if self.columns_first:
@@ -124,7 +124,7 @@ class MropeRules:
             raise ParameterError("segments", str(segment), rule)
         return frames // self.temporal_merge
 
-    def _times(self, segment: Segment, frames: int) -> Indices:
+    def _frame_ids(self, segment: Segment, frames: int) -> Indices:
         """Return the ids of frames, which transformers computes in float32 and rounds down."""
         numbers = np.arange(frames)
         if self.rate is None or segment.kind != VIDEO:
@@ -137,7 +137,7 @@ class MropeRules:
             times = numbers.astype(np.float32) * (rate * seconds)
         return times.astype(np.int64)
 
-    def _advance(self, ids: Indices) -> int:
+    def _step_after_image(self, ids: Indices) -> int:
         """Return by how much the next text starts after the first id of an image.
 
         Models differ: it is the larger side of the grid, the largest id and one, the number of

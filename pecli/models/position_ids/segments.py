@@ -78,14 +78,14 @@ def parse_prompt(prompt: str) -> Prompt:
     """
     if not isinstance(prompt, str):
         raise KindError("segments", quoted(prompt), RULE)
-    parsed = tuple(map(_parse, prompt.split(",")))
+    parsed = tuple(map(_parse_segment, prompt.split(",")))
     tokens = sum(segment.size for segment in parsed)
     if tokens > MAX_TOKENS:
         raise ParameterError("segments", f"{tokens:,} tokens", f"at most {MAX_TOKENS:,} are made")
     return parsed
 
 
-def _parse(text: str) -> Segment:
+def _parse_segment(text: str) -> Segment:
     """Return the segment of `text:12`, `image:16x22` or `video:8x16x22@1.5` (seconds per frame)."""
     match = SEGMENT.fullmatch(text.strip())
     if match is None:

@@ -20,7 +20,7 @@ def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
     """Return the title, traces and layout of a panel, as plotly's JavaScript takes them."""
     if isinstance(panel, HeatmapPanel):
         return _heatmap(panel)
-    return _chart(panel, dark=dark)
+    return _plotly_chart(panel, dark=dark)
 
 
 def _heatmap(panel: HeatmapPanel) -> JsonObject:
@@ -86,7 +86,7 @@ def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
     return scale
 
 
-def _chart(panel: Chart, *, dark: bool) -> JsonObject:
+def _plotly_chart(panel: Chart, *, dark: bool) -> JsonObject:
     """Return a chart as the arguments of plotly.js: a list of traces, and their layout.
 
     A curve is a trace; so are the range around it, and its marks. Levels (horizontal lines) and

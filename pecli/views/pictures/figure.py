@@ -57,7 +57,7 @@ def render(
         dark: Draw on dark paper.
         cmap: The name of a colour map of matplotlib.
     """
-    layout = _layout(picture, size or picture.inches)
+    layout = _arranged_layout(picture, size or picture.inches)
     colours = theme(dark=dark)
     figure = blank_figure((layout.width, layout.height), layout.scale, colours)
     _add_titles(figure, picture, layout)
@@ -119,7 +119,7 @@ class _Layout(NamedTuple):
         return _Inches(self.width / across, height)
 
 
-def _layout(picture: Picture, size: tuple[float, float]) -> _Layout:
+def _arranged_layout(picture: Picture, size: tuple[float, float]) -> _Layout:
     """Arrange the panels of a picture in rows, with smaller letters if the figure is small."""
     width, height = size
     rows = picture.rows(picture.across)

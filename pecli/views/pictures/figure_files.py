@@ -174,7 +174,7 @@ def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> byt
     frames = []
     for count in counts:
         frames.append(frame(count).quantize(palette=colours, dither=Image.Dither.NONE))
-    return _gif(frames, about)
+    return _gif_bytes(frames, about)
 
 
 def _frame_counts(length: int) -> list[int]:
@@ -183,7 +183,7 @@ def _frame_counts(length: int) -> list[int]:
     return [int(last) + 1 for last in np.unique(last_dots)]
 
 
-def _gif(frames: "list[Image.Image]", about: Mapping[str, object] | None) -> bytes:
+def _gif_bytes(frames: "list[Image.Image]", about: Mapping[str, object] | None) -> bytes:
     """Return an animation that repeats for ever, and stays longer at its last frame."""
     comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
     data = BytesIO()

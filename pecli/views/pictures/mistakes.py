@@ -178,7 +178,7 @@ def table_panels(errors: ErrorMap, sides: Sides, scale: ColourScale) -> list[Pan
         ]
     pair = []
     for side, values in zip(sides, (errors.expected, errors.found), strict=True):
-        pair.append(_heatmap(f"{name}, {side}", values, errors, Reduction.WORST))
+        pair.append(_error_heatmap(f"{name}, {side}", values, errors, Reduction.WORST))
     return [*on_one_scale(pair), difference_panel(f"difference{worst}", errors, sides, scale)]
 
 
@@ -204,7 +204,9 @@ def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
     return Chart(title, curves, errors.columns, log_y=is_positive, share=CHART_SHARE)
 
 
-def _heatmap(title: str, values: Floats, errors: ErrorMap, reduction: Reduction) -> HeatmapPanel:
+def _error_heatmap(
+    title: str, values: Floats, errors: ErrorMap, reduction: Reduction
+) -> HeatmapPanel:
     """Return values of a map of errors as a panel, with a ring around the worst element."""
     return HeatmapPanel(
         title,
@@ -229,7 +231,7 @@ def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourSc
     mixed_tolerance = _mixed_tolerance(errors, sides)
     if errors.is_vector:
         return _difference_chart(title, errors, values[0], meaning + mixed_tolerance)
-    panel = _heatmap(title, values, errors, Reduction.MAX)
+    panel = _error_heatmap(title, values, errors, Reduction.MAX)
     return replace(
         panel,
         limits=scale,

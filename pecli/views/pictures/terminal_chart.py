@@ -46,8 +46,8 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     """
     x_axis = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
     y_axis = _Axis(_values_to_show(chart), chart.log_y)
-    pens = _pens(chart, terminal)
-    legend = _legend(chart, terminal, pens)
+    pens = _pens_of_chart(chart, terminal)
+    legend = _legend_lines(chart, terminal, pens)
     line_count = max(2, height - AXIS_LINES - len(legend))
     # Labels count from the bottom, lines of text from the top.
     row_labels = {
@@ -150,9 +150,9 @@ class _Pen(NamedTuple):
     mark: str  #: The character of a point of it that is marked, such as a context.
 
 
-def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
+def _pens_of_chart(chart: Chart, terminal: Terminal) -> list[_Pen]:
     """Return a pen per curve, then one per level."""
-    inks = _inks(chart, terminal)
+    inks = _colour_sequences(chart, terminal)
     letters = _letters(chart, terminal)
     samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
     samples += [_LEVELS[k % len(_LEVELS)].sample for k in range(len(chart.levels))]
@@ -163,7 +163,7 @@ def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
     return pens
 
 
-def _inks(chart: Chart, terminal: Terminal) -> list[str]:
+def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
     """Return the escape sequence of the colour of each curve, then of each level, which is grey."""
     count = len(chart.curves)
     if not terminal.colours:
@@ -204,7 +204,7 @@ def _letters(chart: Chart, terminal: Terminal) -> list[str]:
     return letters + [LEVEL_LETTERS[k % len(LEVEL_LETTERS)] for k in range(len(chart.levels))]
 
 
-def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
+def _legend_lines(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
     """Return the names of curves and levels, as many to a line as there is room for."""
     names = [curve.label for curve in chart.curves]
     names += [level.label for level in chart.levels]
@@ -242,18 +242,18 @@ def _plot_area(
         raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
         masks = _dot_masks(chart, x_axis, y_axis, raster)
         layers = [_braille_bits(mask, size) for mask in masks]
-    owners = _owners(layers, len(chart.curves))  # (lines, columns)
+    owners = _owners_of_characters(layers, len(chart.curves))  # (lines, columns)
     patterns = np.bitwise_or.reduce(np.array(layers), axis=0)
     rows = []
     for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
-        rows.append(_characters(line_owners, line_patterns, pens))
+        rows.append(_line_of_characters(line_owners, line_patterns, pens))
     for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
         for line, column in _marked_characters(curve, x_axis, y_axis, size):
             rows[line][column] = (pen.ink, pen.mark)
     return [coloured(cells).rstrip() for cells in rows]
 
 
-def _characters(
+def _line_of_characters(
     owners: Sequence[int], patterns: Sequence[int], pens: Sequence[_Pen]
 ) -> list[tuple[str, str]]:
     """Return the characters of a line of a chart, each with the sequence of its colour.
@@ -295,7 +295,7 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
     masks = []
     for curve in chart.curves:
         x = x_axis.fractions(curve.x)
-        mask = _raster(x, y_axis.fractions(curve.y), size, chart.joined)
+        mask = _touched_dots(x, y_axis.fractions(curve.y), size, chart.joined)
         if curve.spread is not None:
             mask |= _spread_mask(x, y_axis, curve.spread, size)
         if curve.reference:  # Dashes: two dots of four.
@@ -305,7 +305,7 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
     left_and_right = np.array([0.0, 1.0])
     for number, level in enumerate(chart.levels):
         height = y_axis.fractions(np.full(2, level.value))
-        mask = _raster(left_and_right, height, size, joined=True)
+        mask = _touched_dots(left_and_right, height, size, joined=True)
         every = _LEVELS[number % len(_LEVELS)].every
         masks.append(mask & (np.arange(size.columns) % every == 0))
     return masks
@@ -314,7 +314,7 @@ def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[
 def _spread_mask(x: Floats, y_axis: _Axis, spread: Spread, size: _Size) -> Flags:
     """Return the dots between the smallest and the largest values, as strokes up and down."""
     low_and_high = np.stack(spread, axis=1)
-    return _raster(np.repeat(x, 2), y_axis.fractions(low_and_high.ravel()), size, joined=True)
+    return _touched_dots(np.repeat(x, 2), y_axis.fractions(low_and_high.ravel()), size, joined=True)
 
 
 def _braille_bits(mask: Flags, size: _Size) -> Indices:
@@ -324,7 +324,7 @@ def _braille_bits(mask: Flags, size: _Size) -> Indices:
     return bits
 
 
-def _owners(layers: Sequence[Indices], curve_count: int) -> Indices:
+def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indices:
     """Return which curve or level each character of a chart belongs to, or `NOBODY`.
 
     A character has one colour, although several curves may have dots in it. Levels lie below all
@@ -351,7 +351,7 @@ def _owners(layers: Sequence[Indices], curve_count: int) -> Indices:
     return owners
 
 
-def _raster(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
+def _touched_dots(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
     """Return the dots that a line through the points touches, or only the points.
 
     The result is True for such dots, with the top row first: in a raster of 3 × 3 dots, the line

@@ -40,7 +40,7 @@ def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
     for group in _equal_labels(named):
         parameters = {k: _parameters(named[k].scheme) for k in group}
         for k in group:
-            differences = _differences(parameters[k], list(parameters.values()))
+            differences = _differing_parameters(parameters[k], list(parameters.values()))
             label = ", ".join([named[k].label, *differences])
             named[k] = named[k]._replace(label=label)
     return named
@@ -65,7 +65,9 @@ def _with_parameters(source: PlotSource) -> PlotSource:
     return source._replace(label=", ".join(_first_words(words)))
 
 
-def _differences(parameters: dict[str, object], group: Sequence[dict[str, object]]) -> list[str]:
+def _differing_parameters(
+    parameters: dict[str, object], group: Sequence[dict[str, object]]
+) -> list[str]:
     """Return the parameters that are not the same in the whole group.
 
     If a source has none of them, it is named by one that it lacks: «rope, no padding_idx».

@@ -87,7 +87,7 @@ def report(
     """
     tolerance = tolerance_of(tolerance, max_ulp, atol, rtol)
     RUNTIME.check("runtime", runtime)
-    named = _named(sources)
+    named = _models_and_files(sources)
     source = None if before is None else path_of("before", before)
     if source is not None and not named.models:
         raise ParameterError("before", source, "a model rotates them", "name one: llama-3.1-8b")
@@ -101,7 +101,12 @@ def report(
         _add_file(draft, file, named.models, settings)
     for file in named.files[1:]:
         _add_comparison(draft, named.files[0], file, tolerance)
-    words = ["pecli", "report", *named.names, *_options(_Settings(tolerance, runtime, source))]
+    words = [
+        "pecli",
+        "report",
+        *named.names,
+        *_settings_as_options(_Settings(tolerance, runtime, source)),
+    ]
     if interactive:
         words.append("--interactive")
     command = shlex.join([*words, "-o", "report.html"])
@@ -120,7 +125,7 @@ class _Sources(NamedTuple):
     files: list[str]
 
 
-def _named(sources: Sequence[Model]) -> _Sources:
+def _models_and_files(sources: Sequence[Model]) -> _Sources:
     """Sort sources into models and files: everything that is not a model is a file."""
     named = _Sources([], [], [])
     for source in sources:
@@ -143,7 +148,7 @@ class _Settings(NamedTuple):
     before: str | None = None  #: the file of queries or keys before the rotation
 
 
-def _options(settings: _Settings) -> list[str]:
+def _settings_as_options(settings: _Settings) -> list[str]:
     """Return the settings of a report as options, for the command that repeats it."""
     tolerance = settings.tolerance
     words: list[str] = []
@@ -277,7 +282,7 @@ def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _
         _add_check_against_model(draft, name, models[0], settings)
     elif KEY in file.metadata:
         draft.subheading("Verified against the spec that it carries")
-        command = ["pecli", "verify", name, *_options(settings)]
+        command = ["pecli", "verify", name, *_settings_as_options(settings)]
         draft.check(lambda: verify(name, None, settings.tolerance), command)
     else:
         from pecli.checks.identify import identify
@@ -291,7 +296,7 @@ def _add_check_against_model(
 ) -> None:
     """Add the verification of a file against a model, and the command that repeats it."""
     draft.subheading(f"Verified against {model.name}")
-    command = ["pecli", "verify", name, model.option, model.name, *_options(settings)]
+    command = ["pecli", "verify", name, model.option, model.name, *_settings_as_options(settings)]
     option = f"{model.option} {shlex.quote(model.name)}"
     table_commands = encodings.commands(model.encodings, option)
     draft.check(
@@ -329,5 +334,5 @@ def _first_rows(source: PlotSource, table: Table) -> PlotSource:
 
 def _add_comparison(draft: Draft, first: str, second: str, tolerance: Tolerance) -> None:
     draft.heading(f"{os.path.basename(first)} and {os.path.basename(second)}")
-    command = ["pecli", "diff", first, second, *_options(_Settings(tolerance))]
+    command = ["pecli", "diff", first, second, *_settings_as_options(_Settings(tolerance))]
     draft.check(lambda: diff(first, second, tolerance), command)

@@ -94,9 +94,9 @@ class Draft:
         self.parts.append(element("p", words))
 
     def picture(self, picture: Picture) -> None:
-        self.parts.append(self._figure(picture))
+        self.parts.append(self._figure_html(picture))
 
-    def _figure(self, picture: Picture) -> Html:
+    def _figure_html(self, picture: Picture) -> Html:
         """Return a picture: an SVG per panel, which wrap on a narrow screen, and a caption.
 
         The ids of an SVG begin with its number, so that no other SVG of the page has them.
@@ -139,7 +139,7 @@ class Draft:
             self._add_error(problem)
             return
         self.answers.append(bool(result))
-        self._conclude(_verdict(result))
+        self._add_verdict_row(_verdict_of_check(result))
         self.view(lambda: show(result))
         if command:
             self.commands(shlex.join(command))
@@ -161,15 +161,15 @@ class Draft:
         if fix:
             parts.append(element("p", "Fix: compute what this command writes, then check again."))
             parts.append(_commands(fix, command))
-        parts.append(self._figure(comparison_picture([result])))
+        parts.append(self._figure_html(comparison_picture([result])))
         self.failures += parts
 
     def _add_error(self, problem: PecliError) -> None:
         self.answers.append(problem)
-        self._conclude(_Verdict("error", "bad", str(problem)))
+        self._add_verdict_row(_Verdict("error", "bad", str(problem)))
         self.parts.append(element("p", element("span", "error", class_="bad"), " ", str(problem)))
 
-    def _conclude(self, verdict: _Verdict) -> None:
+    def _add_verdict_row(self, verdict: _Verdict) -> None:
         """Add a row to the verdicts at the beginning of the page, with a link to this section."""
         section = f"#part{len(self.headings)}"
         link = element("a", self.headings[-1], href=section)
@@ -220,7 +220,7 @@ class Draft:
         return element("nav", block(element("ul", block(*items))), aria_label="Contents")
 
 
-def _verdict(result: CheckResult) -> _Verdict:
+def _verdict_of_check(result: CheckResult) -> _Verdict:
     """Return the verdict of a check with the most important reason or weakness."""
     weak: Sequence[str] = ()
     if isinstance(result, Identification):

@@ -48,12 +48,12 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         for matrix in _matrices(source, request, len(sources)):
             check_panels(len(panels) + 1)
             first_row = source.first if matrix.rows == "position" else 0
-            panels.append(_panel(matrix, name, first_row, request, is_bias))
+            panels.append(_panel_of_matrix(matrix, name, first_row, request, is_bias))
             matrices.append(matrix)
     if not panels:
         raise _no_matrix(sources)
     across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
-    title = _title(panels, [matrix.value for matrix in matrices])
+    title = _picture_title(panels, [matrix.value for matrix in matrices])
     return Picture(title, on_one_scale(panels), across, _choice_note(matrices))
 
 
@@ -87,7 +87,7 @@ def _no_matrix(sources: Sequence[PlotSource]) -> ParameterError:
     return ParameterError("kind", "heatmap", rule, advice)
 
 
-def _panel(
+def _panel_of_matrix(
     matrix: _Matrix, source_name: str, first_row: int, request: PlotRequest, is_bias: bool
 ) -> HeatmapPanel:
     """Return a matrix as a panel, reduced to the rows and columns that there is room for.
@@ -121,7 +121,7 @@ def _panel(
     return panel
 
 
-def _title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
+def _picture_title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
     """Return the title, such as «cosine and sine over 512 positions, by pair»."""
     distinct = list(dict.fromkeys(values))
     value = "value"
@@ -140,7 +140,7 @@ def _matrices(source: PlotSource, request: PlotRequest, source_count: int) -> It
     A single table needs no title, except RoPE's: a file may hold the cosines without the sines.
     """
     if "patch" in source.picture_kinds:
-        yield from _maps(source, request, source_count)
+        yield from _maps_of_channels(source, request, source_count)
         return
     tables = [table for table in source.tables if len(table.shape) > 1 and table.size]
     is_named = len(tables) > 1 or source.applied_as == "rotation"
@@ -149,7 +149,9 @@ def _matrices(source: PlotSource, request: PlotRequest, source_count: int) -> It
         yield from _matrices_of(table, source, title, request)
 
 
-def _maps(source: PlotSource, request: PlotRequest, source_count: int) -> Iterator[_Matrix]:
+def _maps_of_channels(
+    source: PlotSource, request: PlotRequest, source_count: int
+) -> Iterator[_Matrix]:
     """Yield a map of the image per channel, for tables whose rows are the patches of an image.
 
     A channel has one value per patch, which is drawn at the patch's row and column. The requested
