@@ -210,7 +210,7 @@ def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
     tensor = off_by_half(worst_ulp)
     assert not tensor.passed
 
-    line = tensor_lines.parts_of(tensor, tensor_lines.VERIFIED)[-1]
+    line = tensor_lines.line_parts(tensor, tensor_lines.VERIFIED)[-1]
     assert line == f"max error 0.5{units} at [1]: expected 0, found 0.5"
 
 
