@@ -211,7 +211,9 @@ def test_one_nan_leaves_the_diagnosis_of_the_rest(
 def test_a_report_of_rotated_queries_names_the_wrong_base(
     run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Draft, "_figure_html", lambda draft, picture: element("figure", picture.title))
+    monkeypatch.setattr(
+        Draft, "_figure_html", lambda draft, picture: element("figure", picture.title)
+    )
     for name, array in queries_before_and_after("wrong base").items():
         np.save(f"{name}.npy", array)
     words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
