@@ -184,7 +184,11 @@ def extend(
 def _reason_for_method(
     chosen: "ChosenMethod", factor: float | None, original_len: int | str | None
 ) -> str:
-    """Return why this method; numbers that the caller gives are not the makers'."""
+    """Return why this method was chosen, apart from numbers that the caller gave.
+
+    «with the given factor; otherwise Qwen2.5's model card: yarn, …»: the makers recommend YaRN, but
+    not this factor.
+    """
     given = []
     if factor is not None:
         given.append("factor")

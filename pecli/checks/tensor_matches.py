@@ -23,7 +23,7 @@ from pecli.files.tensor_roles import ANYTHING, role_of
 
 MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """Roles of tensors that belong together under other names."""
-WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)
+FREQUENCY_ROLES = ("cos", "sin", "both", ANYTHING, None)
 """Roles of tensors whose columns may belong to frequencies."""
 MASK = (
     -6e4
@@ -236,7 +236,7 @@ def _candidates_of_both(waves: Waves) -> Iterator[CandidateTable]:
     for doubled in cos:
         if doubled in sin:
             both = {"cos": cos[doubled], "sin": sin[doubled]}
-            yield candidate_of(both, waves=True, layout=doubled, quantised=True)
+            yield candidate_of(both, has_frequencies=True, layout=doubled, quantised=True)
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
@@ -259,16 +259,18 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> 
     returned as they are, and differ in their shape.
     """
     match = TensorMatch(name, [name], [name_in_b], (a, b))
-    has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
+    has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
     sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
-    if a.shape == b.shape and not (has_waves and is_quantised):
+    if a.shape == b.shape and not (has_frequencies and is_quantised):
         return match.read_from(
-            sides, lambda side: _read_upright_or_transposed(name, side, has_waves, rules)
+            sides, lambda side: _read_upright_or_transposed(name, side, has_frequencies, rules)
         )
-    as_table = match.read_from(sides, lambda side: _read_as_table(name, has_waves, rules, side))
-    if as_table.is_near or not has_waves:
+    as_table = match.read_from(
+        sides, lambda side: _read_as_table(name, has_frequencies, rules, side)
+    )
+    if as_table.is_near or not has_frequencies:
         return as_table
     return as_table.read_from(sides, lambda side: _read_as_cos_sin(rules, side))
 
@@ -300,13 +302,15 @@ def _significand_bits(array: Array) -> int:
     return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
 
 
-def _read_as_table(name: str, has_waves: bool, rules: _Rules, side: _Side) -> Reading | None:
+def _read_as_table(name: str, has_frequencies: bool, rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the table that another one is."""
-    candidates = _candidates_of_table(name, side.expected, has_waves, rules)
+    candidates = _candidates_of_table(name, side.expected, has_frequencies, rules)
     return best_reading(side.found, candidates, is_text=rules.is_text)
 
 
-def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
+def _read_upright_or_transposed(
+    name: str, side: _Side, has_frequencies: bool, rules: _Rules
+) -> Reading:
     """Read an array as another of the same shape: element by element, or transposed if only that matches.
 
     Some programs store cosines and sines as (frequencies, positions). The shape does not show it if
@@ -324,14 +328,14 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     if not may_be_transposed or straight.is_near:
         return straight
     # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
-    best = _read_as_table(name, has_waves, rules, side)
+    best = _read_as_table(name, has_frequencies, rules, side)
     if best is not None and best.transposed and best.is_near:
         return best
     return straight
 
 
 def _candidates_of_table(
-    name: str, expected: AnyArray, has_waves: bool, rules: _Rules
+    name: str, expected: AnyArray, has_frequencies: bool, rules: _Rules
 ) -> Iterator[CandidateTable]:
     """Yield the tables to look for in the other file, which may have this array in other shapes.
 
@@ -342,21 +346,23 @@ def _candidates_of_table(
     Args:
         name: The name of the table.
         expected: The array.
-        has_waves: True if its columns may belong to frequencies, so that they can be doubled.
+        has_frequencies: True if its columns may belong to frequencies, so that they can be doubled.
         rules: The rules of the comparison.
     """
     expected = np.atleast_1d(expected)
     options: NamedValues = {
-        "quantised": has_waves,
+        "quantised": has_frequencies,
         "masked": rules.masks_alike and _is_masked(expected),
-        "transposable": has_waves and role_of(name) in MATCHED_ROLES and not rules.upright,
+        "transposable": has_frequencies and role_of(name) in MATCHED_ROLES and not rules.upright,
     }
     for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
-        has_columns = has_waves and table.ndim > 1
+        has_columns = has_frequencies and table.ndim > 1
         tables = _single_columns(table) if has_columns else {"": table}
         for doubled, single in tables.items():
-            yield candidate_of({name: single}, waves=has_columns, layout=doubled, **options)
+            yield candidate_of(
+                {name: single}, has_frequencies=has_columns, layout=doubled, **options
+            )
 
 
 def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:

@@ -318,7 +318,7 @@ def _heads_in_columns(case: _Case) -> Iterator[Folding]:
     is read as (64, 4, 128), four heads with a copy of the table each.
     """
     has_one_column_axis = len(case.last_axes) == 1
-    if not case.candidate.waves or not has_one_column_axis or len(case.shape) < 2:
+    if not case.candidate.has_frequencies or not has_one_column_axis or len(case.shape) < 2:
         return
     if case.form.arrangement == "rows":  # Rows of cosines, then of sines, would lie between heads.
         return

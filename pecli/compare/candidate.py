@@ -40,7 +40,7 @@ class CandidateTable:
         names: The name of the table, or of both functions in their order.
         shape: The shape of each table. None stands for as many rows as the tensor has.
         make: Makes the tables with so many rows.
-        waves: True if columns belong to frequencies, so that they may be arranged in any form.
+        has_frequencies: True if columns belong to frequencies, so that they may be arranged in any form.
         transposable: True if rows may be frequencies. Matrices without a name are other things when transposed.
         layout: How columns are doubled for the rotation, halves or interleaved; empty if either will do.
         words: What else the note on a reading says.
@@ -53,7 +53,7 @@ class CandidateTable:
     names: tuple[str, ...]
     shape: TableShape
     make: Callable[[int], MadeTables]
-    waves: bool = False
+    has_frequencies: bool = False
     transposable: bool = False
     layout: str = ""
     words: str = ""
@@ -80,7 +80,7 @@ class CandidateTable:
 
         With `guesses`, sines that have the sign of the rotation folded in are among them.
         """
-        if not self.waves:
+        if not self.has_frequencies:
             return [Form("alone")]
         forms = [form for form in READABLE if form.functions == len(self.names)]
         if guesses and self.names == ("sin",):

@@ -355,11 +355,10 @@ def _undoubled(both: Array, noise: float) -> Array | None:
     if noise:
         return _undoubled_within(first, second, noise)
     # Most tables that are not doubled differ in the first row already.
-    if not np.array_equal(first[:1], second[:1], equal_nan=True):
-        return None
-    if not np.array_equal(first[1:], second[1:], equal_nan=True):
-        return None
-    return first
+    is_first_row_doubled = np.array_equal(first[:1], second[:1], equal_nan=True)
+    if is_first_row_doubled and np.array_equal(first, second, equal_nan=True):
+        return first
+    return None
 
 
 def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None:

@@ -78,19 +78,17 @@ def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator
     if len(after) != len(before) or len(before) > MAX_AXES:
         return
     unchanged = tuple(range(len(before)))
+    channel_axis = len(before) - 1
+    never_repeated = (position_axis % len(before), channel_axis)
     for order in permutations(unchanged):
         reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
         if reordered == after:
             yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
-            continue
         heads_axis = _repeated_axis(after, reordered)
-        # Neither positions nor channels are ever copied.
-        never_copied = (position_axis % len(before), len(before) - 1)
-        if heads_axis is None or order[heads_axis] in never_copied:
-            continue
-        for repetition in _repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
-            yield _repeated(after, order, repetition, note)
+        if heads_axis is not None and order[heads_axis] not in never_repeated:
+            for repetition in _repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
+                yield _repeated(after, order, repetition, note)
 
 
 def _repeated_axis(after: Shape, before: Shape) -> int | None:

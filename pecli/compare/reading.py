@@ -139,7 +139,9 @@ class Reading:
         holds_both = len(candidate.names) > 1
         if holds_both:
             yield self._words_for_functions()
-        is_table_of_model = candidate.origin is not None and candidate.waves and not holds_both
+        is_table_of_model = (
+            candidate.origin is not None and candidate.has_frequencies and not holds_both
+        )
         if self.form.doubled or is_table_of_model:
             yield columns(self.form.doubled)
         if self.form.is_signed:
@@ -222,7 +224,7 @@ class Reading:
             tables = {self.name: joined(self._both_columns(), doubled)}
             layout: NamedValues = {"layout": doubled}
             scheme = replace(scheme, **layout)
-        if self.candidate.waves:
+        if self.candidate.has_frequencies:
             # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
         return FoundTables(scheme, tables)

@@ -79,7 +79,7 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
     """
     for width in sorted(_wave_widths(array), reverse=True):
         make = partial(_zero_tables, width)
-        candidate = CandidateTable((*PLURALS,), (None, width), make, waves=True)
+        candidate = CandidateTable((*PLURALS,), (None, width), make, has_frequencies=True)
         for reading in readings(array, candidate):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:

@@ -167,7 +167,7 @@ def rotated_computation(
     return RotatedComputation(
         waves.frequencies,
         waves.axes,
-        tokens.expected[:, tokens.seen],
+        tokens.expected[:, tokens.is_token],
         waves.amplitude,
         form,
         waves.schedule,

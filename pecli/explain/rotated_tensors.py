@@ -55,7 +55,7 @@ class RotatedTensor:
     after: Array
     plan: HeadRotation
     positions: Indices  # (axes, sequences, rows); one sequence if the positions are those of all
-    seen: Flags  # (sequences, rows): False for padding
+    is_token: Flags  # (sequences, rows): False for padding
     are_stated: bool  # whether somebody stated where tokens stand
     dtype: str
     head_shape: tuple[int, ...]  # the axes before positions and channels, as they were given
@@ -71,7 +71,7 @@ class RotatedTensor:
     @property
     def has_common_positions(self) -> bool:
         """True if all sequences should be rotated by the same positions."""
-        return len(self.seen) == 1
+        return len(self.is_token) == 1
 
     def with_only(self, some: "SomeHeads") -> "RotatedTensor":
         """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
@@ -86,7 +86,7 @@ class RotatedTensor:
             before=self.before[heads],
             after=self.after[heads],
             positions=self.positions[:, [stored]],
-            seen=self.seen[[stored]],
+            is_token=self.is_token[[stored]],
             are_stated=True,
             head_shape=(len(some.heads),),
         )
@@ -98,29 +98,29 @@ class RotatedTensor:
             before=self.before[:, :, rows],
             after=self.after[:, :, rows],
             positions=self.positions[:, :, rows],
-            seen=self.seen[:, rows],
+            is_token=self.is_token[:, rows],
         )
 
     def count_not_finite_before(self) -> int:
         """Return how many values before the rotation are not finite, except for padding."""
         is_strange = ~np.isfinite(self.before)
-        return int(np.count_nonzero(is_strange & self.seen[:, None, :, None]))
+        return int(np.count_nonzero(is_strange & self.is_token[:, None, :, None]))
 
     @property
     def is_finite(self) -> bool:
         """True if all values are finite, except for padding."""
         has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
-        return bool((has_finite_rows | ~self.seen[:, None, :, None]).all())
+        return bool((has_finite_rows | ~self.is_token[:, None, :, None]).all())
 
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
         is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
-        return int(np.count_nonzero(is_spoilt & ~self.seen[:, None, :, None]))
+        return int(np.count_nonzero(is_spoilt & ~self.is_token[:, None, :, None]))
 
     def has_strange_padding(self) -> bool:
         """Return True if padding holds infinities or NaN after the rotation."""
         is_strange = ~np.isfinite(self.after)
-        return bool((is_strange & ~self.seen[:, None, :, None]).any())
+        return bool((is_strange & ~self.is_token[:, None, :, None]).any())
 
     def sequences_apart(self) -> list["RotatedTensor"]:
         """Return all sequences together if they have common positions, else each of them."""
@@ -140,7 +140,7 @@ class RotatedTensor:
         model counts: from 0 through the padding, or from 0 at the first token.
         """
         expected = self.positions[:, 0].astype(np.float64)  # (axes, rows)
-        is_token = self.seen[0]
+        is_token = self.is_token[0]
         tokens = TokenRows(expected, is_token, expected, self.are_stated)
         if is_token.all():
             return tokens
@@ -157,7 +157,7 @@ class RotatedTensor:
 
         They are solved as those of tokens are, from the values before and after the rotation.
         """
-        is_padding = ~self.seen[0]
+        is_padding = ~self.is_token[0]
         every_row = np.ones(expected.shape[1], bool)
         computation = rotated_computation(
             self.plan,
@@ -176,9 +176,9 @@ class RotatedTensor:
         """The case of sequences that have common positions; rows of padding are left out."""
         before = self.before
         after = self.after
-        if not self.seen[0].all():
-            before = before[:, :, self.seen[0]]
-            after = after[:, :, self.seen[0]]
+        if not self.is_token[0].all():
+            before = before[:, :, self.is_token[0]]
+            after = after[:, :, self.is_token[0]]
         computation = rotated_computation(
             self.plan, Heads(before), self.tokens, self.dtype, self.head_shape
         )
@@ -204,7 +204,7 @@ class RotatedTensor:
             before=self.before.swapaxes(1, 2),
             after=self.after.swapaxes(1, 2),
             positions=np.broadcast_to(positions, (len(self.positions), 1, self.heads)),
-            seen=np.ones((1, self.heads), bool),
+            is_token=np.ones((1, self.heads), bool),
             head_shape=(*self.head_shape[:-1], rows),
         )
         case = exchanged.case
@@ -253,7 +253,7 @@ def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explana
     damage = located([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
-    is_token = tensor.seen[0]
+    is_token = tensor.is_token[0]
     is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3)) | ~is_token  # (rows,)
     if not (is_finite & is_token).any():
         return []
@@ -292,7 +292,7 @@ def _shortest_explanation(
         The explanation; None if all rows are padding, if so many known mistakes do not make the tensor,
         or if it is right and only computed in float32.
     """
-    if not tensor.seen.any():
+    if not tensor.is_token.any():
         return None
     explanations = _explain_by_positions(tensor.case, tolerance)
     if not explanations:
@@ -342,7 +342,7 @@ def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]
 def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     """Return which heads of a sequence have a wrong element in a few rows."""
     part = tensor.with_only(tensor.all_heads(sequence))
-    if not part.seen.any():
+    if not part.is_token.any():
         return np.zeros(tensor.heads, bool)
     case = part.case.within(tolerance)
     return np.asarray(case.computation.by_head(case.tested).any(axis=(1, 2)))
@@ -387,7 +387,7 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
         passes: Returns True if the second array passes where the first is expected.
     """
     # A case is the data of one or all sequences, and the rotation that should have made them.
-    cases = [part.case for part in tensor.sequences_apart() if part.seen.any()]
+    cases = [part.case for part in tensor.sequences_apart() if part.is_token.any()]
     first = cases[0]
     for kind in MISTAKES:
         if kind.stage in UNSEEN:

@@ -14,19 +14,19 @@ class TokenRows:
     """Rows of one or several sequences as tokens: their expected positions, and which of them are padding."""
 
     expected: Floats  # (axes, rows)
-    seen: Flags  # False for padding, which is not compared
+    is_token: Flags  # False for padding, which is not compared
     padding: Floats  # (axes, rows): positions at which padding seems to be
     are_stated: bool  # whether positions were given, so that these are what may be wrong
 
     @property
     def padded_rows(self) -> int:
         """The number of rows of left padding."""
-        return int(self.seen.argmax())
+        return int(self.is_token.argmax())
 
     def all_rows(self, used: Floats) -> Floats:
         """Return positions (axes, rows) of rows that are not padding together with those of padding."""
         every = np.array(self.padding)
-        every[:, self.seen] = used
+        every[:, self.is_token] = used
         return every
 
     def mistake(self, used: Floats) -> PositionMistake | None:

@@ -34,7 +34,7 @@ class TensorPositions(NamedTuple):
     """The positions of a tensor's rows, and which of them are padding."""
 
     ids: Ids  #: (axes, batch, L); batch may be 1
-    seen: Mask  #: (batch, L): False for padding
+    is_token: Mask  #: (batch, L): False for padding
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class RowPositions:
         offset: the position of the first row.
         ids: (L,), (batch, L), or for several axes (axes, L) or (axes, batch, L).
         name: the parameter that they come from.
-        seen: False for padding, if they come from an attention mask.
+        is_token: False for padding, if they come from an attention mask.
     """
 
     offset: int = 0
     ids: Ids | None = None
     name: str = "positions"
-    seen: Mask | None = None
+    is_token: Mask | None = None
 
     def span(self, length: int) -> tuple[int, int]:
         """Return the first position and the one after the last, for `length` rows."""
@@ -112,10 +112,14 @@ class RowPositions:
             ids = self._consecutive(tensor, tensor.shape[seq_axis])
         _, batch, length = ids.shape
         self._check_fit(tensor, seq_axis, batch, length)
-        seen = np.ones((batch, length), bool)
-        if self.seen is not None:
-            seen = self.seen.reshape(batch, length)
-        return TensorPositions(np.broadcast_to(ids, (axes, batch, length)), seen)
+        is_token = self.tokens_of((batch, length))
+        return TensorPositions(np.broadcast_to(ids, (axes, batch, length)), is_token)
+
+    def tokens_of(self, batch_shape: tuple[int, ...]) -> Mask:
+        """Return False for padding, (batch, L); all are tokens unless there is an attention mask."""
+        if self.is_token is None:
+            return np.ones(batch_shape, bool)
+        return self.is_token.reshape(batch_shape)
 
     def _consecutive(self, tensor: Input, rows: int) -> Ids:
         """Return the positions offset, offset + 1, … of some rows, as (1, 1, rows)."""

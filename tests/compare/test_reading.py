@@ -13,7 +13,7 @@ from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import doubled_as_halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
-COSINES = candidate_of({"cos": COS}, waves=True, transposable=True)
+COSINES = candidate_of({"cos": COS}, has_frequencies=True, transposable=True)
 
 
 def no_tables(rows: int) -> MadeTables:
@@ -30,12 +30,14 @@ def notes_on_readings(
 
 def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
     """Columns may be doubled as halves or interleaved."""
-    candidate = CandidateTable(("cos",), (3, 4), no_tables, waves=True, layout="interleaved")
+    candidate = CandidateTable(
+        ("cos",), (3, 4), no_tables, has_frequencies=True, layout="interleaved"
+    )
     assert [form.doubled for form in candidate.forms()] == ["", "interleaved", "halves"]
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
-    candidate = CandidateTable(("cos",), (3, 4), no_tables, waves=True)
+    candidate = CandidateTable(("cos",), (3, 4), no_tables, has_frequencies=True)
     assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 
 
@@ -44,7 +46,7 @@ def test_a_table_without_frequencies_has_one_form() -> None:
 
 
 def test_both_functions_have_the_forms_of_two() -> None:
-    candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, waves=True)
+    candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, has_frequencies=True)
     names = {form.arrangement for form in candidate.forms()}
 
     assert names == {"halves", "interleaved", "matrices", "pairs", "rows", "stacked"}
@@ -113,7 +115,7 @@ def test_later_axes_are_rows_rather_than_earlier_ones(
     """The number of rows is not known: the axis before the channels is the likelier one, and
     earlier axes are copies.
     """
-    candidate = CandidateTable(("cos",), (None, 8), no_tables, waves=True)
+    candidate = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
     assert axes_of_copies(shape, candidate) == expected
 
 
@@ -173,7 +175,7 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
     ],
 )
 def test_notes_on_readings(table: np.ndarray, note: str) -> None:
-    candidate = candidate_of({"cos": COS}, waves=True, quantised=True)
+    candidate = candidate_of({"cos": COS}, has_frequencies=True, quantised=True)
     reading = best_reading(table, [candidate])
 
     assert reading is not None

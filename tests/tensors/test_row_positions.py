@@ -65,7 +65,7 @@ def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
     assert rows.ids.tolist() == [0, 0, 0, 1, 2, 2]
 
     places = rows.positions_of(Input(np.zeros((6, 4)), "x"), -2)
-    assert places.seen.tolist() == [[False, False, True, True, True, False]]
+    assert places.is_token.tolist() == [[False, False, True, True, True, False]]
 
 
 def test_length_and_channels_of_a_sequence_on_another_axis() -> None:

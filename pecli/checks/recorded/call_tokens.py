@@ -16,7 +16,7 @@ class CallTokens:
     Attributes:
         axes: The axes of a position: 3 for M-RoPE (time, row, column), otherwise 1.
         by_axis: Their positions, (axes, batch, L); one axis stands for all if they agree.
-        seen: False for padding, (batch, L); None if there is no padding.
+        is_token: False for padding, (batch, L); None if there is no padding.
         used_ids: The ids that the model's own code used, (batch or 1, L), if they were seen.
         are_as_recorded: True if axes of positions differ, as with images: then only the recorded
             ids state where tokens stand.
@@ -38,7 +38,7 @@ class CallTokens:
                 positions = ids  # Nothing else states the sizes of the images.
         are_axes_equal = (positions == positions[:1]).all()
         self.by_axis: Indices = positions[:1] if are_axes_equal else positions
-        self.seen = None if self.are_as_recorded else _tokens_of_mask(call.attention_mask)
+        self.is_token = None if self.are_as_recorded else _tokens_of_mask(call.attention_mask)
 
     @property
     def positions(self) -> Indices:
@@ -64,8 +64,8 @@ class CallTokens:
         has_batch = array.ndim > 2 and len(self.positions) in array.shape[:-2]
         if not has_batch:
             return self._options_without_batch(array)
-        if self.seen is not None and self.axes == 1:
-            return {"attention_mask": self.seen.astype(np.int64)}
+        if self.is_token is not None and self.axes == 1:
+            return {"attention_mask": self.is_token.astype(np.int64)}
         if _are_consecutive(self.positions):
             return {"offset": int(self.positions[0, 0])}
         return self.stated()
@@ -76,8 +76,8 @@ class CallTokens:
         Padding stands wherever the model's own ids have put it: it has no right position.
         """
         positions = self.by_axis
-        if self.seen is not None and self.used_ids is not None:
-            positions = np.where(self.seen, positions, self.used_ids)
+        if self.is_token is not None and self.used_ids is not None:
+            positions = np.where(self.is_token, positions, self.used_ids)
         return self._on_all_axes(positions)
 
     def _on_all_axes(self, positions: Indices) -> MutableValues:
@@ -95,8 +95,8 @@ class CallTokens:
         if array.shape[-2] != self.length:
             return {}
         sequence = 0
-        if self.seen is not None:
-            sequence = int(self.seen.sum(axis=1).argmax())
+        if self.is_token is not None:
+            sequence = int(self.is_token.sum(axis=1).argmax())
         positions = self.by_axis[:, sequence]
         if _are_consecutive(positions):
             return {"offset": int(positions[0, 0])}
@@ -111,9 +111,9 @@ class CallTokens:
         if self.used_ids is None or self.are_as_recorded:
             return
         used = np.broadcast_to(self.used_ids, self.positions.shape)
-        is_token = np.ones(self.positions.shape, bool)
-        if self.seen is not None:
-            is_token = self.seen
+        is_token = self.is_token
+        if is_token is None:
+            is_token = np.ones(self.positions.shape, bool)
         for sequence, tokens in enumerate(is_token):
             ids = used[sequence, tokens]
             expected = self.positions[sequence, tokens]

@@ -194,10 +194,10 @@ class ModuleChecker:
     def _check_rotation(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> RotationCheck:
-        """Compare queries or keys with the exact rotation of those before it.
+        """Compare queries or keys of a module with the exact rotation of those before it.
 
-        Code that holds them as (batch, L, heads, D) is recognised by the length, unless there are
-        as many heads as positions. Then both are tried.
+        Raises:
+            ParameterError: If they are not those of the text's tokens.
         """
         self._refuse_other_parts(module)
         name = _vector_of(next(iter(tensors)))
@@ -211,14 +211,10 @@ class ModuleChecker:
         allowed = self.tolerance.or_absolute(rotation_noise(before, after, tokens.last))
         pair = pair._replace(is_one_of_several=True)
         rotation = RecordedRotation(pair, self.encodings, allowed, layer_type, tokens)
-        result = rotation.result()
-        if not result.passed and rotation.has_as_many_heads:
-            turned = rotation.turned()
-            if turned.result().passed:
-                rotation = turned
-                result = turned.result()
-        named = replace(result, name=f"{module}.{name}")
-        return RotationCheck(call, module, layer_type or "", (named,), rotation)
+        if rotation.passes_only_turned():
+            rotation = rotation.turned()
+        result = replace(rotation.result(), name=f"{module}.{name}")
+        return RotationCheck(call, module, layer_type or "", (result,), rotation)
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
         """Compare rows that a learned table gave with those at the positions of the tokens."""
@@ -231,8 +227,8 @@ class ModuleChecker:
         row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.seen is not None:  # Padding may have any row.
-            rows = np.where(tokens.seen[..., None], rows, weight[row_numbers])
+        if tokens.is_token is not None:  # Padding may have any row.
+            rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
         recorded = RecordedRows(rows, weight, row_numbers, self.tolerance)
         return _table_check(call, module, None, recorded, recorded.verify(reasons=False))
 

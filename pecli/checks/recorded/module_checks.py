@@ -167,8 +167,18 @@ class RecordedRotation(NamedTuple):
     tokens: CallTokens
     is_turned: bool = False
 
+    def passes_only_turned(self) -> bool:
+        """Return True if the rotation is right only with heads and positions exchanged.
+
+        Code that holds queries as (batch, L, heads, D) is recognised by the length L, unless there
+        are as many heads: with 8 heads and 8 tokens, both orders are tried.
+        """
+        if not self._has_as_many_heads or self.result().passed:
+            return False
+        return self.turned().result().passed
+
     @property
-    def has_as_many_heads(self) -> bool:
+    def _has_as_many_heads(self) -> bool:
         """True if there are as many heads as positions: then shapes do not tell which is which."""
         shape = self.pair.before.shape
         return len(shape) > 2 and shape[POSITION_AXIS] == shape[POSITION_AXIS - 1]

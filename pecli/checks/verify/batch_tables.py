@@ -73,13 +73,11 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     assert ids is not None
     batch_shape = ids.shape[1:]
     batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
-    if not batched and rows.seen is not None:
+    if not batched and rows.is_token is not None:
         raise _no_batch(label, rows.name, batch_shape)
     if not batched:
         return TokenTables(dict(tables), _checked_positions(rows.ids), {}, ())
-    is_token = np.ones(batch_shape, bool)  # False for padding
-    if rows.seen is not None:
-        is_token = rows.seen.reshape(batch_shape)
+    is_token = rows.tokens_of(batch_shape)  # False for padding
     positions = ids[:, is_token] if len(ids) > 1 else ids[0, is_token]
     by_token = {name: tables[name][is_token] for name in batched}
     padding = {name: tables[name][~is_token] for name in batched}
@@ -171,11 +169,10 @@ def solved_positions(
     if queries is None:
         return None
     options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
-    is_token = rows.seen  # False for padding, (batch, L); None if the user gave no attention mask
-    if is_token is None:
+    if rows.is_token is None:  # The user gave no attention mask.
         options["positions"] = rows.ids
     else:
-        options["attention_mask"] = is_token
+        options["attention_mask"] = rows.is_token
     try:
         result = verify_rotated(
             queries.after, queries.before, model, tolerance, reasons=True, options=options

@@ -108,7 +108,7 @@ def _wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor may hold: only cosines, only sines, or both in either order."""
     cos, sin = both.names
     for names in ((cos,), (sin,), (cos, sin), (sin, cos)):
-        yield replace(both, names=names, waves=True, transposable=True, quantised=True)
+        yield replace(both, names=names, has_frequencies=True, transposable=True, quantised=True)
 
 
 def model_candidates(
@@ -262,7 +262,7 @@ def _tables_per_axis(
     words = "one table per axis of positions: sections do not show"
     for name, table in _cosines_and_sines(rope).items():
         by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
-        yield candidate_of({name: by_axis}, rope, waves=True, layout=layout, words=words)
+        yield candidate_of({name: by_axis}, rope, has_frequencies=True, layout=layout, words=words)
 
 
 def _inverse_frequencies(

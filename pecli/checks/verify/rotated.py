@@ -168,7 +168,7 @@ class RotatedCheck:
         before: The tensor before, (…, L, D).
         after: The tensor after, (…, L, D).
         positions: The positions of the rows, (axes, batch or 1, L).
-        seen: False for rows of padding, (batch or 1, L).
+        is_token: False for rows of padding, (batch or 1, L).
         plan: The same rotation for a search for reasons; with a shift, that of one shift.
         rivals: Checks with the encodings of other layers, if this one passed.
         result: The comparison.
@@ -186,7 +186,9 @@ class RotatedCheck:
         self.after = np.moveaxis(tensor.after, tensor.axis, -2)
         after = Input(tensor.after, tensor.pair.label)
         rope = self.rotation.rope
-        self.positions, self.seen = self.rows.positions_of(after, tensor.axis, rope.position_axes)
+        self.positions, self.is_token = self.rows.positions_of(
+            after, tensor.axis, rope.position_axes
+        )
         self.plan = HeadRotation(
             rope, LAYOUTS[self.rotation.layout], encoding.trailing, tensor.axis
         )
@@ -265,9 +267,9 @@ class RotatedCheck:
 
         Padding has no right position, so that its rows are not compared.
         """
-        if self.seen.all():
+        if self.is_token.all():
             return
-        is_padding = np.broadcast_to(self._along_rows(~self.seen), expected.shape)
+        is_padding = np.broadcast_to(self._along_rows(~self.is_token), expected.shape)
         expected[is_padding] = self.tensor.after[is_padding]
 
     def _along_rows(self, values: AnyArray) -> AnyArray:
@@ -313,7 +315,7 @@ class RotatedCheck:
             notes.append("interleaved, as mlx-lm reads rope_traditional")
         if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
             notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
-        padded = np.count_nonzero(~self.seen)
+        padded = np.count_nonzero(~self.is_token)
         if padded:
             notes.append(f"{padded:,} rows of padding not compared")
         return ", ".join(filter(None, notes))
@@ -340,7 +342,7 @@ class RotatedCheck:
         (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions
         are given for each sequence: then the first axis is that of sequences.
         """
-        has_batch = self.after.ndim > 3 or len(self.seen) > 1
+        has_batch = self.after.ndim > 3 or len(self.is_token) > 1
         batch = len(self.after) if has_batch else 1
         shape = (batch, -1, *self.after.shape[-2:])
         return RotatedTensor(
@@ -348,7 +350,7 @@ class RotatedCheck:
             self.after.reshape(shape),
             self.plan,
             self.positions,
-            self.seen,
+            self.is_token,
             self.job.tokens.are_placed,
             self.tensor.pair.dtype,
             self.after.shape[:-2],
