@@ -39,6 +39,13 @@ class Line(NamedTuple):
         return f"{layers} {self.text}"
 
 
+class Reasons(NamedTuple):
+    """The reasons for which tensors are wrong, in lines and as data."""
+
+    lines: Sequence[str] = ()
+    explanations: "Sequence[Explanation]" = ()
+
+
 def diagnosis(
     explanations: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:

@@ -137,7 +137,7 @@ def diff(
         found = explain_difference(files, matches, tensors, allowed, diff if reasons else None)
         return replace(
             answer,
-            diagnosis=(*answer.diagnosis, *found.sentences),
+            diagnosis=(*answer.diagnosis, *found.lines),
             explanations=tuple(found.explanations),
         )
     if answer.passed and is_loose and scheme is not None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from pecli.checks.diagnosis import Reasons
 from pecli.checks.layer_departures import Compare, first_departure
 from pecli.checks.tensor_matches import TablePair, TensorMatch
 from pecli.compare.comparison import Comparison
@@ -17,7 +18,7 @@ from pecli.explain.explanation import Explanation, merged
 from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
 
-MAX_EXPLAINED = 16  #: tables of one file whose differences are explained
+MAX_EXPLAINED_TABLES = 16  #: tables of one file whose differences are explained
 MIN_ELEMENTS = 8  #: elements of a table whose scheme is searched for
 MAX_NOISE_ULP = 8  #: ULPs that no transform would leave
 
@@ -30,20 +31,13 @@ class Files(NamedTuple):
     scheme: Scheme | None
 
 
-class DifferenceReasons(NamedTuple):
-    """Sentences on why files differ, and the explanations as data."""
-
-    sentences: list[str]
-    explanations: list[Explanation]
-
-
 def explain_difference(
     files: Files,
     matches: Sequence[TensorMatch],
     tensors: Sequence[Comparison],
     tolerance: Tolerance,
     compare: Compare | None,
-) -> DifferenceReasons:
+) -> Reasons:
     """Return the reasons for which two files differ, such as «in B, base is 500000 (in A 10000)».
 
     Dumps of two runs are explained by the first layer that departs, since all later layers differ
@@ -58,11 +52,10 @@ def explain_difference(
     """
     departure = first_departure(files.a, files.b, tensors, compare)
     if compare is None or departure.is_explained:
-        return DifferenceReasons(departure.sentences, [])
+        return Reasons(departure.sentences)
     explanations = _explain_tensors(matches, tensors, files.scheme, tolerance)
     reasons = [sentence(explanation, FILE_A) for explanation in explanations]
-    sentences = [*departure.sentences, *reasons]
-    return DifferenceReasons(sentences, explanations)
+    return Reasons([*departure.sentences, *reasons], explanations)
 
 
 def _explain_tensors(
@@ -96,7 +89,7 @@ def _explain_tensors(
         if not _is_noise(result):
             to_search += match.pairs()
     with time_limit.time_limit():
-        return explanations + _explain_tables(to_search[:MAX_EXPLAINED], scheme, tolerance)
+        return explanations + _explain_tables(to_search[:MAX_EXPLAINED_TABLES], scheme, tolerance)
 
 
 def _is_noise(result: Comparison) -> bool:

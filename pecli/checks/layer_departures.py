@@ -20,7 +20,7 @@ SIDES = (("before", "after"), ("pre", "post"))
 """Words in names that distinguish tensors before a rotation from those after it."""
 MAX_RESIDUAL = 1e-2  #: share of the values that a quotient may leave if all heads are rotated alike
 TABLE_ATOL = 1e-4  #: tolerance for tables that were computed from rotated queries
-MAX_NAMES = 4  #: tensors of a layer that a line names
+MAX_TENSORS_NAMED = 4  #: tensors of a layer that a line names
 
 Dump = Mapping[str, Array]
 
@@ -87,13 +87,11 @@ class _Layer(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        sentence = (
-            f"layer {self.number} is the first that departs, by {listed(self.wrong, MAX_NAMES)}"
-        )
+        sentence = f"layer {self.number} is the first that departs, by {listed(self.wrong, MAX_TENSORS_NAMED)}"
         if not self.right:
             return sentence
         verb = "agrees" if len(self.right) == 1 else "agree"
-        return f"{sentence}; {listed(self.right, MAX_NAMES)} {verb}"
+        return f"{sentence}; {listed(self.right, MAX_TENSORS_NAMED)} {verb}"
 
 
 def _first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
@@ -147,7 +145,9 @@ class _RotationReason(NamedTuple):
 
     @property
     def about_tensors(self) -> str:
-        return f"the rotation of {listed(self.rotated, MAX_NAMES)}, as tables: {self.sentence}"
+        return (
+            f"the rotation of {listed(self.rotated, MAX_TENSORS_NAMED)}, as tables: {self.sentence}"
+        )
 
 
 def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Floats, Indices, Positions, widened
 from pecli.engine.table import ByPosition, results_in_order
 
-BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
+DRIFT_BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
 POINTS_PER_DECADE = 24  #: of the curve of errors over positions
 MAX_DECADES = 13  #: positions end at 2^40, which is below 10^13
 
@@ -93,7 +93,7 @@ def measure_drifts(
         positions = places
     edges = _stretches(exact.first, int(positions[-1]) + 1)
     drifts = Drifts(edges, [_no_errors(name, edges, exact) for name in tables])
-    step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
+    step = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
     starts = range(0, exact.count, step)
 
     def errors_of_block(start: int) -> list[BlockErrors]:

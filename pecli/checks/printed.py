@@ -5,7 +5,7 @@ import math
 from pecli.compare.tolerance import Tolerance
 from pecli.notes import note
 
-COARSE = 1e-3  #: a tolerance that hides mistakes which are small, such as another recipe
+COARSE_ATOL = 1e-3  #: a tolerance that hides mistakes which are small, such as another recipe
 MORE_DIGITS = "print 6 decimals or more (%.6f) for a closer check"
 
 
@@ -28,7 +28,7 @@ def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tole
     allowed = tolerance.for_printed(rounding)
     if allowed != tolerance:
         bound = f"compared within {allowed.atol:.2g}, as exactly as they were printed"
-        advice = MORE_DIGITS if allowed.atol > COARSE else "--atol states another tolerance"
+        advice = MORE_DIGITS if allowed.atol > COARSE_ATOL else "--atol states another tolerance"
         note(f"{label}: numbers are {bound}; {advice}")
     return allowed
 

@@ -25,7 +25,7 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """Roles of tensors that belong together under other names."""
 FREQUENCY_ROLES = ("cos", "sin", "both", ANYTHING, None)
 """Roles of tensors whose columns may belong to frequencies."""
-MASK = (
+LARGEST_MASK = (
     -6e4
 )  #: value below which there are only masks; the most negative number of float16 is −65504
 
@@ -389,7 +389,7 @@ def _is_masked(array: AnyArray) -> bool:
     if not is_square or array.dtype.kind not in "fV" or not array.size:
         return False
     first_row = array[(0,) * (array.ndim - 1)]
-    return bool(first_row[-1] <= MASK)
+    return bool(first_row[-1] <= LARGEST_MASK)
 
 
 def _read_as_cos_sin(rules: _Rules, side: _Side) -> Reading | None:

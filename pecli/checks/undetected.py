@@ -27,7 +27,7 @@ STAGES = (Stage.PARAMETERS, Stage.FREQUENCIES, Stage.POSITIONS, Stage.FORM)
 MAX_ROWS = 1 << 20
 """Rows of the longest table that is tried, if the one that was compared does not show a mistake."""
 
-MAX_ELEMENTS = 1 << 22
+MAX_TABLE_ELEMENTS = 1 << 22
 """Elements in one row of a longer table, or in all of a longer bias."""
 
 MAX_KEPT = 1 << 17
@@ -286,8 +286,8 @@ def _is_affordable(table: Table) -> bool:
     if len(table.shape) < 2:
         return True
     if len(table.shape) > 2:
-        return table.size <= MAX_ELEMENTS  # The distances of all queries and keys are kept.
-    return table.size // table.shape[-2] <= MAX_ELEMENTS
+        return table.size <= MAX_TABLE_ELEMENTS  # The distances of all queries and keys are kept.
+    return table.size // table.shape[-2] <= MAX_TABLE_ELEMENTS
 
 
 def _rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:

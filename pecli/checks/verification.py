@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.diagnosis import diagnosis, explanations_json
+from pecli.checks.diagnosis import Reasons, diagnosis, explanations_json
 from pecli.checks.doubts import Doubt, SinesFirst, UnnamedTable
-from pecli.checks.file_problems import FileProblem
+from pecli.checks.file_problems import MAX_LISTED, FileProblem
 from pecli.checks.weak_checks import Tables, looks_like_table, weak_checks
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.explanation import Explanation
 
 MAX_COPY_ERROR = 1e-5  #: error by which copies of a table may differ that have one reason
-MAX_EXPLAINED = 4  #: groups of layers, each with tables of its own, that are explained
-MAX_LISTED = 8  #: tensors, or layers, that a line names
+MAX_EXPLAINED_GROUPS = 4  #: groups of layers, each with tables of its own, that are explained
 BLOCK_ELEMENTS = 1 << 22  #: elements of a learned table that are looked at at once
 
 
@@ -275,16 +274,9 @@ def _doubts_about_pass(
             yield UnnamedTable(name)
 
 
-class _Reasons(NamedTuple):
-    """The reasons for which tensors failed, in lines and as data."""
-
-    lines: list[str]
-    explanations: "list[Explanation]"
-
-
 def _reasons_for_failures(
     checked: Sequence[CheckedTensor], tolerance: Tolerance, *, search: bool
-) -> _Reasons:
+) -> Reasons:
     """Return the reasons for all failures, in lines and as data.
 
     Some are seen at once, such as a bias of zeros. For others a search changes the expected scheme
@@ -302,7 +294,7 @@ def _reasons_for_failures(
         explanations += found
         results = [tensor.result for tensor in failure.checked]
         lines += [line.about(failure.layers) for line in diagnosis(found, results, tolerance)]
-    return _Reasons(lines, explanations)
+    return Reasons(lines, explanations)
 
 
 def _obvious_reason(checked: Sequence[CheckedTensor]) -> str:
@@ -337,7 +329,7 @@ def _failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
     """
     layer_counts = _layer_counts(checked)
     for layer_type, layers in _failed_layers(checked):
-        for alike_layers in _alike_layers(layers)[:MAX_EXPLAINED]:
+        for alike_layers in _alike_layers(layers)[:MAX_EXPLAINED_GROUPS]:
             words = layer_type
             are_some_of_several = len(alike_layers) < layer_counts[layer_type]
             if are_some_of_several:

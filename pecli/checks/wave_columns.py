@@ -4,7 +4,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 
-MAX_PROBED = 64  #: columns that are tested
+MAX_PROBED_COLUMNS = 64  #: columns that are tested
 SMOOTH = 0.05
 """The residual of a wave or a line with some noise, as a share of its largest value."""
 
@@ -23,7 +23,7 @@ def has_waves(values: AnyArray) -> bool:
     """
     if len(values) < 3:
         return False
-    columns = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
+    columns = values[:, :: max(1, values.shape[1] // MAX_PROBED_COLUMNS)]
     middle = columns[1:-1]
     neighbours = columns[:-2] + columns[2:]
     with np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ from pecli.engine.table import Table
 from pecli.errors import counted
 
 MAX_WAVE = 2.0  #: largest value of cosines and sines, attention factors included
-MAX_PROBED = 256  #: rows that are looked at for waves
+MAX_PROBED_ROWS = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
 MAX_DOUBTS = 5  #: known mistakes that are named of those that would have passed
 WAVES = ("cos", "sin", "cos_sin")
@@ -137,7 +137,7 @@ def looks_like_table(array: Array) -> bool:
     if array.shape[-1] > MAX_WIDTH:
         return False
     first_matrix = array.real[(0,) * (array.ndim - 2)]
-    rows = widened(first_matrix[:MAX_PROBED])
+    rows = widened(first_matrix[:MAX_PROBED_ROWS])
     varying = rows[:, np.ptp(rows, axis=0) > 0]
     if not varying.size:
         return False

@@ -73,7 +73,9 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 """By dtype, the integers that stand for 1 in quantised tables."""
 MIN_LARGEST = 0.99
 """The largest cosine of a table is at least this, so the integer that stands for 1 is at most 1 % above the largest."""
-MAX_SIGMAS = 7.5  #: standard deviations of the noise by which two columns of a frequency may differ
+MAX_DOUBLED_SIGMAS = (
+    7.5  #: standard deviations of the noise by which two columns of a frequency may differ
+)
 MAX_WRONG = 0.2  #: share of the rows that may be wrong in a table that is right otherwise
 TINY = 1e-300  #: keeps a limit above the error 0 of a table of zeros
 MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every tensor asks for them
@@ -394,4 +396,4 @@ def _is_damage(error: Floats, size: float) -> Flags:
     If errors are normal, their standard deviation is 1.5 times the median of |error|.
     """
     sigma = 1.5 * float(np.median(error))
-    return np.asarray(error > max(EMPTY * size, MAX_SIGMAS * sigma))
+    return np.asarray(error > max(EMPTY * size, MAX_DOUBLED_SIGMAS * sigma))

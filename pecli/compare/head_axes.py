@@ -16,7 +16,7 @@ from pecli.compare.factors import Shape, View, steps_of
 from pecli.engine.arrays import AnyArray, Floats, widened
 from pecli.errors import bracketed
 
-MAX_AXES = 5  #: axes of tensors whose orders are tried
+MAX_PERMUTED_AXES = 5  #: axes of tensors whose orders are tried
 TINY = 1e-300  #: keeps quotients of zeros finite
 
 
@@ -75,7 +75,7 @@ def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator
     (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
     (1, 512, 6, 128) if each of the two key heads is repeated for three query heads as well.
     """
-    if len(after) != len(before) or len(before) > MAX_AXES:
+    if len(after) != len(before) or len(before) > MAX_PERMUTED_AXES:
         return
     unchanged = tuple(range(len(before)))
     channel_axis = len(before) - 1

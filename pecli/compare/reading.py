@@ -53,7 +53,7 @@ MIN_FLAT_ROWS = (
     8  #: rows of a table that a vector may be: shorter ones are frequencies of another dim
 )
 CONSTANT_ELEMENTS = 1 << 16  #: elements that are compared with the first one at once
-CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
+MAX_POWER_VARIATION = 0.1  #: how far cos² + sin² may vary, relative to its mean
 
 
 class FoundTables(NamedTuple):
@@ -276,7 +276,7 @@ class Reading:
         """True if the sum of the squares of both functions hardly varies."""
         with np.errstate(all="ignore"):
             power = _sample(self.parts[0]) ** 2 + _sample(self.parts[-1]) ** 2
-            return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()) < math.inf)
+            return bool(np.ptp(power) <= MAX_POWER_VARIATION * np.abs(power.mean()) < math.inf)
 
     @property
     def is_meaningful(self) -> bool:
@@ -660,9 +660,6 @@ def _readings_by_scale(
     row_count = shape[-2] if len(shape) > 1 else 1
     made = candidate.make(row_count)
     first_table = made.tables[candidate.names[0]]
-    table_axes = len(first_table.shape)
-    if shape[len(shape) - table_axes :] != first_table.shape:
-        return  # Tables of a grid, or of given positions, may have another number of rows.
     copy_axes = arrangement.copy_axes
     for step in _steps(array, candidate, first_table):
         parts = [_part(view, candidate, made, step, copy_axes) for view in views]

@@ -1,7 +1,7 @@
 """The positional encodings of a model, with the source of every value."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -492,6 +492,20 @@ class ModelEncodings(Printed):
     def ropes_of(self, layer_type: str | None) -> tuple[Encoding, ...]:
         """Return the encoding of a layer type; all that `ropes` returns if the type is None."""
         return self.ropes() if layer_type is None else (self.one(layer_type),)
+
+    def of_layers_named(
+        self, tensor: str, encodings: Sequence[Encoding], *, by_number: bool
+    ) -> Sequence[Encoding]:
+        """Return those of some encodings whose layers a tensor's name states; all if it states none.
+
+        Args:
+            tensor: The name, such as `layers.5.q` or `sliding.cos`.
+            encodings: The encodings that the tensor may belong to.
+            by_number: True if the number of a layer in the name counts.
+        """
+        layer_type = self.layer_named(tensor, by_number=by_number)
+        of_layer = [encoding for encoding in encodings if encoding.layer_type == layer_type]
+        return of_layer or encodings
 
     def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
         """Return the layer type that a tensor's name contains, as a word or as the number of a

@@ -1,7 +1,7 @@
-"""Comparing two forms of one model, such as a Hugging Face folder and a .gguf file.
+"""Comparing a model in two formats, such as a Hugging Face folder and a .gguf file.
 
 Names are mapped to GGUF's, encodings compared by the frequencies that they mean, queries and keys
-through the order of rows that each form requires, and all other tensors by value.
+through the order of rows that each format requires, and all other tensors by value.
 """
 
 import os
@@ -33,7 +33,7 @@ NOTHING_COMPARED = "no tensor of A can be compared with one of B"
 
 
 class ModelDifference(TypedDict):
-    """The fields of a `Difference` of two forms."""
+    """The fields of a `Difference` of a model in two formats."""
 
     diagnosis: tuple[str, ...]
     tensors: tuple[Comparison, ...]
@@ -42,7 +42,7 @@ class ModelDifference(TypedDict):
 
 
 class ComparedPair(NamedTuple):
-    """A tensor of both forms, and how it differs."""
+    """A tensor in both formats, and how it differs."""
 
     pair: Pair
     result: Comparison
@@ -51,11 +51,11 @@ class ComparedPair(NamedTuple):
 def diff_models(
     a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: Tolerance
 ) -> ModelDifference | None:
-    """Compare two forms of a model, such as a Hugging Face folder and a .gguf file.
+    """Compare a model in two formats, such as a Hugging Face folder and a .gguf file.
 
-    Returns None if these are not two forms. Two folders of the same project are not two forms:
-    their tensors have the same names, and are compared as any others. Two .gguf files may be
-    quantised differently.
+    Returns None unless both are models in different formats, or .gguf files, which may be quantised
+    differently. Two folders of one project have tensors of the same names, and are compared as any
+    other files.
     """
     source_a = find_source(a)
     source_b = find_source(b)
@@ -89,13 +89,13 @@ def _changed_tensors(
 
 
 def _settings_sentences(models: BothModels) -> Iterator[str]:
-    """Yield a sentence for each setting that both forms state differently."""
+    """Yield a sentence for each setting that both models state differently."""
     for problem in compare_settings(*models):
         yield settings_sentence(problem, models.checked.label)
 
 
 def _read_both(a: Source, b: Source) -> BothModels:
-    """Read both forms; Hugging Face's, if there is one, defines the model."""
+    """Read both models; that of Hugging Face, if there is one, is the reference."""
     model_a = read_model("A", a)
     model_b = read_model("B", b)
     if model_b.format == ModelFormat.HUGGING_FACE:
@@ -110,7 +110,7 @@ def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[Compared
 
 
 def _not_compared(models: BothModels) -> tuple[str, ...]:
-    """Return a sentence per form about its tensors that are not compared, A before B."""
+    """Return a sentence per model about its tensors that are not compared, A before B."""
     sentences = []
     for model in sorted(models, key=attrgetter("label")):
         if model.unread:
@@ -135,5 +135,5 @@ def _summary(compared: Sequence[ComparedPair], changed: int, models: BothModels)
 
 
 def lost_scaling(encoding: Encoding, model_format: ModelFormat) -> str:
-    """Return a sentence about a form that lacks the scaling that the model has."""
+    """Return a sentence about a file that lacks the scaling that the model has."""
     return lost_scaling_sentence(find_lost_scaling(encoding, model_format))

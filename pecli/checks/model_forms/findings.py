@@ -1,4 +1,4 @@
-"""Differences between two forms of a model, as data; `sentences` turns them into text."""
+"""Differences between a model in two formats, as data; `sentences` turns them into text."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -21,7 +21,7 @@ class Mistake(Enum):
 
 @dataclass(frozen=True)
 class MissingTensor:
-    """A tensor that one form lacks."""
+    """A tensor that one of two models lacks."""
 
     label: str
 
@@ -103,7 +103,7 @@ class TensorProblem:
 
 @dataclass(frozen=True)
 class NoRotaryEncoding:
-    """A form without any rotary encoding, while the other has one."""
+    """Files without any rotary encoding, while the others have one."""
 
     label: str
 
@@ -122,7 +122,7 @@ class ValueChanged:
 
 @dataclass(frozen=True)
 class MissingKey:
-    """A key that the form should have."""
+    """A key that the file should have."""
 
     key: str
 
@@ -138,7 +138,7 @@ class SectionsChanged:
 
 @dataclass(frozen=True)
 class ScalingLost:
-    """A scaling that the form does not have, for want of a key or tensor."""
+    """A scaling that the file does not have, for want of a key or tensor."""
 
     scaling: str
     key: str

@@ -1,4 +1,4 @@
-"""The tensors that two forms of a model have in common, and the order in which each has its rows."""
+"""The tensors that a model has in two formats, and the order in which each has its rows."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,16 +22,16 @@ LATENT_KEYS = "attn_k_b.weight"  #: DeepSeek's keys, as projected from the laten
 
 
 class Matched(NamedTuple):
-    """The tensors of both forms, and those that are missing or have different shapes."""
+    """The tensors of both models, and those that are missing or have different shapes."""
 
     pairs: list[Pair]
     problems: list[TensorProblem]
 
 
 def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
-    """Pair the tensors of two forms of a model (Hugging Face, Meta, GGUF) by their names in GGUF.
+    """Pair the tensors of a model in two formats (Hugging Face, Meta, GGUF) by their names in GGUF.
 
-    A tensor that one form lacks is a problem, unless it is there in a type that is not read.
+    A tensor that one of them lacks is a problem, unless it is there in a type that is not read.
     """
     expected = _with_tied_output(reference.tensors)
     found = _with_tied_output(checked.tensors)
@@ -74,7 +74,7 @@ def _match(
 
 
 def _added_to_norms(model: ModelFiles) -> int:
-    """Return 1 if the form adds 1 to the weights of norms, otherwise 0."""
+    """Return 1 if the format adds 1 to the weights of norms, otherwise 0."""
     return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
 
@@ -87,7 +87,7 @@ def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
 
 
 def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, Stored]) -> None:
-    """Split DeepSeek's kv_b projections if the other form has its keys and values apart.
+    """Split DeepSeek's kv_b projections if the other model has its keys and values apart.
 
     Hugging Face has kv_b, with the rows of keys and values of each head after each other; GGUF has
     k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5
@@ -117,14 +117,14 @@ def _latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
 
 
 def has_latent_keys(model: ModelFiles) -> bool:
-    """Return True if the keys of a form are projected from a latent vector, as in DeepSeek-V2."""
+    """Return True if the keys of a model are projected from a latent vector, as in DeepSeek-V2."""
     return bool(_latent_keys(model.tensors))
 
 
 def expected_order(
     name: str, stored: Stored, reference: ModelFiles, checked: ModelFiles
 ) -> Indices | None:
-    """Return the rows of the reference that the checked form should have; None for all in order.
+    """Return the rows of the reference that the checked model should have; None for all in order.
 
     Converters move the rows of query and key projections in two ways: parts of fused projections
     are collected (`_order_by_part`), and the rows of each head get another layout

@@ -1,4 +1,4 @@
-"""One form of a model, such as a Hugging Face folder or a .gguf file: its settings and tensors."""
+"""The files of a model, such as a Hugging Face folder or a .gguf file: its settings and tensors."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from pecli.tensors.head_layout import Heads
 
 
 class ModelFormat(StrEnum):
-    """The project whose files a form consists of."""
+    """The project whose files hold a model."""
 
     HUGGING_FACE = "Hugging Face"
     META = "Meta"
@@ -48,7 +48,7 @@ Settings = NamedValues
 
 
 class Counts(NamedTuple):
-    """Numbers that a form states about the model, of whatever type it has; None if it does not."""
+    """Numbers that files state about the model, of whatever type it has; None if it does not."""
 
     context: object
     layers: object
@@ -67,7 +67,7 @@ class Tensors(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model in one form.
+    """A model as the files of one project hold it.
 
     Attributes:
         label: A or B.
@@ -97,7 +97,7 @@ class ModelFiles:
 
 
 class Source(NamedTuple):
-    """The files of a form: those that hold its tensors, and the one that describes the model."""
+    """The files of a model: those that hold its tensors, and the one that describes the model."""
 
     format: ModelFormat
     path: str
@@ -105,7 +105,7 @@ class Source(NamedTuple):
 
 
 def find_source(given: str | os.PathLike[str]) -> Source | None:
-    """Return the files of the form that a path leads to; None if it is not a form of a model.
+    """Return the files of the model that a path leads to; None if it is not a model.
 
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
     configuration.
@@ -127,7 +127,7 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
 
 
 def read_model(label: str, source: Source) -> ModelFiles:
-    """Read the settings of a form, and open its tensors.
+    """Read the settings of a model, and open its tensors.
 
     Raises:
         FileError: A file cannot be read, or requires the gguf package.
@@ -213,7 +213,7 @@ def _read_tensors(source: Source, model_type: str | None) -> Tensors:
 
 
 def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
-    """Yield the weights of a form with their names in GGUF.
+    """Yield the weights of a model with their names in GGUF.
 
     The first file has all names. Only Meta has further files, which hold other shards of the same
     tensors.

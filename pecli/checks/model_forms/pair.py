@@ -1,4 +1,4 @@
-"""A tensor in two forms of a model, and whether both are equal apart from rounding."""
+"""A tensor of a model in two formats, and whether both are equal apart from rounding."""
 
 import math
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ class RowErrors(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A tensor in both forms.
+    """A tensor in both formats.
 
     Attributes:
         name: Its name in GGUF.
-        reference: The tensor in the form that defines the model.
-        checked: The tensor in the other form.
+        reference: The tensor in the files that define the model.
+        checked: The tensor in the other files.
         order: The rows of the reference that the checked tensor should have; None for all in order.
-        added: What the checked form adds to the values: 1 for norms of Gemma in GGUF.
+        added: What the format of the checked files adds to the values: 1 for norms of Gemma in GGUF.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
     @property
     def is_rounded(self) -> bool:
-        """True if one form was rounded on the way to the other."""
+        """True if one was rounded on the way to the other."""
         return bool(self.added) or self.reference.dtype != self.checked.dtype
 
     @np.errstate(all="ignore")
@@ -132,7 +132,7 @@ class Pair(NamedTuple):
 
     @property
     def _smallest_step(self) -> float:
-        """The error that the rounding of both forms allows for any value, however small."""
+        """The error that the rounding of both formats allows for any value, however small."""
         if not self.is_rounded:
             return 0.0
         return max(ROUNDING[stored.dtype].absolute for stored in (self.reference, self.checked))
@@ -140,7 +140,7 @@ class Pair(NamedTuple):
     def _limits(
         self, values: AnyArray, slack: AnyArray | None, stored: Array | None
     ) -> list[AnyArray]:
-        """Return the largest allowed errors, one array per form whose rounding causes them.
+        """Return the largest allowed errors, one array per format whose rounding causes them.
 
         An error passes if one of the arrays allows it. Quantising changes values far more than the
         rounding to a dtype does, so that a quantised form decides alone.
@@ -148,7 +148,7 @@ class Pair(NamedTuple):
         Args:
             values: Rows of the checked tensor as floats.
             slack: What the tolerance allows for each element beside that; None if nothing.
-            stored: The bytes of these rows in the checked form, which hold the scales of Q8_0.
+            stored: The bytes of these rows in the checked files, which hold the scales of Q8_0.
         """
         limits = [np.zeros((len(values), 1), np.float32)]
         if self.is_rounded and self.is_quantised:
@@ -162,7 +162,7 @@ class Pair(NamedTuple):
         return [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
 
     def _quantisation_steps(self, values: AnyArray, stored: Array | None) -> Iterator[AnyArray]:
-        """Yield the steps of each form that is quantised."""
+        """Yield the steps of each format that is quantised."""
         if self.reference.is_quantised:
             yield self.reference.rounding_steps(values)
         if self.checked.is_quantised:

@@ -24,7 +24,7 @@ from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Indices
 
-FIRST_ROWS = 16  #: rows that are compared before all rows are
+FEW_ROWS = 16  #: rows that are compared before all rows are
 FACTOR_SLACK = 1e-3
 """Relative error of a factor that is rounded to a few digits."""
 
@@ -39,7 +39,7 @@ class ValueMistake(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """A tensor that differs, and the forms that it is in."""
+    """A tensor that differs, and both models that it is in."""
 
     pair: Pair
     reference: ModelFiles
@@ -76,7 +76,7 @@ class Trial:
             tolerance: The errors that pass.
         """
         count = len(self.pair.checked.rows)
-        few_rows = np.arange(0, count, 1 + count // FIRST_ROWS)
+        few_rows = np.arange(0, count, 1 + count // FEW_ROWS)
         for checked_rows in (few_rows, np.arange(count)):
             rows = checked_rows if order is None else order[checked_rows]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)

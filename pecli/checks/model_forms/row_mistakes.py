@@ -32,9 +32,9 @@ def row_mistakes(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Iter
     be forgotten, done twice, or done with the wrong number of heads.
 
     Args:
-        pair: The tensor in both forms.
-        reference: The form that defines the model.
-        checked: The form that may have the mistake.
+        pair: The tensor in both formats.
+        reference: The model that defines what is right.
+        checked: The model that may have the mistake.
     """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
@@ -72,7 +72,7 @@ def _needless_permutations(
 ) -> Iterator[RowMistake]:
     """Yield the mistakes with queries or keys that should keep the order of the reference.
 
-    If both forms have interleaved pairs, the reference was permuted already, and a checked tensor
+    If both models have interleaved pairs, the reference was permuted already, and a checked tensor
     in the order before that was not.
     """
     count = _head_count(heads, are_keys=are_keys)
@@ -89,7 +89,7 @@ def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[
 
     Args:
         rows: All rows in the order of the reference.
-        expected: The rows in the order that the checked form should have: all q, all k, all v.
+        expected: The rows in the order that the checked model should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
     kv_heads = _head_count(heads, are_keys=True)

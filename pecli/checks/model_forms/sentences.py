@@ -1,4 +1,4 @@
-"""The sentences for differences between two forms of a model."""
+"""The sentences for differences between a model in two formats."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -48,14 +48,14 @@ PLURAL = Verbs("are", "have", "their")
 
 
 class BothModels(NamedTuple):
-    """The form that defines the model, and the one that is checked."""
+    """The model that defines what is right, and the one that is checked."""
 
     reference: ModelFiles
     checked: ModelFiles
 
 
 def settings_sentence(problem: SettingsProblem, label: str) -> str:
-    """Return a sentence about a form with this label."""
+    """Return a sentence about the model with this label."""
     match problem:
         case NoRotaryEncoding():
             return f"{problem.label}: no rotary encoding"
@@ -254,7 +254,7 @@ def _mistake_words(mistake: Mistake, models: BothModels, verbs: Verbs) -> str:
 
     Args:
         mistake: The mistake.
-        models: Both forms of the model, whose names and labels the words contain.
+        models: The model in both formats, whose names and labels the words contain.
         verbs: «is» and «has» for one tensor, «are» and «have» for several.
     """
     be, have, their = verbs

@@ -1,4 +1,4 @@
-"""Comparing the settings of two forms: counts, and encodings by the frequencies that they mean."""
+"""Comparing the settings of a model in two formats: counts, and encodings by the frequencies that they mean."""
 
 import math
 from collections.abc import Iterator
@@ -39,14 +39,14 @@ KEYS = {
     ModelFormat.META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
     ModelFormat.HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
 }
-"""The key or tensor of each form that states a number or a scaling."""
+"""The key or tensor of each format that states a number or a scaling."""
 ANY_KEY = "its key"
 
 
 def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
-    """Yield what the configuration of one form states differently than that of the other.
+    """Yield what the configuration of one model states differently than that of the other.
 
-    A form is a Hugging Face folder, Meta's files or a .gguf file; the reference defines the model.
+    One may be a Hugging Face folder, and the other a .gguf file; the reference defines the model.
     Rotary encodings are compared by the frequencies that they mean, not by their keys.
     """
     expected = reference.encodings.ropes()
@@ -94,7 +94,7 @@ def _changed(
 
 
 def _count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
-    """Yield the counts that a form lacks, and a different number of layers.
+    """Yield the counts that a model lacks, and a different number of layers.
 
     Different contexts are usual, and heads are compared as those of the attention layers.
     """
@@ -211,7 +211,7 @@ def _frequency_changes(
 
 
 def find_lost_scaling(encoding: Encoding, model_format: ModelFormat) -> ScalingLost:
-    """Return the scaling that a form without any has lost, and the key that it lacks."""
+    """Return the scaling that a file without any has lost, and the key that it lacks."""
     scaling = encoding.parameters["scaling"]
     if FREQS in encoding.stated_by("long_factor"):
         scaling = "llama3"  # A .gguf keeps the factors of llama3 like those of longrope.

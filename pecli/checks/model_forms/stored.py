@@ -1,4 +1,4 @@
-"""Tensors as the forms of a model store them: in a dtype, quantised in blocks, or in shards."""
+"""Tensors as the files of a model store them: in a dtype, quantised in blocks, or in shards."""
 
 import math
 import re
@@ -62,7 +62,7 @@ ROUNDING = {
 
 
 class Stored(NamedTuple):
-    """A tensor as a form stores it.
+    """A tensor as a file stores it.
 
     Attributes:
         dtype: The dtype, or the quantised type of ggml.

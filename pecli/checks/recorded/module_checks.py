@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.diagnosis import diagnosis
+from pecli.checks.diagnosis import Reasons, diagnosis
 from pecli.checks.doubts import AsManyHeads, Doubt
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.run_tensors import ROWS, layer_of
@@ -25,17 +25,9 @@ from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.named_values import NamedValues
-from pecli.explain.explanation import Explanation
 from pecli.models.encoding import ModelEncodings
 
 POSITION_AXIS = -2  #: recorded queries and keys are (batch, heads, L, D)
-
-
-class Reasons(NamedTuple):
-    """The reasons for which a module's tensors are wrong, in sentences and as data."""
-
-    lines: Sequence[str] = ()
-    explanations: Sequence[Explanation] = ()
 
 
 @dataclass(frozen=True)

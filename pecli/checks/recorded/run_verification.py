@@ -5,8 +5,10 @@ from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 
+from pecli.checks.diagnosis import Reasons
 from pecli.checks.doubts import Doubt, ImagesAsRecorded, OnlyTables
 from pecli.checks.file_problems import (
+    MAX_LISTED,
     FileProblem,
     InCall,
     RotatedNopeLayers,
@@ -15,7 +17,7 @@ from pecli.checks.file_problems import (
 )
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.module_checker import ModuleChecker
-from pecli.checks.recorded.module_checks import ModuleCheck, Reasons
+from pecli.checks.recorded.module_checks import ModuleCheck
 from pecli.checks.recorded.run_result import RunVerification
 from pecli.checks.recorded.run_shapes import check_shapes
 from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
@@ -24,8 +26,6 @@ from pecli.compare.tolerance import Tolerance
 from pecli.errors import NoTablesError, counted, listed
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-
-MAX_LISTED = 8  #: layers or tensors that a sentence names
 
 
 def verify_run(

@@ -42,7 +42,7 @@ QUERIES = "if these are queries or keys after the rotation, and not tables, dump
 ARRAY_DUMP = "to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
 GGUF_DUMP = "to dump them: llama-eval-callback -m FILE -p 'some words' > dump.log, see samples/dump"
 """Commands that make a file which can be checked, for one that has nothing to check."""
-MAX_LISTED = 4  #: tensors that an error names
+MAX_TENSORS_NAMED = 4  #: tensors that an error names
 MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
 
@@ -362,7 +362,7 @@ class _ModelCheck:
         schemes = sorted(tensors.schemes)
         held = counted(len(tensors.tensors) + len(file.unread), "tensor")
         if tensors.tensors:
-            held = f"{held}: {listed(list(tensors.tensors), MAX_LISTED)}"
+            held = f"{held}: {listed(list(tensors.tensors), MAX_TENSORS_NAMED)}"
         problem = f"has no positional tables of {' or '.join(schemes)} ({held})"
         advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
         if "rope" in schemes:

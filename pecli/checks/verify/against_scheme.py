@@ -11,6 +11,7 @@ from pecli.checks.verify.candidates import (
     real_dtype,
     scheme_candidates,
     stated_name,
+    stated_order,
 )
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
@@ -22,11 +23,11 @@ from pecli.compare.reading import (
     lone_transposes,
 )
 from pecli.compare.tolerance import Tolerance, is_relative
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
-from pecli.files.tensor_roles import function_order, role_of
+from pecli.files.tensor_roles import role_of
 
 WIDE_DTYPES = ("float64", "float32")  #: dtypes that hold frequencies and slopes well
 
@@ -166,10 +167,7 @@ class _SchemeCheck:
 
     def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
-        is_complex = dtype_name(self.file.tensors[name].dtype) in COMPLEX
-        if is_complex:
-            return None  # Cosines are the real parts, whatever the name states.
-        order = function_order(stated_name(self.file, name))
+        order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
 
     def _checked(

@@ -38,7 +38,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.files.contents import LoadedFile
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import role_of
+from pecli.files.tensor_roles import function_order, role_of
 from pecli.models.encoding import Encoding
 
 COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
@@ -155,6 +155,15 @@ def stated_name(file: LoadedFile, tensor: str) -> str:
     if tensor == ARRAY_NAME:
         return os.path.splitext(os.path.basename(file.path))[0]
     return tensor
+
+
+def stated_order(name: str, array: AnyArray) -> tuple[str, str] | None:
+    """Return the order of cosines and sines that the name of a tensor states; None if it does not.
+
+    Of complex numbers, cosines are the real parts, whatever the name states.
+    """
+    is_complex = dtype_name(array.dtype) in COMPLEX
+    return None if is_complex else function_order(name)
 
 
 def has_order(candidate: CandidateTable, order: tuple[str, str] | None) -> bool:

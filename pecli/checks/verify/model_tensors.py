@@ -6,14 +6,14 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.candidates import model_candidates, stated_name
+from pecli.checks.verify.candidates import model_candidates, stated_name, stated_order
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.reading import Reading, best_reading
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
-from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of
+from pecli.files.tensor_roles import ANYTHING, module_of, role_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 
@@ -97,9 +97,8 @@ class ModelTensors:
         """Return the encodings that a tensor may belong to: those of the layers in its name, or all."""
         if name in self.assigned:
             return [self.assigned[name]]
-        layer_type = self.layer_named(name)
-        of_layer = [encoding for encoding in self.encodings if encoding.layer_type == layer_type]
-        return of_layer or self.encodings
+        by_number = self.layer_type is None
+        return self.model.of_layers_named(name, self.encodings, by_number=by_number)
 
     def is_of_other_part(self, name: str) -> bool:
         """Return True if a tensor is of layers that were not asked for, or of a tower without an encoding.
@@ -159,10 +158,9 @@ class ModelTensors:
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[CandidateTable]:
         """Return the tables of some encodings that an array may hold, judging by its name and dtype."""
-        order = function_order(self.stated_name(name))
+        order = stated_order(self.stated_name(name), array)
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
-            order = None  # Cosines are the real parts, whatever the name states.
         elif role == ANYTHING:
             role = None
         settings = self.settings_for(name)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.doubts import AnyInterpolation
+from pecli.checks.file_problems import MAX_LISTED
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.tolerance import Tolerance
@@ -28,7 +29,6 @@ from pecli.tensors.interpolation import (
 from pecli.tensors.resize import KEPT, Grid, check_table, checked_grid, resampled, wrong_rows
 
 COLUMNS_TRIED = 8  #: columns with which interpolations are told apart, before all are compared
-MAX_LISTED = 8  #: tensors that an error names
 FLOAT32_STEP = 2.0**-24
 PLACE_ROUNDINGS = 9
 """Roundings of a float32 place that an element may show: three operations on each of two axes, and

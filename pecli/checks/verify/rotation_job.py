@@ -119,9 +119,8 @@ class RotationJob:
         """Return the encodings of the layers, or of the indexer, that a tensor's name states, or all."""
         if self.indexers and "index" in name:
             return self.indexers
-        layer_type = self.encodings.layer_named(name, by_number=self.layer_type is None)
-        of_layer = [rope for rope in self.rotary_encodings if rope.layer_type == layer_type]
-        return of_layer or self.rotary_encodings
+        by_number = self.layer_type is None
+        return self.encodings.of_layers_named(name, self.rotary_encodings, by_number=by_number)
 
     def encodings_for(self, name: str, width: int) -> Sequence[Encoding]:
         """Return the encodings in question for a tensor whose heads have so many channels.

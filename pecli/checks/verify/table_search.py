@@ -5,7 +5,7 @@ from pecli.compare.reading import Reading, lone_transposes
 from pecli.engine.arrays import Array, dtype_name
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 
-MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values if no name has a role
+MAX_RECOGNISED = 16  #: tensors of a file that are recognised by their values if no name has a role
 NUMBER_ROLES = ("index", "cos", "sin", "both")
 """Roles of tensors that may hold integers: T5's buckets, and quantised cosines and sines."""
 ROW_SCHEMES = {"sinusoidal", "learned"}  #: schemes of tables whose rows are added to inputs
@@ -32,7 +32,7 @@ def _candidates(tensors: ModelTensors) -> Tables:
     if len(names) == 1:
         return {names[0]: _only_table(tensors, names[0])}
     by_name = _found_by_name(tensors)
-    if by_name or len(names) > MAX_UNNAMED:
+    if by_name or len(names) > MAX_RECOGNISED:
         return by_name
     return _found_by_values(tensors)
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pecli.checks.file_problems import MAX_LISTED
 from pecli.checks.verify.named_pairs import pair_names, renamed
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
@@ -12,7 +13,6 @@ from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import layer_in_stem
 
-MAX_LISTED = 8  #: tensors that an error names
 TEXT_DTYPE = "float32"  #: the dtype of numbers in text, which states none: that of most ports
 
 
