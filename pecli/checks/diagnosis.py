@@ -119,17 +119,19 @@ def _with_advice_on_rounding(
     a reason only if there is no other.
     """
     failed = [result for result in results if not result.passed]
-    coarse = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
-    ulps = _rounding_ulps(failed, is_coarse=bool(coarse))
+    coarse_dtypes = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
+    ulps = _rounding_ulps(failed, is_coarse=bool(coarse_dtypes))
     if not ulps or _have_findings(failed):
         return lines
     advice = f"allow --max-ulp {ulps}"
-    if coarse:
-        dtype = coarse[0]
+    if coarse_dtypes:
+        dtype = coarse_dtypes[0]
         step = f"near 1 its steps are {_step(dtype):.2g}"
         return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
+    if lines:
+        return lines
     cause = "the last place differs, as sines and powers of other libraries do"
-    return lines or [Line(f"{cause}; {advice}", is_advice=True)]
+    return [Line(f"{cause}; {advice}", is_advice=True)]
 
 
 def _have_findings(results: Sequence[Comparison]) -> bool:

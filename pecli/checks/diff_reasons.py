@@ -193,7 +193,7 @@ def _other_parameters(
     """Yield the parameters that change a scheme of A so that it makes the tables of B."""
     scheme = tables_of_a.scheme
     if scheme is None or holds_several(scheme) or not tables_of_a.tables:
-        return
+        return  # The search changes the parameters of one scheme, not those of a bundle.
     # The search has the scheme's names of the tables, `cos`; the file may have `cos_cached`.
     names = tables_of_a.names()
     tables = {key: in_b[name] for key, name in names.items()}

@@ -173,16 +173,16 @@ class Compared:
         Returns:
             The multiple, 0.5 for half of a harmless error; infinity if the comparison would fail.
         """
-        error = 0.0
+        largest = 0.0
         for number, tensors in enumerate(self.tensors):
             try:
-                wrong = tensors.with_mistake(mistake)
+                wrong_tensors = tensors.with_mistake(mistake)
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
-            expected = self._expected_rows(number, probe)
-            for name, found in wrong.rows(expected.rows).items():
-                error = max(error, self._difference(name, expected.values[name], found))
-        return error
+            right = self._expected_rows(number, probe)
+            for name, wrong in wrong_tensors.rows(right.rows).items():
+                largest = max(largest, self._difference(name, right.values[name], wrong))
+        return largest
 
     def _expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
         """Return some rows of the right tables, which every mistake is compared with.

@@ -317,7 +317,7 @@ def _first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iter
     (image:1x16x22) begins at 0, not at 12».
     """
     if len(case.prompts) > 1 or case.rules.style or expected.ndim != 2:
-        return
+        return  # Segments are located in one prompt of text and images, whose ids are (axes, L).
     start = 0
     for number, segment in enumerate(case.prompts[0]):
         length = case.rules.row((segment,)).shape[-1]

@@ -102,7 +102,7 @@ def _undetected_mistakes(
     from pecli.checks.undetected import undetected_mistakes
 
     if holds_several(scheme):
-        return
+        return  # Mistakes are planted in one scheme, not in a bundle of them.
     tables = named_tensors(scheme)
     compared = [name for name in names if name in tables]
     subject = _subject(tables, compared)

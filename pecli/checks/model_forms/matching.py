@@ -126,9 +126,9 @@ def expected_order(
 ) -> Indices | None:
     """Return the rows of the reference that the checked model should have; None for all in order.
 
-    Converters move the rows of query and key projections in two ways: parts of fused projections
-    are collected (`_order_by_part`), and the rows of each head get another layout
-    (`_order_in_layout`).
+    Converters move the rows of query and key projections in two ways. Rows of a projection that is
+    fused head by head, q0 k0 v0 q1 k1 v1, are collected: q0 q1 k0 k1 v0 v1. And the rows of each
+    head change from halves to interleaved pairs: 0 1 2 3 becomes 0 2 1 3.
     """
     named = projection(name)
     heads = reference.heads

@@ -67,7 +67,7 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
 def _head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueChanged]:
     """Yield different numbers of query heads, and of key heads, which are as many unless stated."""
     if reference.heads is None or checked.heads is None:
-        return
+        return  # They differ by layer, or nothing rotates.
     if has_latent_keys(reference) or has_latent_keys(checked):
         return  # GGUF states one kv head for latent attention: the latent vector.
     heads = reference.heads.heads

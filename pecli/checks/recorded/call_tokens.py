@@ -109,7 +109,7 @@ class CallTokens:
         the mask passes 2, 3, 4. Padding may have any ids.
         """
         if self.used_ids is None or self.are_as_recorded:
-            return
+            return  # No ids were recorded, or they are themselves taken for the right ones.
         used = np.broadcast_to(self.used_ids, self.positions.shape)
         is_token = self.is_token
         if is_token is None:

@@ -195,7 +195,7 @@ def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterato
     """
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
-        return
+        return  # In a model without rope, no layer is expected to rotate.
     nope_layers = _layers_without_rope(ropes)
     unrotated = [layer for layer in call.unrotated_layers if layer not in nope_layers]
     if unrotated:

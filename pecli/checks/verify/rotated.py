@@ -118,10 +118,11 @@ def _doubts_about(checks: "Sequence[RotatedCheck]") -> Iterator[Doubt]:
 
 
 def check_pair(pair: TensorPair, job: RotationJob) -> "RotatedCheck":
-    """Compare a tensor with the rotation of each layer type that it may belong to.
+    """Compare queries or keys with the rotation of each layer type that they may belong to.
 
-    The first check that passes is returned, or else the one that needs the fewest mistakes. A layer
-    without rope (NoPE) has to leave the tensor as it is.
+    Gemma 3 rotates by another base in sliding than in full layers, and `q.npy` does not state its
+    layer. The first check that passes is returned, or else the one that needs the fewest mistakes.
+    A layer without rope (NoPE) has to leave the tensor as it is.
     """
     tensor = _arranged(pair, job.encodings_named(pair.title), job)
     encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
@@ -399,7 +400,7 @@ class RotatedCheck:
         One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
         """
         if self.job.tokens.shift == 0:
-            return
+            return  # A shift by 0 rotates nothing, so that a missing rotation is right.
         if not self.job.tokens.are_placed:
             yield from self._unstated_padding()
         rows = counted(self.after.shape[-2], "row")
