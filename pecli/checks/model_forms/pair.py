@@ -60,18 +60,18 @@ class Pair(NamedTuple):
     def compare(self, tolerance: Tolerance) -> Comparison:
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
-        kinds = (self.reference.dtype, self.checked.dtype)
-        result = Comparison(self.name, shape, math.prod(shape), *kinds)
+        dtypes = (self.reference.dtype, self.checked.dtype)
+        result = Comparison(self.name, shape, math.prod(shape), *dtypes)
         result.mismatched = 0
         result.max_abs_error = 0.0
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
-        width = result.size // max(1, len(checked_rows))
-        step = max(1, PIECE_ELEMENTS // max(1, width))
-        dtype = np.float64 if "float64" in kinds else np.float32
-        buffers = np.empty((2, min(step, len(checked_rows)), width), dtype)
-        for start in range(0, len(checked_rows), step):
-            piece = slice(start, start + step)
+        width = result.size // len(checked_rows)
+        rows_at_once = max(1, PIECE_ELEMENTS // width)
+        compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        buffers = np.empty((2, min(rows_at_once, len(checked_rows)), width), compared_dtype)
+        for start in range(0, len(checked_rows), rows_at_once):
+            piece = slice(start, start + rows_at_once)
             expected = reference_rows[piece if self.order is None else self.order[piece]]
             errors = self._stored_row_errors(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:

@@ -358,7 +358,7 @@ def _bias_candidates(
     yield candidate_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
     yield from alibi_parts(scheme, array)
     if scheme.form != "key":
-        return
+        return  # Only biases of the key form, Falcon's, are rounded or divided by a model.
     for computed in _computed_biases(encoding, scheme):
         expected = {"bias": round_to(computed.values, scheme.dtype)}
         yield candidate_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)

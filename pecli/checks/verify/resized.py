@@ -285,23 +285,33 @@ def _new_grids(
 
     Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
     """
-    rows = len(after.rows)
     if not is_on_grid:
-        if to is not None and str(to) != str(rows):
-            rule = f"{after.label} has {rows} rows"
-            raise ParameterError("to", to, rule, "a grid needs --grid, too")
-        yield Grid(rows - keep, 1)
-        return
-    if to is not None:
-        new_grid = checked_grid("to", to)
-        # Without the other tokens, it is a mistake that has a name.
-        if rows not in (keep + new_grid.cells, new_grid.cells):
-            raise wrong_rows(after.label, after.rows.shape, new_grid, keep)
-        yield new_grid
-        return
-    grids = [*_grids_of(rows - keep)]
-    grids.sort(key=lambda grid: _stretch(grid, old))
-    yield from grids
+        yield _line_of_rows(after, to, keep)
+    elif to is not None:
+        yield _stated_grid(after, to, keep)
+    else:
+        grids = _grids_of(len(after.rows) - keep)
+        yield from sorted(grids, key=lambda grid: _stretch(grid, old))
+
+
+def _line_of_rows(after: _Table, to: object, keep: int) -> Grid:
+    """Return the rows of a table along one axis; `to` may only state how many there are."""
+    rows = len(after.rows)
+    if to is not None and str(to) != str(rows):
+        rule = f"{after.label} has {rows} rows"
+        raise ParameterError("to", to, rule, "a grid needs --grid, too")
+    return Grid(rows - keep, 1)
+
+
+def _stated_grid(after: _Table, to: object, keep: int) -> Grid:
+    """Return the new grid that the user states, which must have as many cells as the table has rows.
+
+    A table without the rows for other tokens is accepted here: that is a mistake with a name.
+    """
+    new_grid = checked_grid("to", to)
+    if len(after.rows) not in (keep + new_grid.cells, new_grid.cells):
+        raise wrong_rows(after.label, after.rows.shape, new_grid, keep)
+    return new_grid
 
 
 def _grids_of(cells: int) -> Iterator[Grid]:
