@@ -227,8 +227,9 @@ class _Recognised(NamedTuple):
 
         Names that do not tell belong to the table that the scheme writes into a file of one array.
         """
+        tables = tensors_by_name(scheme)
         for candidate in filter(None, (self.function, name, role_of(name))):
-            if candidate in tensors_by_name(scheme):
+            if candidate in tables:
                 return candidate
         return scheme.single_array().name
 

@@ -324,7 +324,7 @@ def _read_upright_or_transposed(
     straight = Reading.straight(name, expected, found, masked=masked)
     is_cos_or_sin = role_of(name) in PLURALS
     has_two_axes = expected.ndim > 1
-    may_be_transposed = is_cos_or_sin and has_two_axes and not rules.upright
+    may_be_transposed = is_cos_or_sin and has_two_axes
     if not may_be_transposed or straight.is_near:
         return straight
     # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.

@@ -357,9 +357,9 @@ def _measure_slab(
         found = np.ascontiguousarray(part.decoded(elements))
         if as_float32:
             found = round_to(widened(found), "float32")
-        rounded = part.in_steps(expected, found) if part.step else expected
-        row = copy * errors.row_count + slab.start
-        errors.measure(rounded, found, start + row * errors.width)
+        nearest_step = part.in_steps(expected, found) if part.step else expected
+        first_row = copy * errors.row_count + slab.start
+        errors.measure(nearest_step, found, start + first_row * errors.width)
 
 
 def _fill_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> None:
@@ -454,12 +454,13 @@ def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -
     (L, d/2, 2), they are numbered along it.
     """
     step = parts[0].view.steps[-1]  # elements of the file from one frequency to the next
-    lie_in_last_axis = len(shape) > 1 and step < shape[-1]
+    are_frequencies_in_last_axis = len(shape) > 1 and step < shape[-1]
     columns = []
-    for copy, flags in errors.columns.items():
-        wrong = np.flatnonzero(flags)
-        if lie_in_last_axis:
-            first = _index_in_tensor(parts, copy * errors.row_count * errors.width)
-            wrong = first[-1] + wrong * step
-        columns.append(wrong)
+    for copy, is_wrong in errors.columns.items():
+        wrong_frequencies = np.flatnonzero(is_wrong)
+        if are_frequencies_in_last_axis:
+            first_index = _index_in_tensor(parts, copy * errors.row_count * errors.width)
+            columns.append(first_index[-1] + wrong_frequencies * step)
+        else:
+            columns.append(wrong_frequencies)
     return ranges(np.unique(np.concatenate(columns)))

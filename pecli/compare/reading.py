@@ -280,9 +280,9 @@ class Reading:
 
     @property
     def is_meaningful(self) -> bool:
-        """True if somebody may have written the table so, although its values are wrong.
+        """True if a program may have written the table so, although its values are wrong.
 
-        Shapes allow many ways to read a tensor that nobody meant: (64, 64) may be a table, its
+        Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
         transpose, or 64 copies of a vector. A report on wrong values needs the likely one.
         """
         if self.is_learned:

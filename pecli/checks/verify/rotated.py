@@ -380,15 +380,18 @@ class RotatedCheck:
             yield StrangePadding(self.name)
         if any(not rival.result.passed for rival in self.rivals):
             yield LayersNotNamed(self.name, self.encoding.layer_type)
-        model = self.job.encodings
-        is_named = layer_number(self.tensor.pair.title) is not None
-        if model.has_unrotated_layers and not is_named and self.job.layer_type is None:
+        if self._may_be_of_nope_layer and self.job.layer_type is None:
             yield MayLackRope(self.name)
+
+    @property
+    def _may_be_of_nope_layer(self) -> bool:
+        """True if some layers of the model have no rope, and no name states the layer of the tensor."""
+        is_layer_named = layer_number(self.tensor.pair.title) is not None
+        return self.job.encodings.has_unrotated_layers and not is_layer_named
 
     def layer_advice(self) -> Iterator[str]:
         """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
-        is_named = layer_number(self.tensor.pair.title) is not None
-        if not self.job.encodings.has_unrotated_layers or is_named:
+        if not self._may_be_of_nope_layer:
             return
         if self._compared(self.tensor.before, self.tensor.after).passed:
             advice = "if it belongs to one, name the layer: layers.3.q"
