@@ -241,8 +241,9 @@ def test_an_attention_factor_is_compared(
             "x",
             "name answers CASE.TENSOR; cases are frequencies-llama-2-7b, model-llama-2-7b",
         ),
+        ("model-llama-2-7b.", "did you mean 'model-llama-2-7b'?"),
     ],
-    ids=["nearly", "nothing like it"],
+    ids=["nearly", "nothing like it", "no tensor after the point"],
 )
 def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, advice: str) -> None:
     file = write_answers(tmp_path, {name: np.ones(3)})

@@ -63,15 +63,21 @@ WRONG_FIELDS = [
     ("tolerances", None, "has no tolerances by dtype"),
     ("tolerances", {"float32": -1}, "has no tolerances by dtype"),
     ("tolerances", {"float32": "1e-6"}, "has no tolerances by dtype"),
+    ("tolerances", {"float32": True}, "has no tolerances by dtype"),
     ("tensors", {}, "has no shapes of tensors by name"),
+    ("tensors", ["cos"], "has no shapes of tensors by name"),
     ("tensors", {"cos": [-1, 2]}, "has no shapes of tensors by name"),
+    ("tensors", {"cos": [0, 2]}, "has no shapes of tensors by name"),
+    ("tensors", {"cos": [True, 2]}, "has no shapes of tensors by name"),
     ("tensors", {"cos": "21"}, "has no shapes of tensors by name"),
     ("tensors", {"cos": {"2": 1}}, "has no shapes of tensors by name"),
     ("files", None, "has no sha256 of files by name"),
     ("files", {}, "has no sha256 of files by name"),
+    ("files", ["a.json"], "has no sha256 of files by name"),
     ("files", {"a.json": 1}, "has no sha256 of 'a.json'"),
     ("files", {"../a.json": "0"}, "names '../a.json', which is no file in its own folder"),
     ("files", {"/etc/passwd": "0"}, "which is no file in its own folder"),
+    ("files", {"..": "0"}, "names '..', which is no file in its own folder"),
 ]
 
 
@@ -161,6 +167,9 @@ WRONG_TENSORS = [
     (None, "is not a case of a golden suite"),
     ({"cos": 5}, "tensor 'cos' has no shape and numbers"),
     ({"cos": {"shape": [2]}}, "tensor 'cos' has no shape and numbers"),
+    ({"cos": {"decimal": [1.0]}}, "tensor 'cos' has no shape and numbers"),
+    ({"cos": {"shape": [0], "decimal": []}}, "has 0 numbers, which is not its shape"),
+    ({"cos": {"shape": [True], "decimal": [1.0]}}, "has 1 numbers, which is not its shape"),
     ({"cos": {"shape": [2], "decimal": [1.0]}}, "has 1 numbers, which is not its shape"),
     ({"cos": {"shape": [-1], "decimal": [1.0]}}, "has 1 numbers, which is not its shape"),
     ({"cos": {"shape": [1], "decimal": [True]}}, "holds something that is not a number"),
@@ -189,6 +198,82 @@ def test_a_case_with_impossible_numbers_is_refused(
 
     assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
+
+
+def test_an_attention_factor_is_no_table_to_verify(
+    pecli_cli: Callable, suite: Suite, folder: Path
+) -> None:
+    damaged = only_case(suite, ENTRY)
+    factor = {"shape": [], "decimal": [1.0]}
+    damaged.cases[f"{ENTRY}.json"]["tensors"] = {"attention_factor": factor}
+    damaged.save(folder, digests=True)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert f"case '{ENTRY}' has no tensors" in outcome.err
+
+
+def test_a_rotation_without_the_tensor_before_it(
+    pecli_cli: Callable, suite: Suite, folder: Path
+) -> None:
+    damaged = only_case(suite, "rotate-interleaved")
+    del damaged.cases["rotate-interleaved.json"]["tensors"]["before"]
+    damaged.save(folder, digests=True)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert "case 'rotate-interleaved' has no tensor 'before'" in outcome.err
+
+
+def verdicts_at_a_limit(
+    pecli_cli: Callable, folder: Path, file: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """Return the outcomes for a file that is just as large as its limit, and one byte larger."""
+    size = (folder / file).stat().st_size
+    outcomes = []
+    for allowed in (size, size - 1):
+        monkeypatch.setattr(f"pecli.golden.suite_index.{limit}", allowed)
+        outcomes.append(pecli_cli("verify", folder))
+    return outcomes
+
+
+def test_an_index_beyond_its_limit_is_refused(
+    pecli_cli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_case(suite, ENTRY).save(folder, digests=True)
+    at, beyond = verdicts_at_a_limit(pecli_cli, folder, INDEX, "MAX_INDEX", monkeypatch)
+    assert at.code == 0
+    assert beyond.code == 3
+    assert "has more than 0 MB" in beyond.err
+
+
+def test_a_case_beyond_its_limit_fails_without_being_read(
+    pecli_cli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_case(suite, ENTRY).save(folder, digests=True)
+    at, beyond = verdicts_at_a_limit(pecli_cli, folder, f"{ENTRY}.json", "MAX_CASE", monkeypatch)
+    assert at.code == 0
+    assert beyond.code == 1
+    assert "its sha256 is not that of the index" in beyond.out
+
+
+def test_a_folder_without_an_index_is_no_suite(
+    pecli_cli: Callable, folder: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "answers.npz", x=np.zeros(3))
+    outcome = pecli_cli("verify", "--golden", folder, tmp_path / "answers.npz")
+    assert outcome.code == 3
+    assert "index.json: does not exist" in outcome.err
+
+
+def test_a_wrong_rotation_of_a_port_fails_with_its_reason(
+    pecli_cli: Callable, suite: Suite, folder: Path, tmp_path: Path
+) -> None:
+    only_case(suite, "rotate-interleaved").save(folder, digests=True)
+    after = suite.cases["rotate-interleaved.json"]["tensors"]["after"]
+    doubled = 2 * np.array(after["float32"]).reshape(after["shape"])
+    np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": doubled})
+    outcome = pecli_cli("verify", "--golden", folder, tmp_path / "answers.npz")
+    assert outcome.code == 1
+    assert "after: values are scaled by 2" in outcome.out
 
 
 WRONG_LISTS = [

@@ -8,7 +8,6 @@ import errno
 import math
 import mmap
 import os
-import stat
 from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -79,10 +78,9 @@ class Contents:
         """
         if size is None:
             size = len(self.data)
-        if size == expected:
-            return
-        kind = "is truncated" if size < expected else "has trailing bytes"
-        raise self.error(f"{kind}: its header declares {expected} bytes, the file has {size}")
+        sizes = f"its header declares {expected} bytes, the file has {size}"
+        self.refuse_if(size < expected, f"is truncated: {sizes}")
+        self.refuse_if(size > expected, f"has trailing bytes: {sizes}")
 
     def array(
         self,
@@ -115,7 +113,7 @@ class Contents:
         mapped = self.data.obj
         if isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
             whole_pages = offset - offset % mmap.PAGESIZE
-            if whole_pages and hasattr(mmap, "MADV_DONTNEED"):
+            if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
@@ -142,14 +140,15 @@ class Contents:
         must lead to a regular file, since opening a pipe would wait for ever.
         """
         outside = f"names {quoted(name)}, which is not a file in its own folder"
-        self.refuse_if(_leaves_folder(name), outside)
+        self.refuse_if(leaves_folder(name), outside)
         path = os.path.join(os.path.dirname(self.path), name)
         self.refuse_if(not os.path.exists(path), f"names {quoted(name)}, which does not exist")
         self.refuse_if(not os.path.isfile(path), outside)
         return path
 
 
-def _leaves_folder(name: str) -> bool:
+def leaves_folder(name: str) -> bool:
+    """Return True if a file of that name could be written or read outside of its folder."""
     if not name or os.path.isabs(name):
         return True
     return "\0" in name or "\\" in name or ".." in name.split("/")
@@ -327,13 +326,13 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
 
 
 def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
-    """Map a regular file into memory; return None if it is another kind, empty or partly read.
+    """Map a file into memory; return None if it is a pipe, which has no size, empty or partly read.
 
     Raises:
         FileError: the process may not have that much address space, and so could not read it either.
     """
     status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode) or not status.st_size or file.tell():
+    if not status.st_size or file.tell():
         return None
     try:
         return mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
@@ -361,8 +360,8 @@ def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryvie
         data += piece
         piece = file.read(CHUNK)
         if len(data) > most:
-            size = f"{most >> 30} GiB" if most >= 1 << 30 else f"{most >> 20} MiB of text"
-            raise FileError(label, f"is a pipe of more than {size}", "save it to a file first")
+            problem = f"is a pipe of more than {most >> 20:,} MiB"
+            raise FileError(label, problem, "save it to a file first")
     if piece is None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     return memoryview(data)

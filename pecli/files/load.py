@@ -198,7 +198,7 @@ def split_name(text: str) -> tuple[str, str | None]:
     if not text.startswith("-:"):
         drive, candidate = os.path.splitdrive(text)  # The colon of C: separates nothing.
     may_have_name = candidate.rfind(":") > 0
-    if not may_have_name or text == "-" or os.path.exists(text):
+    if not may_have_name or os.path.exists(text):
         return text, None
     while candidate := candidate.rpartition(":")[0]:
         path = drive + candidate

@@ -93,7 +93,7 @@ def read_entry(contents: "Contents", size: int) -> ArrayEntry:
     """
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
-    is_structured = bool(dtype.fields or dtype.subdtype)
+    is_structured = dtype.fields is not None
     contents.refuse_if(is_structured, "holds a structured array, only plain numbers are read")
     name = dtype.name
     if dtype == np.dtype("V2"):  # np.save has no name for bfloat16: it writes two raw bytes.

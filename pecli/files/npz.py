@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LazyTensors, LoadedFile
+from pecli.files.contents import Contents, LazyTensors, LoadedFile, leaves_folder
 from pecli.files.npy import CODES, MAX_HEADER, header, read_array, read_entry, read_header
 from pecli.files.output import KEY, open_output
 from pecli.files.writing import (
@@ -64,7 +64,7 @@ def write(request: WriteRequest) -> None:
 
 def _check_names(tables: Sequence[Table]) -> None:
     for table in tables:
-        if table.name == KEY or bad_name(table.name):
+        if table.name == KEY or leaves_folder(table.name):
             rule = "a member of a .npz cannot be called that"
             raise ParameterError("name", quoted(table.name), rule)
         if len(table.name.encode()) > MAX_NAME_BYTES:
@@ -99,20 +99,13 @@ def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.Z
     return member
 
 
-def bad_name(name: str) -> bool:
-    """Return True if a member of that name could be unpacked outside of its folder."""
-    if not name or name.startswith("/"):
-        return True
-    return "\0" in name or "\\" in name or ".." in name.split("/")
-
-
 def read(contents: Contents) -> LoadedFile:
     """Return the tensors and the metadata of a .npz file."""
     arrays: dict[str, Member] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         contents.refuse_if(
-            name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file"
+            name == file or leaves_folder(name), f"member {quoted(file)} has no place in a .npz file"
         )
         arrays[name] = member
     metadata = {}

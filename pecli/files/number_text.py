@@ -189,7 +189,7 @@ class NumberList:
         flat = np.frombuffer(self.values, np.float64)
         if self.is_real:
             return flat.reshape(shape)
-        too_large = flat.size > 0 and max(-flat.min(), flat.max()) > MAX_EXACT_INTEGER
+        too_large = max(-flat.min(), flat.max()) > MAX_EXACT_INTEGER
         contents.refuse_if(too_large, "holds whole numbers beyond 2^53", "write .npy")
         return _in_place_as_integers(flat).reshape(shape)
 
@@ -236,7 +236,7 @@ def number_of(numeral: bytes) -> float | None:
     if word.lstrip(b"+-").startswith(b"0x"):
         return _hexadecimal(word.decode("ascii", "replace"))
     plain = _LITERAL_SUFFIX.sub(b"", numeral)
-    if len(plain) > MAX_NUMERAL or not _NUMERAL.fullmatch(plain):
+    if not _NUMERAL.fullmatch(plain):
         return None
     return float(plain)
 

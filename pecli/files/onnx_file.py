@@ -31,11 +31,11 @@ def read(contents: Contents) -> LoadedFile:
     unread: dict[str, UnreadTensor] = {}
     open_once = cache(read_contents)  # One file beside the model can hold many tensors.
     known_types = set(onnx.TensorProto.DataType.values())
+    names: set[str] = set()
     for name, tensor in _named_tensors(model.graph):
-        count = len(tensors) + len(unread)
-        contents.refuse_if(count >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-        is_repeated = name in tensors or name in unread
-        contents.refuse_if(is_repeated, f"names the tensor {quoted(name)} twice")
+        contents.refuse_if(len(names) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
+        contents.refuse_if(name in names, f"names the tensor {quoted(name)} twice")
+        names.add(name)
         kind = tensor.data_type
         if kind in _UNREAD or kind not in known_types:
             unread[name] = UnreadTensor(name, f"onnx type {kind}", tuple(tensor.dims), None)
@@ -67,7 +67,7 @@ def _named_tensors(graph: ProtobufMessage) -> Iterator[tuple[str, ProtobufMessag
             continue
         name = node.output[0] if node.output else node.name
         for attribute in node.attribute:
-            if attribute.name == "value" and attribute.HasField("t"):
+            if attribute.HasField("t"):
                 yield _text(name), attribute.t
 
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pecli.engine.table import Table
 from pecli.errors import FileError, failure
@@ -129,7 +130,7 @@ def is_stream(path: str) -> bool:
     return is_special or _open_descriptor(path) is not None
 
 
-def is_text(name: object) -> bool:
+def is_text(name: object) -> TypeGuard[str]:
     """Return True if a name can be encoded: half a surrogate pair cannot."""
     return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 

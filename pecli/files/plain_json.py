@@ -170,19 +170,29 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise self._error(f"is nested more than {MAX_DEPTH} levels deep")
         token = self._token()
-        if token == b"{" and _TYPED_ARRAY.match(self.contents.data, self.offset):
-            yield _Found(path, self._typed_array())
-        elif token == b"{":
-            yield from self._lists_in_object(path, depth)
-        elif token == b"[" and self._holds_numbers():
-            yield _Found(path, self._read_numbers())
+        if token == b"{":
+            yield from self._object(path, depth)
         elif token == b"[":
-            yield from self._items(path, depth)
+            yield from self._list(path, depth)
         elif token in (b"", b"}", b"]", b",", b":"):
             raise self._error(f"a value is missing before {_shown(token)}")
         else:
             self._parse(token)
             self.left_out += 1
+
+    def _object(self, path: str, depth: int) -> Iterator[_Found]:
+        """Yield the lists of numbers in an object, which may be a list itself: a typed array."""
+        if _TYPED_ARRAY.match(self.contents.data, self.offset):
+            yield _Found(path, self._typed_array())
+        else:
+            yield from self._lists_in_object(path, depth)
+
+    def _list(self, path: str, depth: int) -> Iterator[_Found]:
+        """Yield a list of numbers, or the lists of numbers in a list of other values."""
+        if self._holds_numbers():
+            yield _Found(path, self._read_numbers())
+        else:
+            yield from self._items(path, depth)
 
     def _parse(self, token: bytes) -> object:
         """Return a text, a number or a word of JSON."""
@@ -208,7 +218,7 @@ class _Parser:
         """Return the name before a value."""
         token = self._token()
         name = self._parse(token) if token.startswith(b'"') else None
-        if not isinstance(name, str) or not is_text(name):
+        if not is_text(name):
             raise self._error(f"{_shown(token)} is not a name in quotes")
         if self._token() != b":":
             raise self._error(f"a colon is missing after {_shown(token)}")

@@ -104,7 +104,7 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     and (2, 2, 24, 128) fit, and no other first axis does.
     """
     count, rest = divmod(size, _itemsize(layout))
-    if rest or not count:
+    if rest:
         return
     for axis in range(len(layout.shape)):
         before = layout.shape[:axis]
@@ -112,7 +112,7 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
         if -1 in (*before, *after):
             continue
         length, rest = divmod(count, math.prod((*before, *after)))
-        if length and not rest:
+        if not rest:
             yield (*before, length, *after)
 
 

@@ -33,7 +33,7 @@ def _fits(shape: Shape, size: int) -> bool:
     """Return True if a shape, in which one length may be -1, can have so many elements."""
     stated = math.prod(length for length in shape if length != -1)
     if -1 in shape:
-        return size > 0 and size % stated == 0
+        return size % stated == 0
     return size == stated
 
 

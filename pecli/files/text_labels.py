@@ -102,14 +102,15 @@ def _end_of_label(line: bytes, last_word: re.Match[bytes]) -> int:
 
 
 def _end_of_count(line: bytes, word_start: int) -> int:
-    """Return the offset after the number of a word that counts, the 3 of `pos=3 0.5`; 0 for others.
+    """Return the offset after the number of a word that counts, the 3 of `pos=3 0.5`.
 
-    The bracket of `q[head=2, pos=3] 0.5` is closed after it.
+    The bracket of `q[head=2, pos=3] 0.5` is closed after it. A word that does not count has no
+    number, and its own offset is returned.
     """
     text = line[word_start : word_start + MAX_COUNT].decode("latin-1")  # one letter per byte
     count = _COUNTED.match(text)
     if count is None:
-        return 0
+        return word_start
     end = word_start + count.end()
     has_bracket = line[end : end + 1] in (b"]", b")")
     return end + 1 if has_bracket else end

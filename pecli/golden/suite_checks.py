@@ -166,8 +166,6 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     for explanation in result.explanations:
         reasons.update(edit.subject for edit in explanation.edits)
     for reason in entry.edits:
-        if not reasons:
-            return ("no reason is found for a known mistake",)
         if reason not in reasons:
             return (f"its reason is not {reason}: {'; '.join(result.diagnosis)}",)
     return ()

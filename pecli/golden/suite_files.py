@@ -265,7 +265,7 @@ def _read_array(
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
     """
     contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
-    shape = tuple(side for side in sides if type(side) is int and side >= 0)
+    shape = tuple(side for side in sides if type(side) is int and side > 0)
     is_whole = len(shape) == len(sides) and math.prod(shape) == len(values)
     contents.refuse_if(not is_whole, f"has {len(values)} numbers, which is not its shape")
     contents.data_bytes(shape, np.dtype(dtype).itemsize)

@@ -234,7 +234,7 @@ def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[
 def _is_shape(value: object) -> bool:
     if not isinstance(value, list):
         return False
-    return all(type(side) is int and side >= 0 for side in value)
+    return all(type(side) is int and side > 0 for side in value)
 
 
 def _read_files(about: Contents, row: Mapping[str, object]) -> dict[str, str]:

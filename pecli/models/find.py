@@ -296,6 +296,4 @@ def _is_path(label: str) -> bool:
     """Return True if a name is meant as a path: by its ending or its first letter, or because no
     repository has it.
     """
-    if label.lower().endswith(FILE_SUFFIXES) or label.startswith((".", "/", "~")):
-        return True
-    return not label or not is_repository(label)
+    return label.lower().endswith(FILE_SUFFIXES) or not is_repository(label)

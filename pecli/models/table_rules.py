@@ -256,7 +256,6 @@ class GridRule(TableRule):
     keep: int = 0
     #: The sides of a usual image, if the configuration has no sizes.
     pixels: tuple[int, ...] = ()
-    overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         """Return the sinusoidal table over an image's patches: ViT-MAE has 14 × 14 of them.

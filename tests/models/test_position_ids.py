@@ -106,6 +106,20 @@ def test_segments_that_a_model_cannot_have_are_refused(
         pecli.positions(model, segments)
 
 
-def test_mask_that_does_not_fit() -> None:
-    with pytest.raises(pecli.ParameterError, match="the prompt has 2 tokens"):
-        pecli.positions("llama-3.1-8b", "text:2", attention_mask=[1, 1, 1])
+def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
+    ids = pecli.positions("llama-3.1-8b", "text:2", attention_mask=[0, 1, 1])
+    assert ids.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("mask", "problem"),
+    [
+        ([1, 1, 1], "row 0 with 3 ones; the prompt has 2 tokens"),
+        ([[1, 1], [1, 1]], r"is \(2, 2\); it must be \(batch, L\), with 1 rows"),
+        ([[[1, 1]]], r"is \(1, 1, 2\); it must be \(batch, L\), with 1 rows"),
+    ],
+    ids=["more tokens", "more rows", "three axes"],
+)
+def test_a_mask_that_does_not_fit_is_refused(mask: list[Any], problem: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=problem):
+        pecli.positions("llama-3.1-8b", "text:2", attention_mask=mask)

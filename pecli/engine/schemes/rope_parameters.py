@@ -343,8 +343,8 @@ class RotaryParameters(Positioned):
         count = len(section)
         axes = []
         for pair in range(pairs):
-            axis = pair % count
-            axes.append(axis if pair < section[axis] * count else 0)
+            turn, axis = divmod(pair, count)
+            axes.append(axis if turn < section[axis] else 0)
         return axes
 
     @property

@@ -167,7 +167,7 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
     if context < LONG_CONTEXT or "rope.freq_base" in model.keys:
         return False
     for encoding in encodings:
-        if encoding.is_rotary and encoding.parameters["scaling"] == "none":
+        if encoding.parameters.get("scaling") == "none":
             return True
     return False
 
