@@ -79,15 +79,16 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
     def error(problem: str) -> FileError:
         return contents.error(problem, JSON_FORM)
 
-    value = parsed_json(text, error, finite=False)
-    if not isinstance(value, dict) or not isinstance(value.get("tensors"), dict):
-        raise error("is not a .json file of tables")
-    tensors = value["tensors"]
+    match parsed_json(text, error, finite=False):
+        case {"tensors": dict(tensors), **others}:
+            pass
+        case _:
+            raise error("is not a .json file of tables")
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array_of_json(contents, name, tensor) for name, tensor in tensors.items()}
     metadata = {}
-    if KEY in value:
-        metadata[KEY] = json.dumps(value[KEY])
+    if KEY in others:
+        metadata[KEY] = json.dumps(others[KEY])
     return LoadedFile(contents.path, "json", arrays, metadata)
 
 

@@ -315,11 +315,6 @@ class NestedNumbers:
 
     def array(self, contents: Contents, offset: int) -> AnyArray:
         """Return the numbers of the list that ended at an offset."""
-        shape = self.shape
-        if math.prod(shape) != len(self.numbers.values):
-            raise error_at(
-                contents, offset, "numbers and lists are mixed in the list that ends here"
-            )
         if not self.numbers.values:
             raise error_at(contents, offset, "the list that ends here is empty")
-        return self.numbers.array(contents, shape)
+        return self.numbers.array(contents, self.shape)

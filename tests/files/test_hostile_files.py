@@ -171,6 +171,10 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
             for name, rest in NAMED
         ),
         (safetensors_file(b"{"), "broken header"),
+        (
+            safetensors_file({"a": tensor(), "b": tensor(9, 17)}, bytes(17)),
+            "tensor 'b' leaves a hole of 1 bytes before it",
+        ),
         (safetensors_file(b'{"a":' * 100_000), "broken header, which is nested too deeply"),
         (safetensors_file({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
         (
@@ -407,6 +411,20 @@ def test_compressed_members_that_lie_about_their_size_are_refused() -> None:
         assert_refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
 
     assert_refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
+
+
+def test_npz_members_end_with_their_compressed_data() -> None:
+    good = zip_archive_of(
+        ("a.npy", npy_member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
+    )
+    packed_bytes = int.from_bytes(good[good.index(b"PK\1\2") + 20 :][:4], "little")
+    directory = good.index(b"PK\1\2")
+    longer = good[:directory] + b"rest" + good[directory:]
+    for field in (b"PK\1\2", b"PK\3\4"):
+        offset = 20 if field == b"PK\1\2" else 18
+        longer = with_field(longer, field, offset, (packed_bytes + 4).to_bytes(4, "little"))
+    longer = with_field(longer, b"PK\5\6", 16, (directory + 4).to_bytes(4, "little"))
+    assert_refused(longer, "is damaged: it does not unpack to")
 
 
 def test_a_pipe_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,8 @@ def samples(working_folder: Path) -> Path:
     Path("shards.npz.index.json").write_text(json.dumps({"weight_map": index}))
     shutil.copy(DATA / "torch_views.pt", "views.pt")
     shutil.copy(DATA / "tiny.gguf", "tiny.gguf")
+    shutil.copy(DATA / "eval_callback_phi2.log", "phi2.log")
+    Path("rows.txt").write_text("q 1 2\nk 3 4\nv = [[5, 6]]\n")
     return working_folder
 
 
@@ -78,6 +80,10 @@ def kept_bytes(path: Path) -> int:
     return len(texts.replace(" ", "")) + 8 * path.read_bytes().count(b"token ")
 
 
+def operation_count(path: Path) -> int:
+    return path.read_text().count("ggml_debug:")
+
+
 def largest_metadata(path: Path) -> int:
     return max(file.stat().st_size for file in path.rglob("zarr.json"))
 
@@ -104,6 +110,10 @@ LIMITS = [
     Limit("t.safetensors", "safetensors.MAX_HEADER", lambda path: little_endian(path, 0, 8)),
     Limit("t.safetensors", "safetensors.MAX_QUOTES", lambda path: path.read_bytes().count(b'"')),
     Limit("t.csv", "decimals.MAX_TEXT", lambda path: path.stat().st_size),
+    Limit("rows.txt", "number_text.MAX_TEXT", lambda path: path.stat().st_size),
+    Limit("rows.txt", "text_file.MAX_TENSORS", lambda path: len(["q", "k", "v"])),
+    Limit("phi2.log", "eval_callback.MAX_OPERATIONS", operation_count),
+    Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
     Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
     Limit("t.json", "json_file.MAX_TENSORS", lambda path: 3),
     Limit("shards.npz.index.json", "shards.MAX_INDEX", lambda path: path.stat().st_size),

@@ -1,5 +1,6 @@
 """Numbers as ports print them: tensors, initialisers, rows, log lines and lists in JSON."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,10 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
         ("[INFO] 12:03:11 q[0] 1.5 0.5\n[INFO] 12:03:12 q[1] -2 0.25\n", "q"),
         ("q = tensor([[1.5, 0.5],\n            [-2., 0.25]])\n", "q"),
         ("cos:\n1.5 0.5\n-2 0.25\n", "cos"),
+        ("q\n1.5 0.5\n-2 0.25\n", "q"),
+        ("the second query rotated:\n1.5 0.5\n-2 0.25\n", "the_second_query_rotated"),
+        ("the second query, rotated twice:\n1.5 0.5\n-2 0.25\n", "array"),
+        ("bf16 q = [[1.5, 0.5], [-2, 0.25]]", "q"),
         ("q after rope:\n[[1.5 0.5]\n [-2. 0.25]]\n", "q_after_rope"),
         ("layer 3 q: 1.5 0.5\nlayer 3 q: -2 0.25\n", "layers.3.q"),
         ("model.layers.3.self_attn.q = [[1.5, 0.5], [-2, 0.25]]", "model.layers.3.self_attn.q"),
@@ -130,6 +135,21 @@ def test_a_line_per_head_is_a_row() -> None:
 def test_labels_that_leave_places_out_leave_rows_in_their_order() -> None:
     Path("x.log").write_text("q[0][0] = 1 2\nq[0][1] = 3 4\nq[1][1] = 7 8\n")
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [3, 4], [7, 8]]
+
+
+def test_labels_that_repeat_leave_rows_in_their_order() -> None:
+    Path("x.log").write_text("q[0] = 1 2\nq[2] = 5 6\nq[0] = 3 4\n")
+    assert pecli.load("x.log")["q"].tolist() == [[1, 2], [5, 6], [3, 4]]
+
+
+def test_the_largest_whole_number_that_float64_counts_to() -> None:
+    Path("x.txt").write_text("9007199254740992 -9007199254740992\n")
+    assert pecli.load("x.txt")["array"].tolist() == [[2**53, -(2**53)]]
+
+
+def test_numbers_after_whole_ones_may_have_decimals() -> None:
+    Path("x.txt").write_text("[1, 2]\n[0.5, 4]\n[5, 6]\n")
+    assert pecli.load("x.txt")["array"].tolist() == [[1, 2], [0.5, 4], [5, 6]]
 
 
 def test_a_shape_in_a_title_is_not_an_index() -> None:
@@ -208,6 +228,9 @@ def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> Non
         ("0.5 1\n0.5 abc\n", "line 2, column 5: 'abc' is not a number$"),
         ("0.5, abc, 0.25\n", "line 1, column 6: 'abc' is not a number$"),
         ("1 x\n", "line 1, column 3: 'x' is not a number$"),
+        ("0.5 x 0.25\n", "line 1, column 5: 'x' is not a number$"),
+        ("1 2 x\n", "line 1, column 5: 'x' is not a number$"),
+        ("inf[0] = 1 2\n", "line 1, column 8: '=' is not a number$"),
         ("[[0.5, 0.25x]]", r"line 1, column 8: '0\.25x' is not a number$"),
         ("q = 1_000\n", "line 1, column 5: '1_000' is not a number$"),
         ("q = 1 - 2\n", "line 1, column 7: '-' is not a number$"),
@@ -379,6 +402,45 @@ def test_nested_objects_have_paths() -> None:
     assert tensors["layers.1.q.in"].tolist() == [3, 4]
 
 
+def test_an_empty_list_beside_others_is_left_out() -> None:
+    Path("x.json").write_text('{"bias": [], "q": [1.5]}')
+    tensors = pecli.load("x.json")
+    assert [*tensors] == ["q"]
+
+
+def test_a_shape_does_not_change_nested_lists() -> None:
+    Path("x.json").write_text('{"data": [[1, 2], [3, 4]], "shape": [4]}')
+    assert pecli.load("x.json")["data"].tolist() == [[1, 2], [3, 4]]
+
+
+def test_the_fewest_decimals_of_all_lists_count() -> None:
+    Path("x.json").write_text('{"q": [0.12345, 0.98765], "k": [0.1234, 0.9876]}')
+    printed = load_file("x.json").printed
+    assert printed is not None
+    assert printed.decimals == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q: " + "0.5 0.25 " * 20 + "\nk: " + "1.5 2.5 " * 20,
+        "q = [[" + "0.5, " * 20 + "1.5], [" + "0.25, " * 20 + "2.5]]",
+        "q:\n" + ("1 2 3 4 5 6 7 8 9 10 11 12\n" * 3),
+        "pos 0: " + "0.5 " * 30 + "\npos 1: " + "0.25 " * 30 + "\n",
+    ],
+    ids=["rows", "lists", "a title", "labels"],
+)
+def test_long_lines_are_read_in_pieces(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("x.txt").write_text(text)
+    whole = pecli.load("x.txt")
+    short_pieces = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
+    monkeypatch.setattr("pecli.files.number_text._PIECES", short_pieces)
+    tensors = pecli.load("x.txt")
+    assert [*tensors] == [*whole]
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(tensor, whole[name])
+
+
 def test_what_json_lacks_is_null_or_a_text() -> None:
     Path("x.json").write_text('{"a": [null, "Infinity", "-Infinity", "NaN", 1.5]}')
     expected = [np.nan, np.inf, -np.inf, np.nan, 1.5]
@@ -399,9 +461,13 @@ def test_what_json_lacks_is_null_or_a_text() -> None:
         ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
         ('{"a": ["x"]}', "holds no list of numbers$"),
         ('{"a": tru}', "'tru' is not JSON$"),
+        ('{"a": }', "line 1, column 8: a value is missing before '}'$"),
+        ('{"\\ud800": [1]}', "is not a name in quotes$"),
+        ('{"a": {"tensors": {}}}', "is not a .json file of tables; a .json has the form"),
         ('{"a": [1]} 2', "'2' follows the end$"),
         ('{"a": "x', "a text does not end$"),
         ('{"a":' * 40 + "1" + "}" * 40, "is nested more than 32 levels deep$"),
+        ('{"a": ' + '[{"a": ' * 20 + "1" + "}]" * 20 + "}", "is nested more than 32 levels deep$"),
     ],
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
