@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pecli.engine.arguments import required
 from pecli.engine.named_values import MutableValues
 from pecli.engine.runtimes.runtime import Adaptation, Definition, ModelRope, RuntimeReading
 from pecli.engine.runtimes.transformers import like_transformers
@@ -37,7 +38,7 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     is_extended = (longrope.max_position_embeddings or 0) > original
-    is_long_prompt = (longrope.length or 0) > original
+    is_long_prompt = required(longrope.length) > original
     if not is_extended or is_long_prompt:
         return RuntimeReading(longrope)
     cause = (

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from pecli.engine.arguments import required
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
 from pecli.engine.runtimes.runtime import (
@@ -60,7 +61,7 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
     """Return LongRoPE as mlx-lm reads it: with the long factors at any length."""
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
-    is_long_prompt = (longrope.length or 0) > original
+    is_long_prompt = required(longrope.length) > original
     if is_long_prompt:
         return _on_input(with_attention_of_context(definition))
     with_long_factors = replace(longrope, length=original + 1)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 from pecli.engine import numerics
+from pecli.engine.arguments import required
 from pecli.engine.arrays import Floats, Singles
 from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
@@ -144,7 +145,7 @@ class Scaling:
 
     def attention(self, bits: int) -> int:
         """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits."""
-        return numerics.fixed(self.exact_attention or Fraction(1), bits)
+        return numerics.fixed(required(self.exact_attention), bits)
 
     @property
     def exact_attention(self) -> Fraction | None:
@@ -202,4 +203,4 @@ def extension(factor: float | None, longest: int | None, original: int) -> Fract
     """Return f, or M/O if f is not given."""
     if factor is not None:
         return Fraction(factor)
-    return Fraction(longest or 0, original)
+    return Fraction(required(longest), original)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import add_bias
+from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes.aliases import with_aliases
@@ -106,7 +107,7 @@ class Alibi(Scheme):
         has_one_row = self.form.startswith("key")
         rule = f"the {self.form} form has one row for all queries"
         self._refuse_if(has_one_row, "queries", rule, "leave it out")
-        check_queries(self.queries, self.seq_len or 0)
+        check_queries(self.queries, required(self.seq_len))
 
     @property
     def _has_only_slopes(self) -> bool:

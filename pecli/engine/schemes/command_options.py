@@ -20,7 +20,7 @@ def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
         value = getattr(scheme, name)
         if value is None or name in scheme.inert_parameters or name in without:
             continue
-        if _is_same(value, default_of(type(scheme), name)):
+        if value == default_of(type(scheme), name):
             continue
         option = _option_name(name, parameter)
         if type(parameter) is Flag:
@@ -28,11 +28,6 @@ def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
         else:
             yield option
             yield spelled(value)
-
-
-def _is_same(value: object, default: object) -> bool:
-    """Return True for equal values of one type: 1 and 1.0 are spelled differently."""
-    return value == default and type(value) is type(default)
 
 
 def _option_name(name: str, parameter: Parameter) -> str:

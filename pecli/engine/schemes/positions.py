@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from pecli.engine import numerics
+from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
@@ -320,7 +321,7 @@ class Positioned(Scheme):
         They are in columns c0 s0 c1 s1 …, whatever the layout of the table is, which only arranges
         the same numbers differently. `groups` holds the frequency of each column.
         """
-        frequencies = self.computed_as("exact").inverse_frequencies() or []
+        frequencies = required(self.computed_as("exact").inverse_frequencies())
         frequencies = frequencies[: self.rotating_pairs]
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         filler = self._row_filler(self._recipe)

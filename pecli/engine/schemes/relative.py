@@ -15,6 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from pecli.engine.application import add_bias
+from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, ArrayLike, Floats, Indices, as_dtype
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.bias_parts import (
@@ -163,8 +164,8 @@ class Relative(Scheme):
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
             rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
             raise self._wrong("grid", rule)
-        if self.buckets is not None and self.max_distance is not None:
-            self._check_buckets(self.buckets, self.max_distance)
+        if self.grid is None:
+            self._check_buckets(required(self.buckets), required(self.max_distance))
         check_queries(self.queries, self.length)
         if self.weights is not None:
             self._check_weights(self.weights)
@@ -213,7 +214,7 @@ class Relative(Scheme):
     def numbers(self) -> int:
         """Return how many different integers there are: the rows of the learned biases."""
         if self.grid is None:
-            return self.buckets or 0
+            return required(self.buckets)
         height, width = self.grid
         return (2 * height - 1) * (2 * width - 1)
 
@@ -222,7 +223,7 @@ class Relative(Scheme):
         """Return the number of queries and keys."""
         if self.grid is not None:
             return self.grid[0] * self.grid[1]
-        return self.seq_len or 0
+        return required(self.seq_len)
 
     def rows(self, queries: Indices) -> Indices:
         """Return the integers of these queries and all keys."""
@@ -252,8 +253,8 @@ class Relative(Scheme):
         Keys after the query have negative integers in DeBERTa, share bucket 0 in T5's decoder, and
         have the second half of the buckets in T5's encoder.
         """
-        buckets = self.buckets or 0
-        max_distance = self.max_distance or 0
+        buckets = required(self.buckets)
+        max_distance = required(self.max_distance)
         if self.style == "deberta":
             before = deberta_buckets(self.length, buckets, max_distance)
             return np.concatenate([before[::-1], -before[1:]])

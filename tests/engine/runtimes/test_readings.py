@@ -174,3 +174,42 @@ def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -
     expected = [1, 0.1 / 8, 0.01 / 8, 0.001 / 8]
 
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("runtime", "divisor"), [("exllamav3", 1.0), ("mlx-lm", 2.0)])
+def test_longrope_without_the_context_of_the_model(runtime: str, divisor: float) -> None:
+    """exllamav3 switches to the long factors by that context, and mlx-lm always has them."""
+    rope = Rope(
+        1,
+        8,
+        runtime=runtime,
+        scaling="longrope",
+        factor=4.0,
+        original_max_position_embeddings=64,
+        short_factor=(1.0,) * 4,
+        long_factor=(2.0,) * 4,
+    )
+    expected = [1 / divisor, 0.1 / divisor, 0.01 / divisor, 0.001 / divisor]
+    assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)
+    # The attention factor of LongRoPE is sqrt(1 + ln(factor) / ln(original length)).
+    factor = math.sqrt(1 + math.log(4) / math.log(64))
+    assert rope.attention_factor_value() == pytest.approx(factor, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("factor", "note"),
+    [
+        (2.0, "shorter prompts get the same base; the model's base follows their length"),
+        (1.0, ""),
+    ],
+)
+def test_sglang_has_the_base_of_dynamic_ntk_at_the_stretched_context(
+    factor: float, note: str
+) -> None:
+    length = int(64 * factor)
+    dynamic = {"scaling": "dynamic", "factor": factor, "max_position_embeddings": 64}
+    rope = Rope(1, 8, runtime="sglang", length=length, **dynamic)
+    assert rope.inverse_frequencies() == pytest.approx(
+        Rope(1, 8, length=length, **dynamic).inverse_frequencies(), rel=1e-6
+    )
+    assert rope.runtime_reading.short_prompts == note
