@@ -105,7 +105,8 @@ def read(contents: Contents) -> LoadedFile:
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         contents.refuse_if(
-            name == file or leaves_folder(name), f"member {quoted(file)} has no place in a .npz file"
+            name == file or leaves_folder(name),
+            f"member {quoted(file)} has no place in a .npz file",
         )
         arrays[name] = member
     metadata = {}

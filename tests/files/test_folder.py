@@ -101,7 +101,15 @@ def test_links_to_files_are_followed(working_folder: Path) -> None:
     assert load("snapshot")["a.weight"].tolist() == [1, 1, 1]
 
 
-OUTSIDE = ("../a.safetensors", "/etc/passwd", "sub/../../a.safetensors", "a\0b", "", "/dev/zero", "a\\b")
+OUTSIDE = (
+    "../a.safetensors",
+    "/etc/passwd",
+    "sub/../../a.safetensors",
+    "a\0b",
+    "",
+    "/dev/zero",
+    "a\\b",
+)
 INDEXED = {
     **dict.fromkeys(OUTSIDE, "not a file in its own folder"),
     **dict.fromkeys(("folder", "pipe"), "is not a file"),

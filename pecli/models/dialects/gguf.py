@@ -166,10 +166,7 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
     """Return True if a long context has the default base, and no scaling that would explain it."""
     if context < LONG_CONTEXT or "rope.freq_base" in model.keys:
         return False
-    for encoding in encodings:
-        if encoding.parameters.get("scaling") == "none":
-            return True
-    return False
+    return any(encoding.parameters.get("scaling") == "none" for encoding in encodings)
 
 
 def _encodings_of_model(model: Model) -> ParsedEncodings:

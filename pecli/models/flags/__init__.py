@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from pecli.engine.arguments import required
 from pecli.engine.named_values import NamedValues
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagReport, ParameterChange, Problem
@@ -129,7 +130,7 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     A model of 4,096 positions reaches 16,384 with YaRN by 4. The layers that are stretched most
     decide: those of Gemma 3 with a sliding window are not.
     """
-    context = model.context or 0
+    context = required(model.context)
     reaches = [context]
     for before, after in zip(model.encodings, encodings, strict=False):
         if not after.is_rotary or not before.is_rotary or after.part:
@@ -155,8 +156,8 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
     If its frequency is a quarter of what it was, there are four times as many positions.
     """
-    slowest_before = (before.inverse_frequencies() or [1.0])[-1]
-    slowest_after = (after.inverse_frequencies() or [1.0])[-1]
+    slowest_before = required(before.inverse_frequencies())[-1]
+    slowest_after = required(after.inverse_frequencies())[-1]
     if slowest_after <= 0:
         return 0
     return round(context * slowest_before / slowest_after)

@@ -6,6 +6,7 @@ whatever scaling config.json has.
 
 from collections.abc import Sequence
 
+from pecli.engine.arguments import required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
 from pecli.models.flags.changed_encoding import (
@@ -170,5 +171,5 @@ def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     if encoding.parameters["scaling"] not in REPLACEABLE:
         divisors = own_divisors(encoding)
     stretched = tuple(factor.value * divisor for divisor in divisors)
-    attention = Setting(encoding.attention_factor() or 1.0, "")
+    attention = Setting(required(encoding.attention_factor()), "")
     return divisor_parameters(computed(stretched, "exllamav2, {}", factor), attention, None)

@@ -8,6 +8,7 @@ multiplies all positions, and an «ext factor» that mixes the scaled angles wit
 import math
 from typing import NamedTuple
 
+from pecli.engine.arguments import required
 from pecli.errors import ParameterError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
@@ -195,7 +196,7 @@ def _scaling_of_gguf(
             return unscaled
         case "linear" | "yarn" as scaling:
             return Trained(scaling, factor, original)
-    attention = encoding.attention_factor(context) or 1.0
+    attention = required(encoding.attention_factor(context))
     divisors = own_divisors(encoding, context)
     return unscaled._replace(divisors=divisors, attention=attention)
 

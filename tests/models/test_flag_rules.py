@@ -1,0 +1,245 @@
+"""Rules by which servers turn flags into frequencies, one command line each.
+
+The model is Llama 2 7B: base 10000, heads of 128 channels, 4,096 positions, no scaling. Its slowest
+pair turns by 10000^(−126/128) radians per position.
+"""
+
+import math
+from typing import NamedTuple
+
+import pytest
+
+import pecli
+from pecli.models.encoding import Encoding
+
+DIM = 128
+YARN_ATTENTION = 1 + 0.1 * math.log(4)
+"""YaRN multiplies cos and sin by this at factor 4."""
+ALPHA_2 = 1e4 * 2 ** (DIM / (DIM - 2))
+"""The base that exllama computes of alpha 2."""
+AUTOMATIC_ALPHA = -0.13436 + 0.80541 * 2 + 0.28833 * 2**2
+"""TabbyAPI's alpha for twice the context, from its common/utils.py."""
+
+
+class Served(NamedTuple):
+    """A command line, and what the server computes: its base, divisors and attention factor.
+
+    Attributes:
+        flags: The command line.
+        base: The base of the frequencies.
+        fastest: The number that the fastest frequency is divided by.
+        slowest: The number that the slowest frequency is divided by.
+        attention: The number that cos and sin are multiplied by.
+    """
+
+    flags: str
+    base: float = 1e4
+    fastest: float = 1.0
+    slowest: float = 1.0
+    attention: float = 1.0
+
+
+SERVED = [
+    Served("llama-server --rope-freq-base 0"),
+    Served("llama-server --rope-freq-scale 0"),
+    Served("llama-server --rope-scale 0"),
+    Served("llama-server --rope-scale 2", fastest=2, slowest=2),
+    Served("llama-server --rope-scaling none --rope-scale 4"),
+    Served("llama-server --rope-scaling yarn"),
+    Served("llama-server --rope-scaling yarn --rope-scale 4", slowest=4, attention=YARN_ATTENTION),
+    Served(
+        "llama-server --rope-scaling yarn --rope-scale 4 --yarn-ext-factor -1",
+        slowest=4,
+        attention=YARN_ATTENTION,
+    ),
+    Served(
+        "llama-server --rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0", fastest=4, slowest=4
+    ),
+    Served("llama-server --rope-scaling yarn --rope-scale 0.5", slowest=0.5),
+    Served(
+        "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor 0.5",
+        slowest=4,
+        attention=YARN_ATTENTION,
+    ),
+    Served("llama-server --yarn-attn-factor 0.5", attention=0.5),
+    Served("llama-server --yarn-attn-factor -1 --rope-scale 2", fastest=2, slowest=2),
+    Served("llama-server --rope-scale 0.5", fastest=0.5, slowest=0.5),
+    Served("koboldcpp --ropeconfig 0.5", fastest=2, slowest=2),
+    Served("koboldcpp --contextsize 4096"),
+    Served("koboldcpp --ropeconfig 0 20000"),
+    Served("exllamav2 -rs 0"),
+    Served("exllamav2 -rs 1"),
+    Served("exllamav2 -rs 2", fastest=2, slowest=2),
+    Served("exllamav2 -rs 0.5", fastest=0.5, slowest=0.5),
+    Served("exllamav2 -ra 1"),
+    Served("exllamav2 -ra 2 -rs 0.5", base=ALPHA_2, fastest=0.5, slowest=0.5),
+    Served("exllamav2 -ry 4", slowest=4, attention=YARN_ATTENTION),
+    Served("tabbyAPI --rope-alpha 2", base=ALPHA_2),
+    Served("tabbyAPI --rope-alpha auto"),
+    Served(
+        "tabbyAPI --rope-alpha auto --max-seq-len 8192",
+        base=1e4 * AUTOMATIC_ALPHA ** (DIM / (DIM - 2)),
+    ),
+    Served("server.py --rope_freq_base 0"),
+    Served("server.py --rope_freq_base 20000", base=2e4),
+    Served("server.py --loader exllamav2 --alpha_value 2", base=ALPHA_2),
+    Served("server.py --loader transformers"),
+    Served("/set parameter num_ctx 4096"),
+]
+
+
+@pytest.fixture(params=SERVED, ids=[served.flags.replace(" ", "_") for served in SERVED])
+def served(request: pytest.FixtureRequest) -> Served:
+    case: Served = request.param
+    return case
+
+
+def rope_of(flags: str, model: str = "llama-2-7b") -> Encoding:
+    return pecli.load_model(model, flags).one()
+
+
+def test_the_fastest_pair_has_this_frequency(served: Served) -> None:
+    frequencies = rope_of(served.flags).inverse_frequencies()
+    assert frequencies is not None
+    assert frequencies[0] == pytest.approx(1 / served.fastest, rel=1e-6)
+
+
+def test_the_slowest_pair_has_this_frequency(served: Served) -> None:
+    frequencies = rope_of(served.flags).inverse_frequencies()
+    assert frequencies is not None
+    expected = served.base ** (-(DIM - 2) / DIM) / served.slowest
+    assert frequencies[-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_cos_and_sin_have_this_factor(served: Served) -> None:
+    attention = rope_of(served.flags).attention_factor()
+    assert attention == pytest.approx(served.attention, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "warning"),
+    [
+        ("llama-server --grp-attn-n 4", "--grp-attn-n 4 divides positions beyond a window"),
+        (
+            "llama-server --rope-scaling none --rope-scale 4",
+            "--rope-scale 4 has no effect: --rope-scaling is none",
+        ),
+        (
+            "llama-server --rope-scaling yarn",
+            "--rope-scaling has no effect without a factor; add --rope-scale",
+        ),
+        (
+            "llama-server --yarn-ext-factor 1",
+            "--yarn-ext-factor has no effect without a factor; add --rope-scale",
+        ),
+        (
+            "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor 0.5",
+            "--yarn-attn-factor has no effect with YaRN: llama.cpp computes it from the factor",
+        ),
+        ("llama-server --rope-scale 0.5", "--rope-scale 0.5 speeds positions up by 2; 2 is meant"),
+        ("exllamav2 -rs 0.5", "-rs 0.5 speeds positions up by 2; 2 is meant"),
+    ],
+)
+def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str) -> None:
+    (sentence,) = pecli.load_model("llama-2-7b", flags).warnings
+    assert sentence.startswith(warning)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "llama-server --grp-attn-n 1",
+        "llama-server --rope-scaling none --rope-scale 1",
+        "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor -1",
+        "llama-server --rope-freq-scale 1",
+        "exllamav2 -rs 1",
+        "exllamav2 -rs 2",
+    ],
+)
+def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
+    assert pecli.load_model("llama-2-7b", flags).warnings == ()
+
+
+def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling() -> None:
+    encoding = rope_of("server.py --loader transformers --alpha_value 2")
+    assert encoding.parameters["scaling"] == "dynamic"
+    assert encoding.parameters["factor"] == 2
+    assert encoding.parameters["max_position_embeddings"] == 4096
+    assert encoding.parameters["base"] == 1e4
+
+
+@pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
+def test_a_factor_comes_on_top_of_longrope(flags: str) -> None:
+    """A .gguf has longrope's factors in a tensor, and exllama divides positions besides."""
+    own = pecli.load_model("phi-3.5-mini").one().attention_factor()
+    scaled = rope_of(flags, "phi-3.5-mini")
+    assert scaled.attention_factor() == own
+    warnings = pecli.load_model("phi-3.5-mini", flags).warnings
+    assert any("the model's own longrope" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
+def test_flags_are_for_the_language_model_only(flags: str) -> None:
+    text, vision = pecli.load_model("qwen2.5-vl-7b", flags)
+    assert text.parameters["scaling"] == "linear"
+    assert vision.parameters["scaling"] == "none"
+
+
+@pytest.mark.parametrize("flags", ["exllamav2 -rs 2", "koboldcpp --contextsize 8192"])
+def test_a_learned_table_is_left_as_it_is(flags: str) -> None:
+    (encoding,) = pecli.load_model("bert-base-uncased", flags)
+    assert encoding.scheme == "learned"
+    assert encoding.parameters["max_len"] == 512
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        ("qwen2.5-7b", "koboldcpp --contextsize 65536"),
+        ("bert-base-uncased", "koboldcpp --contextsize 8192"),
+        ("llama-2-7b", "vllm serve x --max-model-len 8192"),
+    ],
+)
+def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -> None:
+    (warning,) = pecli.load_model(model, flags).warnings
+    assert "positions that the model has, and nothing stretches them" in warning
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule"),
+    [
+        ("--rope-scale", "--rope-scale without a value; it needs one"),
+        ("a long context", "is no flags; none of them is about positions"),
+        ("--temp 5", "is --temp; none of them is about positions in llama.cpp"),
+        ("llama-server --rope-scaling ntk", "it must be one of none, linear, yarn, longrope"),
+        (
+            "vllm serve x --max-model-len 99999999999999",
+            "it must be a number of positions, up to 1,099,511,627,776",
+        ),
+        (
+            "vllm serve x --rope-wibble 3",
+            "has no such flag; it has --hf-overrides, --max-model-len, --rope-scaling, --rope-theta",
+        ),
+    ],
+)
+def test_flags_that_no_server_understands_are_refused(flags: str, rule: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=rule):
+        pecli.load_model("llama-2-7b", flags)
+
+
+NEW_SETTINGS = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 2.0}}'"""
+
+
+@pytest.mark.parametrize(
+    ("own", "base"),
+    [({"rope_parameters": {"rope_theta": 5e5}}, 5e5), ({"rope_theta": 2e5}, 2e5)],
+    ids=["within the settings", "beside them"],
+)
+def test_sglang_keeps_the_base_when_a_flag_replaces_the_settings(
+    own: dict[str, object], base: float
+) -> None:
+    config = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, **own}
+    flags = NEW_SETTINGS.replace("--hf-overrides", "--json-model-override-args")
+    encoding = pecli.load_model(config, f"sglang.launch_server {flags}").one()
+    assert encoding.parameters["scaling"] == "linear"
+    assert encoding.parameters["base"] == base
