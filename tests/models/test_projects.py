@@ -259,3 +259,48 @@ def test_transformers_of_audiocraft(word: str | None, schemes: list[str]) -> Non
     model = load_config({"transformer_lm": keys})
 
     assert [encoding.scheme for encoding in model] == schemes
+
+
+@pytest.mark.parametrize(
+    ("config", "warning"),
+    [
+        (
+            {"d_model": 64, "block": {"attention": {"n_heads": 4}}},
+            "the block of the model has no rope, and OLMo-core has no other positional encoding",
+        ),
+        (
+            {"d_model": 64, "block": 5},
+            "the block of the model has no rope, and OLMo-core has no other positional encoding",
+        ),
+        (
+            {"_class_name": "FooTransformer2DModel"},
+            "_class_name 'FooTransformer2DModel' is not known here:"
+            " its code decides which encoding it has",
+        ),
+        (
+            {"model": {"model_config": {"type": "Foo", "hidden_size": 64, "num_layers": 2}}},
+            "no positional encoding was found: no key that is read here names one",
+        ),
+    ],
+    ids=["OLMo-core", "OLMo-core without a block", "diffusers", "mindformers"],
+)
+def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: str) -> None:
+    model = load_config(config)
+    assert model.encodings == ()
+    assert model.warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    ("keys", "layers"),
+    [
+        ({"layer_types": ["a", "b"]}, ("a", "b")),
+        ({"layer_types": [], "sliding_window_pattern": 2}, ("sliding_attention", "full_attention")),
+        ({"sliding_window_pattern": 2}, ("sliding_attention", "full_attention")),
+        ({"sliding_window_pattern": 1}, ("full_attention", "full_attention")),
+        ({"sliding_window_pattern": 0}, ()),
+        ({"sliding_window_pattern": 10**6}, ()),
+    ],
+)
+def test_layers_are_listed_or_follow_a_pattern(keys: Config, layers: tuple[str, ...]) -> None:
+    model = load_config({"model_type": "llama", "head_dim": 64, **keys})
+    assert model.layers[:2] == layers

@@ -172,4 +172,4 @@ def _fits(value: object, wanted: object) -> bool:
         return value is not None
     if isinstance(wanted, str) and isinstance(value, str):
         return fnmatchcase(value, wanted)
-    return value is wanted or (value == wanted and type(value) is type(wanted))
+    return value == wanted and type(value) is type(wanted)
