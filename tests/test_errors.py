@@ -143,6 +143,7 @@ def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
         (OSError(2, ""), errors.DefectError),
         (RuntimeError(), errors.DefectError),
         (ImportError(), errors.DefectError),
+        (ImportError(name="matplotlib"), errors.DefectError),
         (KeyError(1), errors.DefectError),
         (ModuleNotFoundError(name=None), errors.DefectError),
         (ModuleNotFoundError(name="numpy"), errors.DefectError),
@@ -151,13 +152,27 @@ def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
     ids=[
         "too many files on the system", "too many files of the process", "a module that is gone",
         "a compiled module that is gone", "a file without a name", "a RuntimeError",
-        "an ImportError", "a KeyError", "a module without a name", "a module that pecli needs",
+        "an ImportError", "a name that matplotlib lacks", "a KeyError", "a module without a name", "a module that pecli needs",
         "a module that pecli never imports",
     ],
 )  # fmt: skip
 def test_the_kind_of_an_unexpected_error(cause: Exception, kind: type[errors.PecliError]) -> None:
     """23 is ENFILE, 24 EMFILE; a missing module of pecli itself is a defect."""
     assert type(errors.translated(cause)) is kind
+
+
+def test_an_error_with_an_ordinary_cause_is_a_defect() -> None:
+    problem = RuntimeError("a class could not be made")
+    problem.__cause__ = ValueError("of its fields")
+    assert type(errors.translated(problem)) is errors.DefectError
+
+
+def test_an_interrupt_while_a_class_is_made_stays_an_interrupt() -> None:
+    """Python before 3.12 wraps it in a RuntimeError."""
+    problem = RuntimeError("a class could not be made")
+    problem.__cause__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        errors.translated(problem)
 
 
 def test_a_file_that_is_gone_while_pecli_runs_is_a_file_error() -> None:

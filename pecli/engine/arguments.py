@@ -42,16 +42,6 @@ def within_limits(function: Callable[_Arguments, _Result]) -> Callable[_Argument
     return limited
 
 
-def required(value: _Result | None) -> _Result:
-    """Return a value that its type allows to be None, although it cannot be None here.
-
-    A style of relative positions, for example, has either a grid or a length: `Relative` checks
-    that when it is made, and nothing that is computed later has to check it again.
-    """
-    assert value is not None
-    return value
-
-
 def text_of(name: str, value: object) -> str:
     """Return an argument that must be a text."""
     if not isinstance(value, str):

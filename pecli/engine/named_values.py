@@ -1,7 +1,7 @@
-"""Names for annotations of values by name, whose types depend on the name."""
+"""Types of values by name, which depend on the name, and of values that cannot be missing."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 NamedValues = Mapping[str, Any]
 """Parameters of a scheme, options of a command, or keys of a configuration."""
@@ -11,3 +11,15 @@ JsonObject = dict[str, Any]
 
 MutableValues = dict[str, Any]
 """Named values that a function collects, or changes for another."""
+
+_Value = TypeVar("_Value")
+
+
+def required(value: _Value | None) -> _Value:
+    """Return a value that its type allows to be None, although it cannot be None here.
+
+    A style of relative positions, for example, has either a grid or a length: `Relative` checks
+    that when it is made, and nothing that is computed later has to check it again.
+    """
+    assert value is not None
+    return value

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues, required
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
@@ -120,13 +120,13 @@ def converted(
         dtype = DTYPE.check("dtype", dtype)
     patterns = _pattern_list(include)
     _check_layouts(source, target)
-    if source is None or target is None:
+    if source is None:
         _refuse_options_of_moves(heads, fields, patterns)
         return Converted(arrays, {}, "", "", None, dtype)
     weights = [weight_of(name, array) for name, array in arrays.items()]
     chosen = _tensors_to_move(weights, label, heads, patterns)
     before = _stored_layout(source, heads)
-    after = _stored_layout(target, heads)
+    after = _stored_layout(required(target), heads)
     if heads is not None:
         heads = heads.completed(chosen)
     moves: dict[str, Move] = {}

@@ -8,6 +8,7 @@ import numpy as np
 
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
+from pecli.engine.named_values import required
 from pecli.errors import ParameterError, bracketed, counted, quoted
 from pecli.tensors.inputs import Input
 from pecli.tensors.projections import Projection, projection
@@ -264,7 +265,7 @@ class Heads:
     def words(self, weights: Sequence[Input]) -> str:
         """Return how the weights are divided, for people."""
         kinds = {self.named(weight).kind for weight in weights}
-        keys = counted(self.kv_heads or 0, "kv head")
+        keys = counted(required(self.kv_heads), "kv head")
         if "latent" in kinds:
             keys = "1 key that all heads share"
         rows = self._fused_words(weights)
@@ -274,7 +275,7 @@ class Heads:
 
     def _size_words(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
-        head_dim = self.head_dim or 0
+        head_dim = required(self.head_dim)
         rotary_dim = self.rotary_dim or head_dim
         words = f"{counted(self.heads, 'head')} of {head_dim}"
         if rotary_dim < head_dim:
@@ -286,7 +287,7 @@ class Heads:
 
     def _fused_words(self, weights: Sequence[Input]) -> list[str]:
         """Return the orders of the fused weights in words."""
-        sharing = self.heads // (self.kv_heads or 1)
+        sharing = self.heads // required(self.kv_heads)
         head = "head"
         queries = ""
         if sharing > 1:

@@ -89,11 +89,14 @@ def test_styles_without_text_have_the_points_of_a_grid() -> None:
     [
         ("qwen2.5-vl-7b", "text:2,image:1x3x4", "multiples of 2, the model's merge size"),
         ("qwen2.5-vl-7b", "text:2,picture:4x4", "segments are such as"),
+        ("qwen2.5-vl-7b", "image:1x4x3", "multiples of 2, the model's merge size"),
         ("qwen2.5-vl-7b", "image:2x4x4", "an image has a single frame"),
+        ("qwen2.5-vl-7b", "image:4x4@2", "an image has a single frame, and no seconds"),
+        ("dinov3-vits16", "image:2x2", "positions of the style dinov3 are not whole numbers"),
         ("qwen2.5-vl-7b", "image:0x4", "no size may be 0"),
         ("qwen2.5-vl-7b", "text:99999999", "at most"),
         ("qwen2.5-vl-7b", "video:1x2x2@1.2.3", "seconds must be a number"),
-        ("qwen3-vl-4b", "text:2,video:3x4x4", "a text with the time before each frame"),
+        ("qwen3-vl-4b", "text:2,video:2x4x4", "a text with the time before each frame"),
         ("llama-3.1-8b", "image:4x4", "no rule is known"),
         ("flux.1-dev", ["text:2,image:2x2", "text:3,image:2x2"], "ids per prompt"),
         ("wan2.1-t2v-14b", "text:4,video:2x2x2", "text has no positions"),
@@ -104,6 +107,39 @@ def test_segments_that_a_model_cannot_have_are_refused(
 ) -> None:
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.positions(model, segments)
+
+
+@pytest.mark.parametrize(
+    "segments", ["text:2", "text:2,image:2x2,image:2x2", "text:2,text:3,image:2x2"]
+)
+def test_a_prompt_of_lumina_is_one_text_and_one_image(segments: str) -> None:
+    with pytest.raises(pecli.ParameterError, match="this model has one text and one image"):
+        pecli.positions(config_of("lumina2"), segments)
+
+
+def test_segments_are_texts() -> None:
+    with pytest.raises(pecli.KindError, match="segments is 5; it must be a text, or several"):
+        pecli.positions("llama-3.1-8b", 5)
+
+
+def test_padding_is_left_or_right() -> None:
+    with pytest.raises(pecli.ParameterError, match="padding is 'middle'; it must be left or right"):
+        pecli.positions("llama-3.1-8b", ["text:2", "text:3"], padding="middle")
+
+
+def test_a_model_that_was_read_has_the_ids_of_its_name() -> None:
+    model = pecli.load_model("qwen2.5-vl-7b")
+    ids = pecli.positions(model, "text:2,image:1x2x2")
+    assert ids.tolist() == [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(("vision", "tokens"), [({}, 4), ({"spatial_merge_size": 4}, 1)])
+def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
+    vision: dict[str, int], tokens: int
+) -> None:
+    config = {"model_type": "qwen2_vl", "hidden_size": 512, "num_attention_heads": 8}
+    ids = pecli.positions({**config, "vision_config": vision}, "image:1x4x4")
+    assert ids.shape == (3, tokens)
 
 
 def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:

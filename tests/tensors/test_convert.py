@@ -338,3 +338,21 @@ def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
         ParameterError, match="is called like a query or key projection; it has 'a'"
     ):
         pecli.convert(weights, "halves", "interleaved", heads=2)
+
+
+def test_vectors_beside_tables_stay() -> None:
+    tables = {"cos": np.array([[0, 1, 2, 3]]), "inv_freq": np.array([0, 1])}
+    moved = convert(tables, "interleaved", "halves")
+    assert moved["cos"].tolist() == [[0, 2, 1, 3]]
+    assert moved["inv_freq"].tolist() == [0, 1]
+
+
+def test_no_pattern_means_all_tables() -> None:
+    moved = convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves", include=None)
+    assert moved.tolist() == [[0, 2, 1, 3]]
+
+
+def test_only_tensors_of_another_dtype_are_cast() -> None:
+    tensors = {"single": np.zeros(3, np.float32), "double": np.zeros(3)}
+    plan = converted(tensors, "a file", None, None, dtype="float32")
+    assert plan.cast == ["double"]

@@ -171,3 +171,14 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], wo
 )
 def test_an_interpolation_in_words(way: Interpolation, words: str) -> None:
     assert str(way) == words
+
+
+def test_a_single_row_with_aligned_corners_is_the_first_one() -> None:
+    """torch.nn.functional.interpolate(…, align_corners=True) does so."""
+    table = np.arange(8.0).reshape(4, 2)
+    assert resize(table, 1, method="linear", align_corners=True).tolist() == [[0, 1]]
+
+
+def test_two_rows_with_aligned_corners_are_the_ends() -> None:
+    table = np.arange(8.0).reshape(4, 2)
+    assert resize(table, 2, method="linear", align_corners=True).tolist() == [[0, 1], [6, 7]]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from pecli.engine.arguments import required
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, required
 from pecli.engine.runtimes.runtime import Adaptation, Definition, ModelRope, RuntimeReading
 from pecli.engine.runtimes.transformers import like_transformers
 from pecli.engine.scalings.longrope import LongRope

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from pecli.engine.arguments import required
 from pecli.engine.arrays import Singles
+from pecli.engine.named_values import required
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
 from pecli.engine.runtimes.runtime import (
     Definition,

@@ -13,9 +13,8 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 from pecli.engine import numerics
-from pecli.engine.arguments import required
 from pecli.engine.arrays import Floats, Singles
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, required
 from pecli.engine.numerics import Frequencies
 
 _ATTENTION_BITS = 200

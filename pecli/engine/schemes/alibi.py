@@ -10,8 +10,8 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import add_bias
-from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
+from pecli.engine.named_values import required
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.bias_parts import (

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, Indices, numpy_dtype
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, required
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.phases import ExactWaves

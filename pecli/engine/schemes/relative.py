@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 
 from pecli.engine.application import add_bias
-from pecli.engine.arguments import required
 from pecli.engine.arrays import Array, ArrayLike, Floats, Indices, as_dtype
+from pecli.engine.named_values import required
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.bias_parts import (
     HEAD_RANGE,

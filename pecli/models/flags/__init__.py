@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pecli.engine.arguments import required
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagReport, ParameterChange, Problem
 from pecli.models.flags.command_line import parse_command_line

@@ -6,7 +6,7 @@ whatever scaling config.json has.
 
 from collections.abc import Sequence
 
-from pecli.engine.arguments import required
+from pecli.engine.named_values import required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
 from pecli.models.flags.changed_encoding import (

@@ -8,7 +8,7 @@ multiplies all positions, and an «ext factor» that mixes the scaled angles wit
 import math
 from typing import NamedTuple
 
-from pecli.engine.arguments import required
+from pecli.engine.named_values import required
 from pecli.errors import ParameterError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
