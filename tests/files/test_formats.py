@@ -1,7 +1,11 @@
 """The registry of formats: which format a file has, by its first bytes and its suffix."""
 
+import struct
+from pathlib import Path
+
 import pytest
 
+import pecli
 from pecli.files.formats import (
     FORMATS,
     format_of_bytes,
@@ -60,3 +64,22 @@ def test_formats_that_are_written_and_read_are_listed_with_the_same_suffix() -> 
 @pytest.mark.parametrize(("words", "text"), [([".h"], ".h"), ([".npy", ".npz"], ".npy or .npz")])
 def test_alternatives_are_joined_with_or(words: list[str], text: str) -> None:
     assert one_of(words) == text
+
+
+@pytest.mark.parametrize(
+    ("length", "suffix"), [(123, ".json"), (0x227B, ".safetensors")], ids=["{", '{"']
+)
+def test_a_safetensors_header_whose_length_looks_like_json(
+    tmp_path: Path, length: int, suffix: str
+) -> None:
+    """The first bytes are the length, and 123 is the code of a brace, 0x22 that of a quote."""
+    header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(struct.pack("<Q", length) + header.ljust(length) + struct.pack("<2f", 1, 2))
+    assert pecli.load(path)["a"].tolist() == [1, 2]
+
+
+def test_columns_of_a_tsv_may_be_separated_by_commas(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("1, 2\n3, 4\n")
+    assert pecli.load(path)["array"].tolist() == [[1, 2], [3, 4]]

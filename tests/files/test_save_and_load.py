@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -263,3 +264,33 @@ def test_a_file_that_cannot_be_read_is_refused_with_advice(working_folder: Path)
             Path(path).write_bytes(data)
         with pytest.raises(FileError, match=re.escape(said)):
             open_tensors(path)
+
+
+class _BrokenMapping(dict[str, Any]):
+    """A mapping of a user whose items cannot be listed."""
+
+    def items(self) -> NoReturn:
+        raise RuntimeError("the file is closed")
+
+
+def test_a_mapping_that_fails_is_named() -> None:
+    with pytest.raises(pecli.KindError, match="is a _BrokenMapping; its items cannot be had"):
+        pecli.identify(_BrokenMapping())
+
+
+def test_a_pipe_that_is_closed_without_data_is_empty(folder: Path) -> None:
+    os.mkfifo("pipe.npy")
+    writer = threading.Thread(target=lambda: open("pipe.npy", "wb").close())
+    writer.start()
+    with pytest.raises(FileError, match="is empty"):
+        pecli.load("pipe.npy")
+    writer.join()
+
+
+def test_a_folder_called_dash_does_not_hide_standard_input(folder: Path) -> None:
+    np.save("x.npy", np.arange(3))
+    Path("-").mkdir()
+    command = [sys.executable, "-c", "import pecli; print(pecli.load('-')['array'].tolist())"]
+    with open("x.npy", "rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.stdout == "[0, 1, 2]\n"

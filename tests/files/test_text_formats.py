@@ -461,3 +461,23 @@ def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) 
 
     with pytest.raises(FileError, match="line 1, column 65537: a word of thousands of letters"):
         pecli.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "shape", "problem"),
+    [
+        ("\\ud800", "[1]", "[1]", "has a tensor that is not one; a .json has the form"),
+        ("a", "[1]", '[1],"more":1', "has a tensor that is not one; a .json has the form"),
+        ("a", "[1]", "[true]", "tensor 'a' has a shape that is not a list of lengths"),
+        ("a", "[1]", "[-1]", "tensor 'a' has a shape that is not a list of lengths"),
+        ("a", f"[{10**400}]", "[1]", "tensor 'a' holds a number that float32 does not hold"),
+    ],
+    ids=["half a letter", "another key", "a truth value", "a negative length", "a large number"],
+)
+def test_what_is_wrong_with_a_tensor_of_json(
+    tmp_path: Path, name: str, data: str, shape: str, problem: str
+) -> None:
+    text = f'{{"tensors":{{"{name}":{{"dtype":"float32","data":{data},"shape":{shape}}}}}}}'
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        pecli.load(tmp_path / "x.json")

@@ -203,3 +203,19 @@ def test_a_store_without_metadata_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.zarr").mkdir()
     with pytest.raises(pecli.FileError, match="it has no metadata"):
         pecli.load(tmp_path / "t.zarr")
+
+
+def test_a_store_without_arrays_is_refused(tmp_path: Path) -> None:
+    zarr.open_group(tmp_path / "t.zarr", mode="w")
+    with pytest.raises(FileError, match="has no arrays"):
+        pecli.load(tmp_path / "t.zarr")
+
+
+def test_shards_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.zarr"
+    array = zarr.create_array(
+        path, shape=(8,), shards=(4,), chunks=(2,), dtype="f4", compressors=None
+    )
+    array[:] = 1
+    with pytest.raises(FileError, match="array is stored with shards, which is not read"):
+        pecli.load(path)

@@ -118,3 +118,23 @@ def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
 def test_deberta_without_relative_attention_is_warned_about(value: bool, count: int) -> None:
     config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": value}
     assert len(load_config({**config, "max_position_embeddings": 512}).warnings) == count
+
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128}
+
+
+@pytest.mark.parametrize(
+    ("keys", "scheme"),
+    [
+        ({"model_type": "bert"}, "rope"),
+        ({"model_type": "t5", "relative_attention_num_buckets": 32}, "rope"),
+        ({"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 32}, "rope"),
+        ({"model_type": "vit_mae", "image_size": 32, "patch_size": 16}, "rope"),
+        ({"model_type": "whisper", "max_target_positions": 64}, "rope"),
+        ({"model_type": "bloom"}, "alibi"),
+    ],
+)
+def test_only_alibi_is_certain_beside_keys_of_rope(keys: dict[str, Any], scheme: str) -> None:
+    """Files of models with ALiBi often have a `rope_theta` that their code ignores."""
+    (encoding,) = load_config({**SIZES, **keys, "rope_theta": 5e5})
+    assert encoding.scheme == scheme

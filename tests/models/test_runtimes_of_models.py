@@ -100,3 +100,16 @@ def test_how_runtimes_treat_context_and_prompts(
     assert runtime.limits_to_context is limits_to_context
     assert runtime.ignores_prompt is ignores_prompt
     assert runtime.text_only is text_only
+
+
+@pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
+def test_only_yarn_depends_on_an_original_length_that_is_missing(runtime: str) -> None:
+    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    config = {
+        "model_type": "phi3",
+        "hidden_size": 64,
+        "num_attention_heads": 8,
+        "max_position_embeddings": 4096,
+        "rope_scaling": {"type": "longrope", **factors},
+    }
+    assert adaptation_by(runtime, config).parameters == {}

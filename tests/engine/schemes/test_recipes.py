@@ -299,3 +299,9 @@ def test_a_single_frequency_is_one_whatever_is_taken_from_its_exponent(recipe, d
 
     assert np.array_equal(found[:, 0], np.sin(places).astype(np.float32))
     assert np.array_equal(found[:, 1], np.cos(places).astype(np.float32))
+
+
+def test_a_base_that_float32_cannot_hold_leaves_the_slow_pairs_without_rotation() -> None:
+    """NTK multiplies the base by factor^(d / (d − 2)), which is 1e78 here; 1 / infinity is 0."""
+    rope = Rope(seq_len=2, dim=4, scaling="ntk", factor=1e39, recipe="float32")
+    assert rope.inverse_frequencies() == [1.0, 0.0]

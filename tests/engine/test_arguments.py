@@ -1,0 +1,37 @@
+"""Arguments that no list of Python or no memory can hold."""
+
+import itertools
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import ResourceError
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [itertools.repeat(2), range(10**30), [2] * ((1 << 20) + 1)],
+    ids=["without an end", "whose length is no number of C", "one too many"],
+)
+def test_a_list_of_more_than_a_million_items_is_refused(axes: object) -> None:
+    with pytest.raises(ResourceError, match="axes has more than 1,048,576 items"):
+        pecli.Rope(4, 8, axes=axes)
+
+
+def test_an_array_without_axes_is_no_list() -> None:
+    with pytest.raises(pecli.KindError, match=r"axes is array\(3\)"):
+        pecli.Rope(4, 8, axes=np.array(3))
+
+
+class _TooLarge:
+    """An array of another library that does not fit into memory."""
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        raise MemoryError
+
+
+def test_an_array_that_does_not_fit_into_memory_is_a_resource_error() -> None:
+    with pytest.raises(ResourceError, match="there is not enough memory"):
+        pecli.convert(_TooLarge(), "interleaved", "halves")
