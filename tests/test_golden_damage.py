@@ -201,78 +201,78 @@ def test_a_case_with_impossible_numbers_is_refused(
 
 
 def test_an_attention_factor_is_no_table_to_verify(
-    pecli_cli: Callable, suite: Suite, folder: Path
+    run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     damaged = only_case(suite, ENTRY)
     factor = {"shape": [], "decimal": [1.0]}
     damaged.cases[f"{ENTRY}.json"]["tensors"] = {"attention_factor": factor}
     damaged.save(folder, digests=True)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert f"case '{ENTRY}' has no tensors" in outcome.err
 
 
 def test_a_rotation_without_the_tensor_before_it(
-    pecli_cli: Callable, suite: Suite, folder: Path
+    run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     damaged = only_case(suite, "rotate-interleaved")
     del damaged.cases["rotate-interleaved.json"]["tensors"]["before"]
     damaged.save(folder, digests=True)
-    outcome = pecli_cli("verify", folder)
-    assert outcome.code == 3
+    outcome = run_pecli("verify", folder)
+    assert outcome.exit_code == FILE_ERROR
     assert "case 'rotate-interleaved' has no tensor 'before'" in outcome.err
 
 
 def verdicts_at_a_limit(
-    pecli_cli: Callable, folder: Path, file: str, limit: str, monkeypatch: pytest.MonkeyPatch
+    run_pecli: Callable, folder: Path, file: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> list[Any]:
     """Return the outcomes for a file that is just as large as its limit, and one byte larger."""
     size = (folder / file).stat().st_size
     outcomes = []
     for allowed in (size, size - 1):
         monkeypatch.setattr(f"pecli.golden.suite_index.{limit}", allowed)
-        outcomes.append(pecli_cli("verify", folder))
+        outcomes.append(run_pecli("verify", folder))
     return outcomes
 
 
 def test_an_index_beyond_its_limit_is_refused(
-    pecli_cli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_case(suite, ENTRY).save(folder, digests=True)
-    at, beyond = verdicts_at_a_limit(pecli_cli, folder, INDEX, "MAX_INDEX", monkeypatch)
-    assert at.code == 0
-    assert beyond.code == 3
+    at, beyond = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
+    assert at.exit_code == SUCCESS
+    assert beyond.exit_code == FILE_ERROR
     assert "has more than 0 MB" in beyond.err
 
 
 def test_a_case_beyond_its_limit_fails_without_being_read(
-    pecli_cli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_case(suite, ENTRY).save(folder, digests=True)
-    at, beyond = verdicts_at_a_limit(pecli_cli, folder, f"{ENTRY}.json", "MAX_CASE", monkeypatch)
-    assert at.code == 0
-    assert beyond.code == 1
+    at, beyond = verdicts_at_a_limit(run_pecli, folder, f"{ENTRY}.json", "MAX_CASE", monkeypatch)
+    assert at.exit_code == SUCCESS
+    assert beyond.exit_code == CHECK_FAILED
     assert "its sha256 is not that of the index" in beyond.out
 
 
 def test_a_folder_without_an_index_is_no_suite(
-    pecli_cli: Callable, folder: Path, tmp_path: Path
+    run_pecli: Callable, folder: Path, tmp_path: Path
 ) -> None:
     np.savez(tmp_path / "answers.npz", x=np.zeros(3))
-    outcome = pecli_cli("verify", "--golden", folder, tmp_path / "answers.npz")
-    assert outcome.code == 3
+    outcome = run_pecli("verify", "--golden", folder, tmp_path / "answers.npz")
+    assert outcome.exit_code == FILE_ERROR
     assert "index.json: does not exist" in outcome.err
 
 
 def test_a_wrong_rotation_of_a_port_fails_with_its_reason(
-    pecli_cli: Callable, suite: Suite, folder: Path, tmp_path: Path
+    run_pecli: Callable, suite: Suite, folder: Path, tmp_path: Path
 ) -> None:
     only_case(suite, "rotate-interleaved").save(folder, digests=True)
     after = suite.cases["rotate-interleaved.json"]["tensors"]["after"]
     doubled = 2 * np.array(after["float32"]).reshape(after["shape"])
     np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": doubled})
-    outcome = pecli_cli("verify", "--golden", folder, tmp_path / "answers.npz")
-    assert outcome.code == 1
+    outcome = run_pecli("verify", "--golden", folder, tmp_path / "answers.npz")
+    assert outcome.exit_code == CHECK_FAILED
     assert "after: values are scaled by 2" in outcome.out
 
 

@@ -172,16 +172,18 @@ def test_more_tensors_than_the_limit_are_refused(
         load("x.onnx")
 
 
-def test_names_of_tensors_that_are_not_read_may_not_repeat_either(onnx: Any, folder: Path) -> None:
+def test_names_of_tensors_that_are_not_read_may_not_repeat_either(
+    onnx: Any, working_folder: Path
+) -> None:
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
-    Path("x.onnx").write_bytes(model(onnx, text, text))
+    Path("x.onnx").write_bytes(onnx_model(onnx, text, text))
     with pytest.raises(FileError, match="names the tensor 'words' twice"):
         load("x.onnx")
 
 
-def test_a_type_of_a_later_version_is_listed_and_not_read(onnx: Any, folder: Path) -> None:
+def test_a_type_of_a_later_version_is_listed_and_not_read(onnx: Any, working_folder: Path) -> None:
     later = onnx.TensorProto(name="later", data_type=99, dims=[1])
-    Path("x.onnx").write_bytes(model(onnx, later, tensor(onnx)))
+    Path("x.onnx").write_bytes(onnx_model(onnx, later, onnx_tensor(onnx)))
     file = load_file("x.onnx")
     assert [*file.tensors] == ["a"]
     assert [unread.dtype for unread in file.unread] == ["onnx type 99"]

@@ -278,7 +278,7 @@ def test_a_mapping_that_fails_is_named() -> None:
         pecli.identify(_BrokenMapping())
 
 
-def test_a_pipe_that_is_closed_without_data_is_empty(folder: Path) -> None:
+def test_a_pipe_that_is_closed_without_data_is_empty(working_folder: Path) -> None:
     os.mkfifo("pipe.npy")
     writer = threading.Thread(target=lambda: open("pipe.npy", "wb").close())
     writer.start()
@@ -287,7 +287,7 @@ def test_a_pipe_that_is_closed_without_data_is_empty(folder: Path) -> None:
     writer.join()
 
 
-def test_a_folder_called_dash_does_not_hide_standard_input(folder: Path) -> None:
+def test_a_folder_called_dash_does_not_hide_standard_input(working_folder: Path) -> None:
     np.save("x.npy", np.arange(3))
     Path("-").mkdir()
     command = [sys.executable, "-c", "import pecli; print(pecli.load('-')['array'].tolist())"]

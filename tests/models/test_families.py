@@ -238,3 +238,10 @@ def test_layers_without_rope_are_named_where_no_key_says_it() -> None:
     names = "afmoe cohere2 exaone4 exaone_moe kolibri1 muse_glimmer_text muse_spark_text smollm3"
     for name in names.split():
         assert any("no rope" in warning for warning in load_config({"model_type": name}).warnings)
+
+
+def test_a_base_in_the_file_is_not_that_of_compressed_layers() -> None:
+    """DeepSeek-V4's class has a base for each kind of layer; `compress_rope_theta` is another key."""
+    model = load_config({"model_type": "deepseek_v4", "head_dim": 64, "rope_theta": 2e5})
+    bases = {encoding.layer_type: encoding.parameters["base"] for encoding in model}
+    assert bases == {"main": 2e5, "compress": 1.6e5}
