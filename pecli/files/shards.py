@@ -1,10 +1,11 @@
 """Checkpoints in several files: folders, and indices that list which file holds a tensor."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pecli.engine.grouping import grouped
 from pecli.errors import FileError, failure, quoted
-from pecli.files.contents import INDEX, read_contents
+from pecli.files.contents import INDEX, Contents, read_contents
 from pecli.files.strict_json import parsed_json
 
 MAX_INDEX = 16 << 20  # bytes
@@ -60,20 +61,26 @@ def shards_of_index(path: str) -> Shards:
         len(contents.data) > MAX_INDEX,
         f"is larger than {MAX_INDEX >> 20} MB, too large for an index",
     )
-    match parsed_json(bytes(contents.data), contents.error):
-        case {"weight_map": dict(files_by_tensor)} if files_by_tensor and all(
-            isinstance(file, str) for file in files_by_tensor.values()
-        ):
-            names_by_file: dict[str, list[str]] = {}
-        case _:
-            raise contents.error("has no weight_map, which says where each tensor is")
-    for tensor, file in files_by_tensor.items():
+    file_of_tensor = _weight_map(contents)
+    names_by_file = grouped(file_of_tensor, lambda tensor: file_of_tensor[tensor])
+    for file in names_by_file:
         contents.refuse_if(
             file.lower().endswith(INDEX), f"names {quoted(file)}, which is an index itself"
         )
-        names_by_file.setdefault(file, []).append(tensor)
     contents.refuse_if(
         len(names_by_file) > MAX_SHARDS,
         f"names {len(names_by_file)} files, more than {MAX_SHARDS}",
     )
     return {contents.path_beside(file): tuple(names) for file, names in names_by_file.items()}
+
+
+def _weight_map(contents: Contents) -> dict[str, str]:
+    """Return the file of each tensor, by its name: {"weight_map": {"wte.weight": "a.safetensors"}}."""
+    match parsed_json(bytes(contents.data), contents.error):
+        case {"weight_map": dict(weight_map)} if weight_map and _are_texts(weight_map.values()):
+            return weight_map
+    raise contents.error("has no weight_map, which says where each tensor is")
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)

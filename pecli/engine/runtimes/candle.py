@@ -55,8 +55,8 @@ def _candle_angles(definition: Definition[Scaling]) -> Phases:
     short_phases = torch_phases(with_short)
     long_phases = torch_phases(with_long)
 
-    def phases(places: Singles) -> Singles:
-        return np.where(places < original, short_phases(places), long_phases(places))
+    def phases(positions: Singles) -> Singles:
+        return np.where(positions < original, short_phases(positions), long_phases(positions))
 
     return phases
 

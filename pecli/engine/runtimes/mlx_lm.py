@@ -105,8 +105,8 @@ def _scaled_positions(definition: Definition[Scaling]) -> Phases:
     if isinstance(scaling, Linear):
         scale = np.float32(1 / scaling.factor)
 
-    def phases(places: Singles) -> Singles:
-        return places * scale * inv_freq
+    def phases(positions: Singles) -> Singles:
+        return positions * scale * inv_freq
 
     return phases
 

@@ -198,7 +198,7 @@ def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReadin
 
 
 def recurrence(
-    places: Singles,
+    positions: Singles,
     pairs: int,
     ratio: float,
     divisors: Singles | None = None,
@@ -208,15 +208,15 @@ def recurrence(
     """Return float32 angles as ggml computes them: multiplied by one ratio from pair to pair.
 
     Args:
-        places: Positions (n, 1), which are the angles of the first pair.
+        positions: Positions (n, 1), which are the angles of the first pair.
         pairs: The number of pairs.
         ratio: b^(−2/d).
         divisors: The factor tensor of llama3 and longrope, by which angles are divided.
         scale: A factor of all angles, which is 1/f of linear scaling and YaRN.
         keep: The share of each angle that YaRN leaves unscaled.
     """
-    theta = np.full((len(places), pairs), ratio, np.float32)
-    theta[:, :1] = places
+    theta = np.full((len(positions), pairs), ratio, np.float32)
+    theta[:, :1] = positions
     np.multiply.accumulate(theta, axis=1, out=theta)
     if divisors is not None:
         theta /= divisors

@@ -59,8 +59,8 @@ def _vllm_angles(definition: Definition[Scaling]) -> Phases:
     factor = np.float32(scaling.factor)
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
 
-    def phases(places: Singles) -> Singles:
-        return places / factor * inv_freq
+    def phases(positions: Singles) -> Singles:
+        return positions / factor * inv_freq
 
     return phases
 

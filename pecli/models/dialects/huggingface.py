@@ -271,17 +271,19 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     """Collect what speaks for each kind of encoding: the family, the class's tables, and the keys.
 
     A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
-    which states another encoding.
+    which states another encoding. A class of transformers that is known to have tables, and no
+    rope, stands in for a family that is not known.
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
-    tables = non_rotary.tables_of(part.model_type)
+    tables_of_class = non_rotary.tables_of(part.model_type)
     rule = _rule_for_other_encoding(keys, part.model_type)
     if rule is None and family is None:
-        rule = tables
+        rule = tables_of_class
     stated = keys.word(*STATEMENTS)
-    is_rotary = _has_rotary_keys(keys, stated) and not _stated_word(keys).startswith("relative")
-    return Evidence(part, family, rule, tables, stated, is_rotary)
+    states_relative = _stated_word(keys).startswith("relative")
+    is_rotary = _has_rotary_keys(keys, stated) and not states_relative
+    return Evidence(part, family, rule, tables_of_class, stated, is_rotary)
 
 
 def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
