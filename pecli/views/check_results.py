@@ -74,11 +74,10 @@ def show_verification(result: Verification, status: str = "") -> None:
 
 def _print_run(result: RunVerification) -> None:
     """Print the findings of a recorded run: the tensors of the first wrong place, and counts of all."""
-    wrong = [
-        tensor
-        for tensor in result.tensors
-        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place
-    ]
+    wrong = []
+    for tensor in result.tensors:
+        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place:
+            wrong.append(tensor)
     print_findings(replace(result, tensors=tuple(wrong[:MAX_LISTED])))
     print_table(("tensors", "right", "wrong", "max error"), [*_rows_by_kind(result)], indent="  ")
 

@@ -60,7 +60,9 @@ def corner(table: Table, first_row: int = 0) -> Corner:
         if len(table.shape) > 2:
             label = ",".join(map(str, np.unravel_index(row, table.shape[:-1])))
         values = table.read(row, row + 1)[0]
-        shown = [None if column is None else float(values[column]) for column in columns]
+        shown: list[float | None] = []
+        for column in columns:
+            shown.append(None if column is None else float(values[column]))
         rows.append(CornerRow(label, shown))
     return Corner(columns, rows)
 

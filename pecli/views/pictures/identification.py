@@ -57,12 +57,15 @@ def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
     """Return the file's own tables under the scheme's names, if they are all of its tables."""
     scheme_tables = scheme.tensors()
     names = _names_in_scheme(source.tables, scheme_tables)
-    renamed = [replace(table, name=name) for table, name in zip(source.tables, names, strict=True)]
+    renamed = []
+    for table, name in zip(source.tables, names, strict=True):
+        renamed.append(replace(table, name=name))
     if _required(renamed) != _required(scheme_tables):
         return source  # The file has the tables of several layers, for example.
-    derived = [
-        table for table in scheme_tables if table.name in DERIVED and table.name not in names
-    ]
+    derived = []
+    for table in scheme_tables:
+        if table.name in DERIVED and table.name not in names:
+            derived.append(table)
     return PlotSource(source.label, (*renamed, *derived), scheme)
 
 

@@ -48,9 +48,13 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
     Args:
         checked: Verifications, or a difference; or the errors that kept files from being checked.
     """
-    results = [result for result in checked if not isinstance(result, PecliError)]
-    errors = [result for result in checked if isinstance(result, PecliError)]
-    left_out = [printable(str(error)) for error in errors]
+    results = []
+    left_out = []
+    for outcome in checked:
+        if isinstance(outcome, PecliError):
+            left_out.append(printable(str(outcome)))
+        else:
+            results.append(outcome)
     maps: list[ErrorMap] = []
     for tensor in _worst_first(results):
         tensor_maps = _named_maps(tensor) if len(maps) < MAX_TABLES else []

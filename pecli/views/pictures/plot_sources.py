@@ -268,11 +268,10 @@ def _layers_of_file(
     tables without a scheme.
     """
     prefix = f"{layer_type}." if layer_type else ""
-    layer_tables = [
-        replace(table, name=table.name.removeprefix(prefix))
-        for table in tables
-        if table.name.startswith(prefix)
-    ]
+    layer_tables = []
+    for table in tables:
+        if table.name.startswith(prefix):
+            layer_tables.append(replace(table, name=table.name.removeprefix(prefix)))
     shapes = {table.name: table.shape for table in layer_tables}
     is_complete = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
     layer_label = f"{label} {layer_type}".strip()

@@ -49,11 +49,9 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     pens = _pens_of_chart(chart, terminal)
     legend = _legend_lines(chart, terminal, pens)
     line_count = max(2, height - AXIS_LINES - len(legend))
-    # Labels count from the bottom, lines of text from the top.
-    row_labels = {
-        line_count - 1 - place: text
-        for place, text in y_axis.labels(line_count, max(3, line_count // 4)).items()
-    }
+    row_labels = {}
+    for height_of_label, text in y_axis.labels(line_count, max(3, line_count // 4)).items():
+        row_labels[line_count - 1 - height_of_label] = text  # Lines count from the top.
     margin = max(map(len, row_labels.values()), default=0) + 2
     column_count = max(2, terminal.columns - margin - 1)
     body = _plot_area(chart, x_axis, y_axis, _Size(line_count, column_count), pens)
@@ -174,12 +172,13 @@ def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
     if has_few_colours:
         grey = palettes.UNKNOWN_256
         bright = palettes.BRIGHT_256
-    if chart.ordered:
-        codes = [_ordered_colour(number, count, has_few_colours) for number in range(count)]
-    else:
-        codes = [bright[number % len(bright)] for number in range(count)]
-    codes += [grey] * len(chart.levels)
-    return [escape(code) for code in codes]
+    sequences = []
+    for number in range(count):
+        code = bright[number % len(bright)]
+        if chart.ordered:
+            code = _ordered_colour(number, count, has_few_colours)
+        sequences.append(escape(code))
+    return sequences + [escape(grey)] * len(chart.levels)
 
 
 def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:

@@ -59,7 +59,10 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 
 def _choice_note(matrices: Sequence[_Matrix]) -> str:
     """Return «Some of 32 heads» if not all matrices are drawn, and nobody chose them."""
-    chosen_from = dict.fromkeys(matrix.chosen_from for matrix in matrices if matrix.chosen_from)
+    chosen_from: dict[str, None] = {}
+    for matrix in matrices:
+        if matrix.chosen_from:
+            chosen_from[matrix.chosen_from] = None
     return f"Some of {', '.join(chosen_from)}" if chosen_from else ""
 
 
