@@ -46,7 +46,7 @@ def only_case(suite: Suite, name: str) -> Suite:
     return Suite(index, {file: copy.deepcopy(suite.cases[file])})
 
 
-ENTRY = "table-dim-2"
+DAMAGED_ENTRY = "table-dim-2"
 WRONG_FIELDS = [
     ("name", None, "is not the index of a golden suite"),
     ("name", 3, "is not the index of a golden suite"),
@@ -89,7 +89,7 @@ WRONG_FIELDS = [
 def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     run_pecli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
 ) -> None:
-    write_index(folder, {**case_of(suite, ENTRY), field: value})
+    write_index(folder, {**case_of(suite, DAMAGED_ENTRY), field: value})
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
@@ -101,13 +101,13 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
 def test_an_incomplete_entry_of_the_index_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, missing: str
 ) -> None:
-    entry = case_of(suite, ENTRY)
+    entry = case_of(suite, DAMAGED_ENTRY)
     del entry[missing]
     write_index(folder, entry)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
-    assert f"case '{ENTRY}' has" in outcome.err
+    assert f"case '{DAMAGED_ENTRY}' has" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_index_is_refused_in_one_line(
 def test_a_case_that_is_listed_twice_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    entry = case_of(suite, ENTRY)
+    entry = case_of(suite, DAMAGED_ENTRY)
     write_index(folder, entry, entry)
     outcome = run_pecli("verify", folder)
 
@@ -155,8 +155,8 @@ def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: 
 def test_a_case_that_is_a_pipe_is_not_waited_for(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    write_index(folder, case_of(suite, ENTRY))
-    os.mkfifo(folder / f"{ENTRY}.json")
+    write_index(folder, case_of(suite, DAMAGED_ENTRY))
+    os.mkfifo(folder / f"{DAMAGED_ENTRY}.json")
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == CHECK_FAILED
@@ -189,11 +189,11 @@ WRONG_TENSORS = [
 def test_a_case_with_impossible_numbers_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
 ) -> None:
-    data = json.dumps({"name": ENTRY, "tensors": tensors}).encode()
-    entry = case_of(suite, ENTRY)
-    entry["files"] = {f"{ENTRY}.json": hashlib.sha256(data).hexdigest()}
+    data = json.dumps({"name": DAMAGED_ENTRY, "tensors": tensors}).encode()
+    entry = case_of(suite, DAMAGED_ENTRY)
+    entry["files"] = {f"{DAMAGED_ENTRY}.json": hashlib.sha256(data).hexdigest()}
     write_index(folder, entry)
-    (folder / f"{ENTRY}.json").write_bytes(data)
+    (folder / f"{DAMAGED_ENTRY}.json").write_bytes(data)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR

@@ -27,7 +27,7 @@ from tests.pixels import assert_alike
 from tests.readme import README, REFERENCE, environment, written
 
 ROOT = README.parent
-TEXT = README.read_text(encoding="utf-8")
+README_TEXT = README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.name)
@@ -36,7 +36,7 @@ def test_the_generated_parts_are_up_to_date(document: Path) -> None:
 
 
 def test_readme_is_short_and_links_lead_somewhere() -> None:
-    assert len(TEXT.splitlines()) <= 180
+    assert len(README_TEXT.splitlines()) <= 180
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
         for target in re.findall(
             r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     result = subprocess.run(
         ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
     )
-    _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
+    _, block = re.findall(r"^```sh\n(.*?)^```", README_TEXT, re.S | re.M)[:2]
 
     assert result.returncode == SUCCESS
     assert result.stdout == f"+ {block}"
@@ -59,7 +59,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_readme(command: str) -> None:
-    assert f"pecli {command}" in TEXT
+    assert f"pecli {command}" in README_TEXT
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
 
@@ -81,7 +81,7 @@ def test_the_python_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its assertions hold, and it prints nothing."""
-    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
+    (code,) = re.findall(r"^```python\n(.*?)^```", README_TEXT, re.S | re.M)
     example = tmp_path / "example.py"
     example.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -138,7 +138,7 @@ def test_every_sample_runs(
 
 GALLERY = README.parent / "samples" / "gallery"
 SCRIPT = (GALLERY / "gallery.sh").read_text(encoding="utf-8")
-DRAWN = re.findall(r"^pecli plot .*$", SCRIPT, re.M)
+PLOT_COMMANDS_OF_THE_GALLERY = re.findall(r"^pecli plot .*$", SCRIPT, re.M)
 DUMP, FAILURE = re.findall(r"^pecli (?:rope|verify) .*$", SCRIPT, re.M)
 PICTURES = sorted(GALLERY.glob("*.png"))
 
@@ -150,22 +150,22 @@ def picture_of(command: str) -> str:
 
 
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
-    drawn = sorted(map(picture_of, [*DRAWN, FAILURE]))
+    drawn = sorted(map(picture_of, [*PLOT_COMMANDS_OF_THE_GALLERY, FAILURE]))
     assert drawn == [picture.name for picture in PICTURES]
 
     text = README.read_text(encoding="utf-8")
     for name in drawn:
         assert f"samples/gallery/{name}" in text
-    for command in DRAWN:
+    for command in PLOT_COMMANDS_OF_THE_GALLERY:
         assert f"`{command}`" in text
 
 
 def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
     lines = {line for line in SCRIPT.splitlines() if not line.startswith("#")}
-    assert lines - {*DRAWN, DUMP, FAILURE} == {"set -e", "rm dump.npz"}
+    assert lines - {*PLOT_COMMANDS_OF_THE_GALLERY, DUMP, FAILURE} == {"set -e", "rm dump.npz"}
 
 
-@pytest.mark.parametrize("command", DRAWN, ids=picture_of)
+@pytest.mark.parametrize("command", PLOT_COMMANDS_OF_THE_GALLERY, ids=picture_of)
 @pytest.mark.sample(1)
 def test_commands_of_the_gallery_draw_its_pictures(
     command: str, run_pecli, tmp_path: Path, monkeypatch
@@ -206,7 +206,7 @@ SHOWN_WIDTH = 350  #: Pixels of a picture in the gallery on GitHub.
 MIN_LETTERS = 8.0  #: Height of letters, in pixels, that can be read.
 
 
-@pytest.mark.parametrize("command", DRAWN, ids=picture_of)
+@pytest.mark.parametrize("command", PLOT_COMMANDS_OF_THE_GALLERY, ids=picture_of)
 def test_pictures_of_the_gallery_can_be_read_at_their_size(command: str) -> None:
     words = shlex.split(command)
     width, height = map(float, words[words.index("--size") + 1].split("x"))

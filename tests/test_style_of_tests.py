@@ -101,7 +101,7 @@ def test_no_test_module_breaks_a_rule_for_tests(places: dict[Rule, list[str]], r
     assert places[rule] == []
 
 
-EXAMPLES = {
+FORBIDDEN_EXAMPLES = {
     "exec('x = 1')": evaluated_text,
     "assert (a, b) == (c, d)": assertions_of_several_facts,
     "assert (a, b) == expected": assertions_of_several_facts,
@@ -109,7 +109,7 @@ EXAMPLES = {
     "assert x or f(x) != ('a', None)": assertions_of_several_facts,
     "assert time.monotonic() < deadline": assertions_of_time,
 }
-HARMLESS = """
+HARMLESS_CODE = """
 assert table.shape == (4, 2.0)
 assert names == ("cos", "sin")
 assert (3, 4) in shapes
@@ -118,14 +118,14 @@ model.eval()
 """
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@pytest.mark.parametrize("code", FORBIDDEN_EXAMPLES)
 def test_a_rule_for_tests_sees_what_it_forbids(code: str) -> None:
-    assert len([*EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
+    assert len([*FORBIDDEN_EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_a_rule_for_tests_allows_ordinary_assertions(rule: Rule) -> None:
-    assert [*rule([*ast.walk(ast.parse(HARMLESS))])] == []
+    assert [*rule([*ast.walk(ast.parse(HARMLESS_CODE))])] == []
 
 
 def test_rows_of_tests_are_not_hidden_in_text_files() -> None:

@@ -38,7 +38,7 @@ class Toy(Scaling):
 scalings.SCALINGS["toy"] = Toy
 scalings.PARAMETERS = (*scalings.PARAMETERS, "sharpness")
 """
-TABLE = "rope --seq-len 64 --dim 16 --scaling toy --factor 4"
+TOY_COMMAND = "rope --seq-len 64 --dim 16 --scaling toy --factor 4"
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -71,7 +71,7 @@ def run() -> Iterator[Run]:
 
 def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
     """The toy divides frequency i by 1 + 2 i / 4; the dump is computed by NumPy."""
-    code, output = run(folder, f"{TABLE} --sharpness 2 -o made.npz -q")
+    code, output = run(folder, f"{TOY_COMMAND} --sharpness 2 -o made.npz -q")
     assert code == 0, output
 
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
@@ -79,7 +79,7 @@ def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder
 
 
 def test_the_parameter_of_an_added_scaling_has_its_rule(run: Run, folder: Path) -> None:
-    code, output = run(folder, f"{TABLE} --sharpness 0")
+    code, output = run(folder, f"{TOY_COMMAND} --sharpness 0")
     assert code == 2
     assert "--sharpness is 0; it must be a finite number above 0" in output
 

@@ -39,8 +39,10 @@ class Triangle(Scheme):
         return (Table("pe", self.dtype, (self.seq_len, self.dim), fill),)
 
 
-WORDS = ("triangle", "--seq-len", "64", "--dim", "8", "--period", "12")
-TABLE = np.array([[abs((p + c) % 12 / 12 - 0.5) * 4 - 1 for c in range(8)] for p in range(64)])
+TRIANGLE_COMMAND = ("triangle", "--seq-len", "64", "--dim", "8", "--period", "12")
+TRIANGLE_BY_HAND = np.array(
+    [[abs((p + c) % 12 / 12 - 0.5) * 4 - 1 for c in range(8)] for p in range(64)]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +53,14 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
     """TABLE is the triangle wave of period 12, computed here element by element."""
-    assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*WORDS).out
-    assert run_pecli(*WORDS, "--json").json["tensors"]["pe"]["max"] == TABLE.max()
+    assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*TRIANGLE_COMMAND).out
+    assert (
+        run_pecli(*TRIANGLE_COMMAND, "--json").json["tensors"]["pe"]["max"]
+        == TRIANGLE_BY_HAND.max()
+    )
     assert "--period" in run_pecli("triangle", "--help").out
     for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
-        assert run_pecli(*WORDS[:-1], period, "-o", f"{name}.npz").exit_code == SUCCESS
+        assert run_pecli(*TRIANGLE_COMMAND[:-1], period, "-o", f"{name}.npz").exit_code == SUCCESS
     assert run_pecli("diff", "a.npz", "b.npz").exit_code == SUCCESS
     assert run_pecli("diff", "a.npz", "c.npz").exit_code == CHECK_FAILED
 
@@ -64,13 +69,13 @@ def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
 def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suffix: str) -> None:
     """TABLE is the triangle wave of period 12, computed here element by element."""
     path = f"t.{suffix}"
-    assert run_pecli(*WORDS, "--dtype", "float64", "-o", path).exit_code == SUCCESS
+    assert run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path).exit_code == SUCCESS
 
     (found,) = pecli.load(path).values()
-    assert np.array_equal(found, TABLE)
+    assert np.array_equal(found, TRIANGLE_BY_HAND)
     assert run_pecli("inspect", path).exit_code == SUCCESS
-    assert run_pecli(*WORDS, "--verify", path).exit_code == SUCCESS
-    assert run_pecli(*WORDS[:-1], "13", "--verify", path).exit_code == CHECK_FAILED
+    assert run_pecli(*TRIANGLE_COMMAND, "--verify", path).exit_code == SUCCESS
+    assert run_pecli(*TRIANGLE_COMMAND[:-1], "13", "--verify", path).exit_code == CHECK_FAILED
     if suffix in ("npz", "safetensors"):
         assert run_pecli("verify", path).exit_code == SUCCESS  # by the spec that it carries
 
@@ -78,20 +83,23 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
-    assert run_pecli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code == SUCCESS
+    assert (
+        run_pecli(*TRIANGLE_COMMAND[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code
+        == SUCCESS
+    )
 
-    out = run_pecli(*WORDS, "--verify", "t.npy", "--atol", "1e-5").out
+    out = run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy", "--atol", "1e-5").out
     assert f"period is {period} (the spec says 12)" in out
 
 
 def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_pecli) -> None:
     narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
     assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
-    assert "dim is 6 (the spec says 8)" in run_pecli(*WORDS, "--verify", "t.npy").out
+    assert "dim is 6 (the spec says 8)" in run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy").out
     assert "triangle Triangle waves." in " ".join(run_pecli("--help").out.split())
 
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
-    outcome = run_pecli(*WORDS, "--verify", "t.npy")
+    outcome = run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy")
     assert outcome.exit_code == CHECK_FAILED
     assert "the spec says" not in outcome.out
 
@@ -99,33 +107,35 @@ def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_p
 def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
     found = {
         row["recipe"]: row["max_abs_error"]
-        for row in run_pecli("audit", *WORDS, "--json").json["recipes"]
+        for row in run_pecli("audit", *TRIANGLE_COMMAND, "--json").json["recipes"]
     }
-    exact = TABLE.astype(np.float32).astype(np.float64)
-    drift = float(np.abs(TABLE.astype(np.float16).astype(np.float64) - exact).max())
+    exact = TRIANGLE_BY_HAND.astype(np.float32).astype(np.float64)
+    drift = float(np.abs(TRIANGLE_BY_HAND.astype(np.float16).astype(np.float64) - exact).max())
 
     assert set(found) == {"float16-table", "bfloat16-table"}
     assert found["float16-table"] == pytest.approx(drift, rel=1e-6)
-    assert "largest error, by column" in run_pecli("audit", *WORDS, "--details").out
+    assert "largest error, by column" in run_pecli("audit", *TRIANGLE_COMMAND, "--details").out
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
 def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
-    assert run_pecli("plot", *WORDS, "--kind", kind).exit_code == SUCCESS
-    assert run_pecli("plot", *WORDS, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
+    assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind).exit_code == SUCCESS
+    assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
 
-    outcome = run_pecli("plot", *WORDS, "--kind", "wavelengths")
+    outcome = run_pecli("plot", *TRIANGLE_COMMAND, "--kind", "wavelengths")
     assert outcome.exit_code == USAGE_ERROR
     assert "take one of heatmap, curves, similarity" in outcome.err
 
 
 def test_an_added_scheme_is_applied_to_an_input(run_pecli) -> None:
     x = np.ones((2, 5, 8), np.float32)
-    assert np.array_equal(Triangle(64, 8, 12.0).applied_to(x), (x + TABLE[:5]).astype(np.float32))
+    assert np.array_equal(
+        Triangle(64, 8, 12.0).applied_to(x), (x + TRIANGLE_BY_HAND[:5]).astype(np.float32)
+    )
 
     np.save("x.npy", x)
     assert (
         run_pecli("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy").exit_code
         == SUCCESS
     )
-    assert np.array_equal(np.load("y.npy"), (x + TABLE[:5]).astype(np.float32))
+    assert np.array_equal(np.load("y.npy"), (x + TRIANGLE_BY_HAND[:5]).astype(np.float32))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 DEEP = nested(lambda value: [value], 1.0)
 TABLE = np.ones((4, 8), np.float32)
 ROPE = pecli.Rope(4, 8)
-WRONG = [
+WRONG_CALLS = [
     (lambda: pecli.plot(ROPE, size=5), "size is 5; it must be two numbers of inches"),
     (lambda: pecli.plot(ROPE, size=(1, 2, 3)), "it must be two numbers of inches"),
     (lambda: pecli.plot(ROPE, size=(200, 5)), "size[0] is 200; it must be a finite number"),
@@ -57,7 +57,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
+@pytest.mark.parametrize(
+    ("call", "message"), WRONG_CALLS, ids=[message for _, message in WRONG_CALLS]
+)
 def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(pecli.PecliError) as caught:
         call()

@@ -28,50 +28,86 @@ def diff_of(a: Any, b: Any, **tolerance: Any) -> Any:
 
 
 COS, SIN = cos_and_sin_tables(LENGTH, inverse_frequencies(10000.0, DIM)).values()
-TABLE = interleaved_columns(SIN, COS)
+INTERLEAVED_TABLE = interleaved_columns(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
-ROWS = np.random.default_rng(6).permutation(len(TABLE))
-DRAWN = np.random.default_rng(7).standard_normal((40, DIM))
-MISTAKES = {
-    "interleaved read as halves": (TABLE, joined(SIN, COS), edits.Layout("interleaved", "halves")),
-    "halves read as interleaved": (joined(SIN, COS), TABLE, edits.Layout("halves", "interleaved")),
+ROWS = np.random.default_rng(6).permutation(len(INTERLEAVED_TABLE))
+RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
+TABLES_WITH_MISTAKES = {
+    "interleaved read as halves": (
+        INTERLEAVED_TABLE,
+        joined(SIN, COS),
+        edits.Layout("interleaved", "halves"),
+    ),
+    "halves read as interleaved": (
+        joined(SIN, COS),
+        INTERLEAVED_TABLE,
+        edits.Layout("halves", "interleaved"),
+    ),
     "swapped halves": (joined(SIN, COS), joined(COS, SIN), edits.Swapped()),
-    "swapped pairs": (TABLE, interleaved_columns(COS, SIN), edits.Swapped()),
+    "swapped pairs": (INTERLEAVED_TABLE, interleaved_columns(COS, SIN), edits.Swapped()),
     "swapped stack": (
         np.stack([SIN, COS])[..., :15],
         np.stack([COS, SIN])[..., :15],
         edits.Swapped(),
     ),
     "negated half": (joined(SIN, COS), joined(SIN, -COS), edits.Negated("second")),
-    "negated channels": (TABLE, interleaved_columns(-SIN, COS), edits.Negated("first")),
+    "negated channels": (INTERLEAVED_TABLE, interleaved_columns(-SIN, COS), edits.Negated("first")),
     "conjugated": (COS + 1j * SIN, COS - 1j * SIN, edits.Negated("second")),
-    "negated": (TABLE, -TABLE, edits.Negated("all")),
-    "transposed": (TABLE, TABLE.T, edits.Transposed((1, 0))),
-    "a square, transposed": (TABLE[:DIM], TABLE[:DIM].T, edits.Transposed((1, 0))),
-    "permuted": (TABLE, TABLE[:, SHUFFLED], edits.Channels(tuple(SHUFFLED.tolist()))),
-    "reversed": (TABLE, TABLE[:, ::-1], edits.Channels("reversed")),
-    "rows reversed": (TABLE, TABLE[::-1], edits.Rows("reversed")),
-    "last rows, reversed": (DRAWN, DRAWN[:9:-1], edits.SomeRows((*range(39, 9, -1),))),
-    "rows shuffled": (TABLE, TABLE[ROWS], edits.Rows("permuted")),
-    "one row late": (TABLE[1:], TABLE[:-1], None),
-    "two rows early": (TABLE[:-2], TABLE[2:], edits.Parameter("offset", 0, 2)),
-    "shorter": (TABLE, TABLE[:150], edits.Rows("cut", 150)),
+    "negated": (INTERLEAVED_TABLE, -INTERLEAVED_TABLE, edits.Negated("all")),
+    "transposed": (INTERLEAVED_TABLE, INTERLEAVED_TABLE.T, edits.Transposed((1, 0))),
+    "a square, transposed": (
+        INTERLEAVED_TABLE[:DIM],
+        INTERLEAVED_TABLE[:DIM].T,
+        edits.Transposed((1, 0)),
+    ),
+    "permuted": (
+        INTERLEAVED_TABLE,
+        INTERLEAVED_TABLE[:, SHUFFLED],
+        edits.Channels(tuple(SHUFFLED.tolist())),
+    ),
+    "reversed": (INTERLEAVED_TABLE, INTERLEAVED_TABLE[:, ::-1], edits.Channels("reversed")),
+    "rows reversed": (INTERLEAVED_TABLE, INTERLEAVED_TABLE[::-1], edits.Rows("reversed")),
+    "last rows, reversed": (
+        RANDOM_TABLE,
+        RANDOM_TABLE[:9:-1],
+        edits.SomeRows((*range(39, 9, -1),)),
+    ),
+    "rows shuffled": (INTERLEAVED_TABLE, INTERLEAVED_TABLE[ROWS], edits.Rows("permuted")),
+    "one row late": (INTERLEAVED_TABLE[1:], INTERLEAVED_TABLE[:-1], None),
+    "two rows early": (
+        INTERLEAVED_TABLE[:-2],
+        INTERLEAVED_TABLE[2:],
+        edits.Parameter("offset", 0, 2),
+    ),
+    "shorter": (INTERLEAVED_TABLE, INTERLEAVED_TABLE[:150], edits.Rows("cut", 150)),
     "factor of a vector": (np.arange(1.0, 9), np.arange(1.0, 9) / 4, edits.Scaled(0.25)),
-    "another dtype": (TABLE, TABLE.astype(np.float16), edits.Dtype("float16")),
-    "wrapped": (TABLE, TABLE[np.arange(LENGTH) % 60], edits.Rows("wrapped", 60)),
+    "another dtype": (
+        INTERLEAVED_TABLE,
+        INTERLEAVED_TABLE.astype(np.float16),
+        edits.Dtype("float16"),
+    ),
+    "wrapped": (
+        INTERLEAVED_TABLE,
+        INTERLEAVED_TABLE[np.arange(LENGTH) % 60],
+        edits.Rows("wrapped", 60),
+    ),
     "rows wrong": (
-        TABLE,
-        np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE),
+        INTERLEAVED_TABLE,
+        np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), INTERLEAVED_TABLE),
         edits.RowsWrong((5,)),
     ),
-    "repeated": (TABLE, np.concatenate([TABLE, TABLE]), edits.Repeated(0, 2)),
+    "repeated": (
+        INTERLEAVED_TABLE,
+        np.concatenate([INTERLEAVED_TABLE, INTERLEAVED_TABLE]),
+        edits.Repeated(0, 2),
+    ),
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", TABLES_WITH_MISTAKES)
 def test_a_mistake_is_named(mistake) -> None:
     """Each pair of tables was made with one mistake on purpose, and the edit that must name it."""
-    a, b, edit = MISTAKES[mistake]
+    a, b, edit = TABLES_WITH_MISTAKES[mistake]
     result = diff_of(a, b)
 
     assert not result.passed
@@ -97,8 +133,8 @@ def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -
     """Rows of B are rows of A in another order, with a row of zeros among them: neither a cycle nor
     a reversal.
     """
-    b = np.where(np.array(order)[:, None] < 0, 0.0, DRAWN[order])
-    assert diff_of(DRAWN, b).explanations == ()
+    b = np.where(np.array(order)[:, None] < 0, 0.0, RANDOM_TABLE[order])
+    assert diff_of(RANDOM_TABLE, b).explanations == ()
 
 
 def test_two_mistakes_are_named() -> None:
@@ -107,15 +143,17 @@ def test_two_mistakes_are_named() -> None:
         (joined(COS, SIN), {layout, edits.Swapped()}),
         (-joined(SIN, COS), {layout, edits.Negated("all")}),
     ):
-        (found,) = diff_of(TABLE, b).explanations
+        (found,) = diff_of(INTERLEAVED_TABLE, b).explanations
         assert {*found.edits} == both
         assert found.residual <= 1e-7
 
 
 def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     """Noise of 1e-4 is within the tolerance and is reported as the residual."""
-    noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    (found,) = diff_of(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
+    noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
+        INTERLEAVED_TABLE.shape
+    )
+    (found,) = diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
 
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
@@ -123,11 +161,11 @@ def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
 
 def test_how_values_were_stored_is_named() -> None:
     stored = {
-        edits.Dtype("float16"): TABLE.astype(np.float16).astype(np.float32),
-        edits.Decimals(3): TABLE.round(3),
+        edits.Dtype("float16"): INTERLEAVED_TABLE.astype(np.float16).astype(np.float32),
+        edits.Decimals(3): INTERLEAVED_TABLE.round(3),
     }
     for edit, table in stored.items():
-        (found,) = diff_of(TABLE, table).explanations
+        (found,) = diff_of(INTERLEAVED_TABLE, table).explanations
         assert found.edits == (edit,)
         assert found.residual <= 1e-7
 
@@ -174,8 +212,10 @@ def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
 
 @pytest.mark.thorough
 def test_a_transform_that_leaves_more_than_rounding_is_no_reason() -> None:
-    noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    assert diff_of(TABLE, joined(SIN, COS) + noise).explanations == ()
+    noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
+        INTERLEAVED_TABLE.shape
+    )
+    assert diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + noise).explanations == ()
 
 
 def test_another_base_is_named_without_any_spec() -> None:
@@ -183,7 +223,7 @@ def test_another_base_is_named_without_any_spec() -> None:
     tensor.
     """
     cos, sin = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
-    (found,) = diff_of(TABLE, interleaved_columns(sin, cos)).explanations
+    (found,) = diff_of(INTERLEAVED_TABLE, interleaved_columns(sin, cos)).explanations
 
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
@@ -196,7 +236,7 @@ def test_another_base_is_named_without_any_spec() -> None:
     names = {"a": 32, "b": 64, "c": 32}
     stacked = [
         {key: table[:rows] for key, rows in names.items()}
-        for table in (TABLE, interleaved_columns(sin, cos))
+        for table in (INTERLEAVED_TABLE, interleaved_columns(sin, cos))
     ]
     (both,) = diff_of(*stacked).explanations
 
@@ -213,7 +253,7 @@ def test_another_base_is_named_without_any_spec() -> None:
 
 @pytest.mark.thorough
 def test_zeros_have_no_reason() -> None:
-    assert diff_of(TABLE, np.zeros_like(TABLE)).explanations == ()
+    assert diff_of(INTERLEAVED_TABLE, np.zeros_like(INTERLEAVED_TABLE)).explanations == ()
 
 
 def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
@@ -231,7 +271,7 @@ def test_names_of_tensors_and_tolerances_count() -> None:
         "extra: only B has it, A does not",
     )
     assert not result.passed
-    assert diff_of({"pe": TABLE}, {"weight": TABLE}).passed
+    assert diff_of({"pe": INTERLEAVED_TABLE}, {"weight": INTERLEAVED_TABLE}).passed
 
     only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
@@ -241,10 +281,10 @@ def test_names_of_tensors_and_tolerances_count() -> None:
     turned = diff_of({"cos": COS[:16]}, {"cos": COS[:16].T})
     assert not turned.passed
 
-    near = TABLE + np.float32(1e-6)
-    assert not diff_of(TABLE, near).passed
+    near = INTERLEAVED_TABLE + np.float32(1e-6)
+    assert not diff_of(INTERLEAVED_TABLE, near).passed
 
-    result = diff_of(TABLE, near, atol=2e-6)
+    result = diff_of(INTERLEAVED_TABLE, near, atol=2e-6)
     assert result.passed
     assert result.explanations == ()
     assert result.diagnosis == ()

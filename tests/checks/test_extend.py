@@ -35,7 +35,7 @@ MODELS = (
     "gpt-oss-20b",
     "deepseek-v3",
 )
-BARE = {
+MODEL_WITHOUT_ROPE_KEYS = {
     "model_type": "llava",
     "text_config": {"model_type": "llama", "max_position_embeddings": 4096},
 }
@@ -51,9 +51,9 @@ NESTED = (
 )
 """Models whose settings are in a part of the configuration."""
 LENGTH = 262144
-FULL = "full_attention"
-SLIDING = "sliding_attention"
-EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
+FULL_ATTENTION = "full_attention"
+SLIDING_ATTENTION = "sliding_attention"
+EXTENDED_BY_TRANSFORMERS = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_the_printed_config_has_the_frequencies_of_transformers(name: str, metho
 
     for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
         read = pecli.load_config(config).one()
-        expected = EXTENDED[f"{name} {method} inv_freq"]
+        expected = EXTENDED_BY_TRANSFORMERS[f"{name} {method} inv_freq"]
         np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
         np.testing.assert_allclose(found.after.inverse_frequencies(LENGTH), expected, rtol=1e-6)
-        attention = float(EXTENDED[f"{name} {method} attention_factor"])
+        attention = float(EXTENDED_BY_TRANSFORMERS[f"{name} {method} attention_factor"])
         assert read.attention_factor(LENGTH) == pytest.approx(attention, rel=1e-9)
 
 
@@ -158,9 +158,21 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
         ("phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}),
         ("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}),
         ("phi-4-mini", "ntk", {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)}),
-        ("gemma-3-12b", "linear", {FULL: ("linear", 1e6, None), SLIDING: ("default", 1e4, None)}),
-        ("olmo-3.1-32b", "yarn", {FULL: ("yarn", 5e5, None), SLIDING: ("default", 5e5, None)}),
-        ("modernbert-base", "yarn", {FULL: ("yarn", 16e4, None), SLIDING: ("default", 1e4, None)}),
+        (
+            "gemma-3-12b",
+            "linear",
+            {FULL_ATTENTION: ("linear", 1e6, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+        ),
+        (
+            "olmo-3.1-32b",
+            "yarn",
+            {FULL_ATTENTION: ("yarn", 5e5, None), SLIDING_ATTENTION: ("default", 5e5, None)},
+        ),
+        (
+            "modernbert-base",
+            "yarn",
+            {FULL_ATTENTION: ("yarn", 16e4, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+        ),
     ],
 )
 def test_overrides_for_vllm_hold_all_that_they_replace(
@@ -233,7 +245,7 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.sample(12)
 def test_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
     """They are in the part of the language model, and keep the sections of M-RoPE."""
-    config = BARE if name == "bare" else presets()[name].config
+    config = MODEL_WITHOUT_ROPE_KEYS if name == "bare" else presets()[name].config
     found = pecli.extend(config, 2**23, method)
     before = pecli.load_config(config).one(found.before.layer_type)
     read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
@@ -737,6 +749,6 @@ def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
         "max_position_embeddings": 256,
     }
     assert found.newer_config["rope_parameters"] == {
-        FULL: {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
-        SLIDING: {"rope_theta": 100.0, "rope_type": "default"},
+        FULL_ATTENTION: {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
+        SLIDING_ATTENTION: {"rope_theta": 100.0, "rope_type": "default"},
     }

@@ -8,10 +8,10 @@ import pytest
 import pecli
 from pecli.checks.verification import Verification
 
-GEMMA = "gemma-3-1b"
-FULL = "full_attention"
-SLIDING = "sliding_attention"
-BASES = {FULL: 1e6, SLIDING: 1e4}
+GEMMA_3_1B = "gemma-3-1b"
+FULL_ATTENTION = "full_attention"
+SLIDING_ATTENTION = "sliding_attention"
+BASES = {FULL_ATTENTION: 1e6, SLIDING_ATTENTION: 1e4}
 """By the kind of layer, the base of Gemma 3; every sixth layer has full attention."""
 
 
@@ -26,7 +26,7 @@ def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
     before = np.random.default_rng(0).normal(size=(2, 12, 256)).astype("f4")
     after = pecli.apply(before, pecli.Rope(12, 256, base=BASES[rotated_by]), layout="halves")
     options: dict[str, Any] = {"before": {name: before}, "atol": 1e-5, "reasons": False}
-    return pecli.verify({name: after}, GEMMA, **options)
+    return pecli.verify({name: after}, GEMMA_3_1B, **options)
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
 )
 def test_the_number_of_a_layer_in_the_name_of_queries(name: str) -> None:
     """Layer 11 of Gemma 3 has full attention (every sixth layer), with base 1e6 instead of 1e4."""
-    right = verify_queries_rotated_by(name, FULL)
+    right = verify_queries_rotated_by(name, FULL_ATTENTION)
     assert right.passed
     assert not right.weak
-    assert not verify_queries_rotated_by(name, SLIDING).passed
+    assert not verify_queries_rotated_by(name, SLIDING_ATTENTION).passed
 
 
 @pytest.mark.parametrize("name", ["Kcur-4", "k[4]", "query_4", "key.4", "model.layers.4.k"])
 def test_sliding_layers_have_the_local_base(name: str) -> None:
     """Layer 4 of Gemma 3 is a sliding one, with base 1e4."""
-    assert verify_queries_rotated_by(name, SLIDING).passed
-    assert not verify_queries_rotated_by(name, FULL).passed
+    assert verify_queries_rotated_by(name, SLIDING_ATTENTION).passed
+    assert not verify_queries_rotated_by(name, FULL_ATTENTION).passed
 
 
-@pytest.mark.parametrize("kind", [FULL, SLIDING])
+@pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 @pytest.mark.parametrize("name", ["q", "query_states", "after"])
 def test_queries_without_a_layer_pass_weakly(name: str, kind: str) -> None:
     """Either base of Gemma 3 fits some layer, so that a pass proves little."""
@@ -56,10 +56,10 @@ def test_queries_without_a_layer_pass_weakly(name: str, kind: str) -> None:
     assert any("no name states" in line for line in result.weak)
 
 
-@pytest.mark.parametrize("kind", [FULL, SLIDING])
+@pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
     """Either base of Gemma 3 fits some layer, so that a pass proves little."""
-    result = pecli.verify(tables_of_layers(kind), GEMMA)
+    result = pecli.verify(tables_of_layers(kind), GEMMA_3_1B)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
 
@@ -67,19 +67,19 @@ def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
 @pytest.mark.parametrize("module", ["rotary_emb.", "model.language_model.rotary_emb."])
 def test_rotary_emb_is_the_global_table(module: str) -> None:
     """Hugging Face's Gemma 3 has `rotary_emb` for full attention and `rotary_emb_local` beside it."""
-    right = pecli.verify(tables_of_layers(FULL, module), GEMMA)
+    right = pecli.verify(tables_of_layers(FULL_ATTENTION, module), GEMMA_3_1B)
     assert right.passed
     assert not right.weak
 
-    wrong = pecli.verify(tables_of_layers(SLIDING, module), GEMMA)
-    assert any(f"right for {SLIDING} layers" in line for line in wrong.diagnosis)
+    wrong = pecli.verify(tables_of_layers(SLIDING_ATTENTION, module), GEMMA_3_1B)
+    assert any(f"right for {SLIDING_ATTENTION} layers" in line for line in wrong.diagnosis)
 
 
-@pytest.mark.parametrize("kind", [FULL, SLIDING])
+@pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
     """Two of the four tensors are right under their names."""
     dump = {**tables_of_layers(kind, "rotary_emb."), **tables_of_layers(kind, "rotary_emb_local.")}
-    result = pecli.verify(dump, GEMMA)
+    result = pecli.verify(dump, GEMMA_3_1B)
 
     assert not result.passed
     assert sum(tensor.passed for tensor in result.tensors) == 2
@@ -88,10 +88,10 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "passed"),
     [
-        (FULL, SLIDING, True),
-        (SLIDING, FULL, True),
-        (SLIDING, SLIDING, False),
-        (FULL, FULL, False),
+        (FULL_ATTENTION, SLIDING_ATTENTION, True),
+        (SLIDING_ATTENTION, FULL_ATTENTION, True),
+        (SLIDING_ATTENTION, SLIDING_ATTENTION, False),
+        (FULL_ATTENTION, FULL_ATTENTION, False),
     ],
 )
 @pytest.mark.parametrize("names", [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))])
@@ -103,7 +103,7 @@ def test_tables_of_one_file_are_assigned_together(
     a table.
     """
     dump = {**tables_of_layers(first, *names[0]), **tables_of_layers(second, *names[1])}
-    result = pecli.verify(dump, GEMMA, reasons=False)
+    result = pecli.verify(dump, GEMMA_3_1B, reasons=False)
 
     assert result.passed == passed
 

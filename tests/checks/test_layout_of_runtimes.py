@@ -7,18 +7,18 @@ import pytest
 
 import pecli
 
-BEFORE = np.random.default_rng(0).normal(size=(4, 20, 128)).astype("f4")
-PERMUTED = ["llama-3.1-8b", "mistral-7b-v0.3", "mixtral-8x7b", "smollm3-3b"]
+RANDOM_QUERIES = np.random.default_rng(0).normal(size=(4, 20, 128)).astype("f4")
+MODELS_PERMUTED_BY_LLAMA_CPP = ["llama-3.1-8b", "mistral-7b-v0.3", "mixtral-8x7b", "smollm3-3b"]
 AS_THEY_ARE = ["qwen2.5-7b", "qwen3-8b", "olmo-2-7b"]
 
 
 def passes_if_rotated_as(model: str, rotated: str, **options: Any) -> bool:
-    after = pecli.apply(BEFORE, model, layout=rotated)
-    options = {"before": {"q_0": BEFORE}, "atol": 1e-4, "reasons": False, **options}
+    after = pecli.apply(RANDOM_QUERIES, model, layout=rotated)
+    options = {"before": {"q_0": RANDOM_QUERIES}, "atol": 1e-4, "reasons": False, **options}
     return pecli.verify({"q_0": after}, model, **options).passed
 
 
-@pytest.mark.parametrize("model", PERMUTED)
+@pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
 def test_permuted_weights_rotate_as_neighbours(model: str) -> None:
     """As in convert_hf_to_gguf.py, whose LlamaModel and its subclasses permute q_proj and k_proj."""
     assert passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
@@ -32,7 +32,7 @@ def test_other_weights_rotate_as_halves(model: str) -> None:
     assert not passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
 
 
-@pytest.mark.parametrize("model", PERMUTED)
+@pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
 @pytest.mark.parametrize("runtime", ["none", "vllm"])
 def test_other_runtimes_rotate_halves(model: str, runtime: str) -> None:
     assert passes_if_rotated_as(model, "halves", runtime=runtime)
@@ -44,7 +44,9 @@ def test_a_given_layout_takes_precedence(layout: str) -> None:
 
 
 def test_the_layout_is_noted() -> None:
-    after = pecli.apply(BEFORE, "llama-2-7b", layout="interleaved")
-    result = pecli.verify(after, "llama-2-7b", before=BEFORE, atol=1e-4, runtime="llama.cpp")
+    after = pecli.apply(RANDOM_QUERIES, "llama-2-7b", layout="interleaved")
+    result = pecli.verify(
+        after, "llama-2-7b", before=RANDOM_QUERIES, atol=1e-4, runtime="llama.cpp"
+    )
 
     assert "llama.cpp permutes the weights" in result.readings["array"]

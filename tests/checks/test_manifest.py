@@ -18,7 +18,7 @@ from tests.exit_codes import FILE_ERROR, USAGE_ERROR
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
 TABLES = cos_and_sin_tables(6, inverse_frequencies(10000.0, 16))
-ROPE = {"scheme": "rope", "seq_len": 6, "dim": 16}
+ROPE_6_BY_16 = {"scheme": "rope", "seq_len": 6, "dim": 16}
 FROM_CONFIG = {"config": "config.json"}
 Write = Callable[..., str]
 
@@ -63,11 +63,11 @@ def statuses_of_checks(path: str, tolerances: dict[str, float] | None = None) ->
     [
         (check_lines(name="cosines", **FROM_CONFIG), "passed"),
         (check_lines("both.npz:sin", max_ulp=1, **FROM_CONFIG), "passed"),
-        (check_lines(base=10000, **ROPE), "passed"),
+        (check_lines(base=10000, **ROPE_6_BY_16), "passed"),
         (check_lines("own.safetensors"), "passed"),
         (check_lines(model="gemma-3-1b"), "failed"),
         (check_lines(offset=1, **FROM_CONFIG), "failed"),
-        (check_lines(dtype="float16", **ROPE), "failed"),
+        (check_lines(dtype="float16", **ROPE_6_BY_16), "failed"),
         (check_lines("not there.npy"), "error"),
         (check_lines(config="not there.json"), "error"),
     ],
@@ -127,7 +127,7 @@ def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
     1e-6.
     """
     path = write_manifest(
-        f"[defaults]\natol = {default}\n", check_lines(base=9990, **ROPE, **of_check)
+        f"[defaults]\natol = {default}\n", check_lines(base=9990, **ROPE_6_BY_16, **of_check)
     )
     assert statuses_of_checks(path, of_command) == [status]
 
@@ -148,20 +148,20 @@ def test_the_factors_of_longrope_are_keys(write_manifest: Write) -> None:
     factors = {"short_factor": [1.0] * 8, "long_factor": [2] * 8}
 
     assert statuses_of_checks(
-        write_manifest(check_lines(**ROPE, **scaling, **factors, atol=1e-6))
+        write_manifest(check_lines(**ROPE_6_BY_16, **scaling, **factors, atol=1e-6))
     ) == ["passed"]
 
 
 @pytest.mark.parametrize(("theta", "status"), [(10000, "passed"), (10001, "failed")])
 def test_theta_is_a_name_of_the_base(write_manifest: Write, theta: int, status: str) -> None:
     assert statuses_of_checks(
-        write_manifest(check_lines("both.npz", **ROPE, theta=theta, atol=1e-6))
+        write_manifest(check_lines("both.npz", **ROPE_6_BY_16, theta=theta, atol=1e-6))
     ) == [status]
 
 
 def test_theta_and_base_are_one_parameter(write_manifest: Write) -> None:
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
-        read_manifest(write_manifest(check_lines(**ROPE, theta=1, base=1)))
+        read_manifest(write_manifest(check_lines(**ROPE_6_BY_16, theta=1, base=1)))
 
 
 MASK = [[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]
@@ -220,7 +220,7 @@ def test_queries_that_were_rotated_and_rows_that_were_added(
 
 
 CHECK = '[[check]]\nfile = "cos.npy"\n'
-MALFORMED = json.loads(
+MALFORMED_MANIFESTS = json.loads(
     Path(__file__).with_name("malformed_manifests.json").read_text(encoding="utf-8")
 ) | {
     f"[[check]]\nfile = 0x{'f' * 5000}": "check 1: file is a number of thousands of digits; it must be a text",
@@ -236,7 +236,7 @@ MALFORMED = json.loads(
 }
 
 
-@pytest.mark.parametrize("text", MALFORMED, ids=lambda text: text[:60])
+@pytest.mark.parametrize("text", MALFORMED_MANIFESTS, ids=lambda text: text[:60])
 def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any, text: str) -> None:
     """Each text has a mistake and the part of the error that names it; only broken TOML is a file
     error.
@@ -247,7 +247,7 @@ def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any,
     assert outcome.exit_code == (FILE_ERROR if "is not TOML" in outcome.err else USAGE_ERROR)
     assert outcome.out == ""
     assert outcome.err.startswith(f"pecli: error: {path}")
-    assert MALFORMED[text] in outcome.err
+    assert MALFORMED_MANIFESTS[text] in outcome.err
     assert outcome.err.count("\n") == 1
 
 

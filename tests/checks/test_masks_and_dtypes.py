@@ -10,10 +10,10 @@ import pytest
 import pecli
 from pecli.checks.diff import Difference
 
-ROPE = pecli.Rope(64, 64)
-TABLES = {name: table for name, table in ROPE.tables().items() if name != "inv_freq"}
-BIAS = pecli.Alibi(4, 8, form="causal").tables()["bias"]
-MASKS = {
+ROPE_64_BY_64 = pecli.Rope(64, 64)
+ROPE_TABLES = {name: table for name, table in ROPE_64_BY_64.tables().items() if name != "inv_freq"}
+CAUSAL_BIAS = pecli.Alibi(4, 8, form="causal").tables()["bias"]
+VALUES_OF_MASKS = {
     "finfo.min": np.finfo("f4").min,
     "as llama.cpp and others write it": -3.2e38,
     "-inf": -np.inf,
@@ -22,7 +22,7 @@ MASKS = {
 
 def masked(value: float) -> np.ndarray:
     """Return the bias with another number for what is hidden."""
-    return np.where(np.isinf(BIAS), value, BIAS).astype("f4")
+    return np.where(np.isinf(CAUSAL_BIAS), value, CAUSAL_BIAS).astype("f4")
 
 
 def diff_in_both_orders(a: Any, b: Any, **options: Any) -> Difference:
@@ -38,22 +38,26 @@ def diff_in_both_orders(a: Any, b: Any, **options: Any) -> Difference:
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
     """Exactly, −3.4e38 is not −∞, although softmax treats them alike."""
-    result = diff_in_both_orders(BIAS, masked(MASKS[mask]), reasons=False)
+    result = diff_in_both_orders(CAUSAL_BIAS, masked(VALUES_OF_MASKS[mask]), reasons=False)
     assert not result.passed
-    assert result.tensors[0].mismatched == np.isinf(BIAS).sum()
+    assert result.tensors[0].mismatched == np.isinf(CAUSAL_BIAS).sum()
 
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_within_a_tolerance_a_mask_is_a_mask(mask: str) -> None:
     """float32's lowest number and −3.2e38 hide a key as −∞ does."""
-    result = diff_in_both_orders({"bias": BIAS}, {"bias": masked(MASKS[mask])}, atol=1e-6)
+    result = diff_in_both_orders(
+        {"bias": CAUSAL_BIAS}, {"bias": masked(VALUES_OF_MASKS[mask])}, atol=1e-6
+    )
     assert result.passed
     assert "stands for -inf" in result.readings["bias"]
 
 
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask", VALUES_OF_MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
-    result = diff_in_both_orders(masked(MASKS[mask]), masked(MASKS[mask]), atol=1e-6)
+    result = diff_in_both_orders(
+        masked(VALUES_OF_MASKS[mask]), masked(VALUES_OF_MASKS[mask]), atol=1e-6
+    )
     assert result.passed
     assert not result.readings
 
@@ -91,52 +95,56 @@ def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> 
 @pytest.mark.parametrize(("dtype", "one"), [("int8", 127), ("int16", 32767), ("int16", 16384)])
 def test_integers_that_stand_for_cosines_have_a_scale(dtype: str, one: int) -> None:
     """Quantised tables multiply by 127, 32767 or 16384, and are off by at most one step."""
-    integers = {name: np.rint(table * one).astype(dtype) for name, table in TABLES.items()}
-    result = diff_in_both_orders(TABLES, integers, atol=1.0 / one)
+    integers = {name: np.rint(table * one).astype(dtype) for name, table in ROPE_TABLES.items()}
+    result = diff_in_both_orders(ROPE_TABLES, integers, atol=1.0 / one)
 
     assert result.passed
     assert all(f"1/{one}" in note for note in result.readings.values())
 
 
-FLOAT8 = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
-STEP = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4}
+FLOAT8_DTYPES = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+STEP_FROM_1_TO_2 = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4}
 """By dtype, its step between 1 and 2; below 1 it is half of that, and rounding errs by half of a step."""
 
 
-@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
     """Below 1 the step is half of that between 1 and 2, and rounding errs by half a step: a quarter
     in all.
     """
-    small = {name: table.astype(dtype) for name, table in TABLES.items()}
-    assert pecli.verify(small, ROPE).passed
-    assert pecli.verify(small, ROPE, atol=STEP[dtype] / 4).passed
+    small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
+    assert pecli.verify(small, ROPE_64_BY_64).passed
+    assert pecli.verify(small, ROPE_64_BY_64, atol=STEP_FROM_1_TO_2[dtype] / 4).passed
 
 
-@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
     wrong = {
         name: table.astype(dtype)
         for name, table in pecli.Rope(64, 64, base=500.0).tables().items()
         if name != "inv_freq"
     }
-    assert not pecli.verify(wrong, ROPE, atol=STEP[dtype] / 4, reasons=False).passed
+    assert not pecli.verify(
+        wrong, ROPE_64_BY_64, atol=STEP_FROM_1_TO_2[dtype] / 4, reasons=False
+    ).passed
 
 
-@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 @pytest.mark.sample("float8_e4m3fn")
 def test_diff_of_float8_and_float32(dtype: Any) -> None:
     """Rounded once, they agree within a quarter of the step between 1 and 2, but not exactly and
     not within a 64th.
     """
-    small = {name: table.astype(dtype) for name, table in TABLES.items()}
-    assert diff_in_both_orders(small, TABLES, atol=STEP[dtype] / 4).passed
-    assert not diff_in_both_orders(small, TABLES).passed
-    assert not diff_in_both_orders(small, TABLES, atol=STEP[dtype] / 64, reasons=False).passed
-    assert diff_in_both_orders(small, TABLES, max_ulp=1).passed
+    small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
+    assert diff_in_both_orders(small, ROPE_TABLES, atol=STEP_FROM_1_TO_2[dtype] / 4).passed
+    assert not diff_in_both_orders(small, ROPE_TABLES).passed
+    assert not diff_in_both_orders(
+        small, ROPE_TABLES, atol=STEP_FROM_1_TO_2[dtype] / 64, reasons=False
+    ).passed
+    assert diff_in_both_orders(small, ROPE_TABLES, max_ulp=1).passed
 
 
-@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_rotated_queries_in_float8(dtype: Any) -> None:
     """Queries are rotated in float64 and rounded once; unrotated ones must fail."""
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
@@ -179,9 +187,9 @@ def test_both_orders_of_diff_count_the_same_errors(
     atol: float,
 ) -> None:
     """One of the two has a wrong element."""
-    wrong = TABLES["cos"].copy()
+    wrong = ROPE_TABLES["cos"].copy()
     wrong[5, 3] += 0.5
-    a = {"cos": first(TABLES["cos"]), "sin": TABLES["sin"]}
-    b = {"cos": second(wrong), "sin": TABLES["sin"]}
+    a = {"cos": first(ROPE_TABLES["cos"]), "sin": ROPE_TABLES["sin"]}
+    b = {"cos": second(wrong), "sin": ROPE_TABLES["sin"]}
 
     assert not diff_in_both_orders(a, b, atol=atol, reasons=False).passed

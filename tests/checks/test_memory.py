@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import MEASURE
 
 ROOT = Path(__file__).parents[2]
-BYTES = 96 << 20
-PROGRAM = 150 << 20
+BYTES_OF_A_FILE = 96 << 20
+BYTES_OF_THE_PROGRAM = 150 << 20
 """Bytes that Python, NumPy and matplotlib take."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PECLI_THREADS": "1"}
 
@@ -30,7 +30,7 @@ def peak_memory(folder: Path, *words: str) -> int:
 
 def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
     """Write a table that nothing identifies, of BYTES in all; one side of the shape is -1."""
-    count = BYTES // np.dtype(dtype).itemsize
+    count = BYTES_OF_A_FILE // np.dtype(dtype).itemsize
     noise = np.random.default_rng(0).random(count, np.float32)
     np.save(path, noise.astype(dtype).reshape(shape))
 
@@ -59,7 +59,7 @@ def test_reading_a_large_file_takes_little_more_memory_than_the_file(
 ) -> None:
     """The file has 96 MiB; half as much again is allowed beside Python and its libraries."""
     write_noise(tmp_path / "a.npy", *shape)
-    assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES + PROGRAM
+    assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES_OF_A_FILE + BYTES_OF_THE_PROGRAM
 
 
 @pytest.mark.thorough
@@ -68,7 +68,7 @@ def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> N
     write_noise(tmp_path / "a.npy", 512, -1)
     peak = peak_memory(tmp_path, "verify", "a.npy", "--model", "llama-3.1-8b")
 
-    assert peak <= BYTES + (400 << 20)
+    assert peak <= BYTES_OF_A_FILE + (400 << 20)
 
 
 @pytest.mark.thorough
@@ -76,7 +76,10 @@ def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: 
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
 
-    assert peak_memory(tmp_path, "diff", "a.npy", "b.npy") <= 1.5 * 2 * BYTES + PROGRAM
+    assert (
+        peak_memory(tmp_path, "diff", "a.npy", "b.npy")
+        <= 1.5 * 2 * BYTES_OF_A_FILE + BYTES_OF_THE_PROGRAM
+    )
 
 
 @pytest.mark.thorough
@@ -89,4 +92,4 @@ def test_a_large_text_takes_at_most_four_times_its_size(
     text = tmp_path / "a.txt"
     np.savetxt(text, noise, fmt="%.6f")
 
-    assert peak_memory(tmp_path, *words.split()) <= 4 * text.stat().st_size + PROGRAM
+    assert peak_memory(tmp_path, *words.split()) <= 4 * text.stat().st_size + BYTES_OF_THE_PROGRAM

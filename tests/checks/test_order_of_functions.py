@@ -9,10 +9,10 @@ import pecli
 from pecli.files.tensor_roles import function_order
 
 ROPE = pecli.Rope(48, 128)
-LLAMA = "llama-2-7b"
+LLAMA_2_7B = "llama-2-7b"
 COS = ROPE.tables()["cos"]
 SIN = ROPE.tables()["sin"]
-SPECS = {"a model": LLAMA, "a scheme": ROPE}
+MODEL_OR_SCHEME = {"a model": LLAMA_2_7B, "a scheme": ROPE}
 
 
 def side_by_side(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.stack([first, second])
 
 
-FORMS = [side_by_side, interleaved, stacked]
+WAYS_TO_JOIN_TWO_FUNCTIONS = [side_by_side, interleaved, stacked]
 STATED_ORDERS = {
     "sin_cos": (SIN, COS),
     "sincos": (SIN, COS),
@@ -38,8 +38,8 @@ STATED_ORDERS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("form", WAYS_TO_JOIN_TWO_FUNCTIONS)
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
 @pytest.mark.parametrize("name", STATED_ORDERS)
 @pytest.mark.sample(10)
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
@@ -47,26 +47,28 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 ) -> None:
     """`sin_cos` promises sines first, `cos_sin` cosines."""
     first, second = STATED_ORDERS[name]
-    right = pecli.verify({name: form(first, second)}, SPECS[spec])
+    right = pecli.verify({name: form(first, second)}, MODEL_OR_SCHEME[spec])
 
     assert right.passed
     assert not right.weak
-    assert not pecli.verify({name: form(second, first)}, SPECS[spec], reasons=False).passed
+    assert not pecli.verify(
+        {name: form(second, first)}, MODEL_OR_SCHEME[spec], reasons=False
+    ).passed
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("form", WAYS_TO_JOIN_TWO_FUNCTIONS)
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
 @pytest.mark.sample(5)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
-    result = pecli.verify({name: form(SIN, COS)}, SPECS[spec])
+    result = pecli.verify({name: form(SIN, COS)}, MODEL_OR_SCHEME[spec])
     assert result.passed
     assert any("sines come before cosines" in line for line in result.weak)
 
 
 def test_complex_numbers_have_cosines_first_under_any_name() -> None:
     """The cosine is the real part, whatever the name says."""
-    assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA).passed
+    assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA_2_7B).passed
 
 
 @pytest.mark.parametrize(
@@ -83,17 +85,17 @@ def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
     assert function_order(name) == order
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("form", WAYS_TO_JOIN_TWO_FUNCTIONS)
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
 @pytest.mark.parametrize("stem", ["sin_cos", "rope-sin-cos", "layer0.sincos"])
 @pytest.mark.sample(7)
 def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_path: Path) -> None:
     path = tmp_path / f"{stem}.npy"
     np.save(path, form(SIN, COS))
-    right = pecli.verify(path, SPECS[spec])
+    right = pecli.verify(path, MODEL_OR_SCHEME[spec])
 
     assert right.passed
     assert not right.weak
 
     np.save(path, form(COS, SIN))
-    assert not pecli.verify(path, SPECS[spec], reasons=False).passed
+    assert not pecli.verify(path, MODEL_OR_SCHEME[spec], reasons=False).passed

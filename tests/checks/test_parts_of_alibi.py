@@ -9,7 +9,7 @@ import pecli
 
 HEADS = 16
 LENGTH = 12
-BLOOM = {"model_type": "bloom", "n_head": HEADS, "hidden_size": 64}
+BLOOM_OF_16_HEADS = {"model_type": "bloom", "n_head": HEADS, "hidden_size": 64}
 
 
 def bias(form: str, heads: int = HEADS) -> np.ndarray:
@@ -18,7 +18,7 @@ def bias(form: str, heads: int = HEADS) -> np.ndarray:
 
 
 SLOPES = pecli.Alibi(HEADS, slopes=True).tables()["slopes"]
-PARTS = {
+PARTS_OF_A_BIAS = {
     "the second of two shards": ({"bias": bias("symmetric")[8:]}, "heads 8–15 of 16"),
     "the third of four shards": ({"bias": bias("causal")[None, 8:12]}, "heads 8–11 of 16"),
     "slopes of a shard": ({"slopes": SLOPES[4:8]}, "heads 4–7 of 16"),
@@ -36,24 +36,24 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
     """Shards of heads, the last queries of a decoding step, and repeated rows are right parts of
     BLOOM's bias.
     """
-    dump, words = PARTS[name]
-    result = pecli.verify(dump, BLOOM, atol=1e-5)
+    dump, words = PARTS_OF_A_BIAS[name]
+    result = pecli.verify(dump, BLOOM_OF_16_HEADS, atol=1e-5)
 
     assert result.passed
     assert any(words in note for note in result.readings.values())
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 def test_a_wrong_part_fails(name: str) -> None:
-    dump, _ = PARTS[name]
+    dump, _ = PARTS_OF_A_BIAS[name]
     wrong = {key: np.flip(array, axis=-1).copy() * 2 for key, array in dump.items()}
 
-    assert not pecli.verify(wrong, BLOOM, atol=1e-5, reasons=False).passed
+    assert not pecli.verify(wrong, BLOOM_OF_16_HEADS, atol=1e-5, reasons=False).passed
 
 
 @pytest.mark.parametrize("form", ["causal", "symmetric", "key"])
@@ -83,7 +83,7 @@ def test_zeros_for_heads_without_a_bias(heads: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["symmetric", "key"])
-@pytest.mark.parametrize("spec", [BLOOM, None])
+@pytest.mark.parametrize("spec", [BLOOM_OF_16_HEADS, None])
 def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
     """Programs that forget ALiBi have zeros there."""
     expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)

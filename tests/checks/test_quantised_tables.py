@@ -5,9 +5,9 @@ import pytest
 
 import pecli
 
-ROPE = pecli.Rope(64, 64)
+ROPE_64_BY_64 = pecli.Rope(64, 64)
 EXACT = pecli.Rope(64, 64, dtype="float64").tables()
-SCALES = [("int8", 127), ("int8", 64), ("int16", 32767)]
+DTYPES_AND_SCALES = [("int8", 127), ("int8", 64), ("int16", 32767)]
 """The dtype of integers, and the integer that stands for 1."""
 
 
@@ -23,38 +23,38 @@ def tables_in_integers(dtype: str, one: int, max_error: float) -> dict[str, np.n
     return tables
 
 
-@pytest.mark.parametrize(("dtype", "one"), SCALES)
+@pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 @pytest.mark.parametrize("steps", [0.6, 0.75, 0.95])
 @pytest.mark.sample(4)
 def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps: float) -> None:
     """Integers are off by up to `steps` steps of 1/one; a tolerance of 0.09 steps less must fail."""
     tables = tables_in_integers(dtype, one, steps)
-    assert pecli.verify(tables, ROPE, atol=steps / one, reasons=False).passed
-    assert not pecli.verify(tables, ROPE, atol=(steps - 0.09) / one, reasons=False).passed
-    assert not pecli.verify(tables, ROPE, reasons=False).passed
+    assert pecli.verify(tables, ROPE_64_BY_64, atol=steps / one, reasons=False).passed
+    assert not pecli.verify(tables, ROPE_64_BY_64, atol=(steps - 0.09) / one, reasons=False).passed
+    assert not pecli.verify(tables, ROPE_64_BY_64, reasons=False).passed
 
 
-@pytest.mark.parametrize(("dtype", "one"), SCALES)
+@pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int) -> None:
-    assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE).passed
+    assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE_64_BY_64).passed
 
 
 @pytest.mark.parametrize(("dtype", "one", "atol"), [("int8", 127, "0.0079"), ("int8", 64, "0.016")])
 def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> None:
     """One step: 1/127 = 0.0079 and 1/64 = 0.016."""
     tables = tables_in_integers(dtype, one, 0.9)
-    result = pecli.verify(tables, ROPE, atol=0.6 / one, reasons=False)
+    result = pecli.verify(tables, ROPE_64_BY_64, atol=0.6 / one, reasons=False)
 
     assert result.diagnosis[-1].endswith(f"allow --atol {atol}")
-    assert pecli.verify(tables, ROPE, atol=float(atol)).passed
+    assert pecli.verify(tables, ROPE_64_BY_64, atol=float(atol)).passed
 
 
 def test_integers_have_no_ulps() -> None:
-    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE, reasons=False)
+    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
     assert [tensor.max_ulp_error for tensor in result.tensors] == [None, None]
 
 
 def test_the_expected_number_is_the_exact_one() -> None:
     """Not its nearest step: the largest error is below a step."""
-    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE, reasons=False)
+    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
     assert 0.5 < (result.tensors[0].max_abs_error or 0) * 127 < 0.9

@@ -1091,14 +1091,14 @@ SUBJECTS = (
     arithmetic, multimodal_positions, grids, sections_on_grids, linear_scaling, plain_reasons, relative_indices, biases_and_grids_of_projects,
     identified_by_plain_numbers, indexers, arrangements, claims,
 )  # fmt: skip
-CASES = [case for subject in SUBJECTS for case in subject()]
+REPORTED_CASES = [case for subject in SUBJECTS for case in subject()]
 
 
 SLOW = {True: [pytest.mark.thorough], False: []}
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=SLOW[case.is_slow]) for case in CASES]
+    "case", [pytest.param(case, id=case.name, marks=SLOW[case.is_slow]) for case in REPORTED_CASES]
 )
 def test_the_answer_about_a_reported_dump_is_true(case: Case) -> None:
     """Each case is built here by the formula of its model, with its verdict and words that the

@@ -12,11 +12,11 @@ from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.rope import as_read
 from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
-from tests.engine.runtimes.test_runtimes import COMPUTED
+from tests.engine.runtimes.test_runtimes import COMPUTED_BY_RUNTIMES
 from tests.explain.test_recipe_search import config_of_case
 
-POSITIONS = COMPUTED["positions"]
-SMALL = {**CONFIG, "max_position_embeddings": 32}
+POSITIONS = COMPUTED_BY_RUNTIMES["positions"]
+CONFIG_OF_32_POSITIONS = {**CONFIG, "max_position_embeddings": 32}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 SMALL_YARN = {**CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}
 
@@ -42,7 +42,8 @@ def departing(found: dict[str, RuntimeResult]) -> list[str]:
 def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
     """Return the recorded difference to transformers, which defines the model, by position."""
     parts = [
-        COMPUTED[f"{runtime}/{case}.{part}"] - COMPUTED[f"transformers/{case}.{part}"]
+        COMPUTED_BY_RUNTIMES[f"{runtime}/{case}.{part}"]
+        - COMPUTED_BY_RUNTIMES[f"transformers/{case}.{part}"]
         for part in ("cos", "sin")
     ]
     return np.abs(parts).max(axis=(0, 2))
@@ -151,7 +152,7 @@ def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
 
 
 def test_only_sglang_has_ntk_scaling() -> None:
-    model = {**SMALL, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
+    model = {**CONFIG_OF_32_POSITIONS, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
     found = pecli.runtimes(model).layers[""]
 
     assert [result.runtime for result in found if not result.lacks] == ["sglang"]
@@ -180,12 +181,12 @@ def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int |
     ],
 )
 def test_the_runtimes_that_depart_are_in_the_repr(length: int | None, text: str) -> None:
-    assert repr(pecli.runtimes(SMALL, length)) == text
+    assert repr(pecli.runtimes(CONFIG_OF_32_POSITIONS, length)) == text
 
 
 def test_transformers_has_rows_beyond_the_context() -> None:
-    assert result_of(SMALL, 33, "vllm").rows == 32
-    assert result_of(SMALL, 33, "transformers").rows is None
+    assert result_of(CONFIG_OF_32_POSITIONS, 33, "vllm").rows == 32
+    assert result_of(CONFIG_OF_32_POSITIONS, 33, "transformers").rows is None
 
 
 def test_a_model_that_states_no_context_is_served_with_4096() -> None:

@@ -5,8 +5,8 @@ import pytest
 
 import pecli
 
-SCALARS = {"cos": np.float32(1), "sin": np.float32(0.5)}
-OTHERS = {
+TWO_SCALARS = {"cos": np.float32(1), "sin": np.float32(0.5)}
+DUMPS_THAT_ARE_NOT_SCALARS = {
     "one array": {"x": np.ones((4, 8), "f4")},
     "a vector": {"x": np.ones(2, "f4")},
     "tables": {"cos": np.ones((4, 8), "f4"), "sin": np.ones((4, 8), "f4")},
@@ -14,10 +14,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", DUMPS_THAT_ARE_NOT_SCALARS)
 def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
-    assert not pecli.diff(SCALARS, OTHERS[name], reasons=False).passed
-    assert not pecli.diff(OTHERS[name], SCALARS, reasons=False).passed
+    assert not pecli.diff(TWO_SCALARS, DUMPS_THAT_ARE_NOT_SCALARS[name], reasons=False).passed
+    assert not pecli.diff(DUMPS_THAT_ARE_NOT_SCALARS[name], TWO_SCALARS, reasons=False).passed
 
 
 @pytest.mark.parametrize("recipe", ["bfloat16", "float32", "nonsense"])

@@ -8,14 +8,14 @@ import pytest
 import pecli
 from pecli.engine.edits import Transposed
 
-LLAMA = "llama-2-7b"
-SQUARES = {
+LLAMA_2_7B = "llama-2-7b"
+SQUARE_TABLES = {
     "compact": pecli.Rope(64, 128).tables(),
     "halves": pecli.Rope(128, 128, layout="halves").tables(),
     "float16": pecli.Rope(64, 128, dtype="float16").tables(),
 }
 """Tables of Llama 2 with as many rows as columns."""
-OBLONG = pecli.Rope(48, 128).tables()
+TABLES_48_BY_64 = pecli.Rope(48, 128).tables()
 
 Tables = Mapping[str, np.ndarray]
 
@@ -27,34 +27,36 @@ def with_transposed(tables: Tables, *names: str) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("square", SQUARE_TABLES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
     """A square table has the same shape transposed, so only the values show it."""
-    result = pecli.verify(with_transposed(SQUARES[square], name), LLAMA, atol=1e-3)
+    result = pecli.verify(with_transposed(SQUARE_TABLES[square], name), LLAMA_2_7B, atol=1e-3)
     assert not result.passed
     assert any("transposed" in line for line in result.diagnosis)
 
 
-@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
-    result = pecli.verify(with_transposed(SQUARES[square], "cos", "sin"), LLAMA, atol=1e-3)
+    result = pecli.verify(
+        with_transposed(SQUARE_TABLES[square], "cos", "sin"), LLAMA_2_7B, atol=1e-3
+    )
     assert result.passed
     assert all("transposed" in note for note in result.readings.values())
 
 
 @pytest.mark.parametrize("name", ["cos", "sin", "rotary_emb.sin_cached"])
 def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> None:
-    table = SQUARES["compact"]["cos" if "cos" in name else "sin"]
-    assert pecli.verify({name: table}, LLAMA).passed
-    assert not pecli.verify({name: table.T.copy()}, LLAMA, reasons=False).passed
+    table = SQUARE_TABLES["compact"]["cos" if "cos" in name else "sin"]
+    assert pecli.verify({name: table}, LLAMA_2_7B).passed
+    assert not pecli.verify({name: table.T.copy()}, LLAMA_2_7B, reasons=False).passed
     assert not pecli.verify({name: table.T.copy()}, pecli.Rope(64, 128), reasons=False).passed
 
 
-@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("square", SQUARE_TABLES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) -> None:
-    tables = with_transposed(SQUARES[square])
+    tables = with_transposed(SQUARE_TABLES[square])
     forth = pecli.diff(tables, with_transposed(tables, name))
     back = pecli.diff(with_transposed(tables, name), tables)
 
@@ -66,9 +68,9 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
     assert counts == [tensor.mismatched for tensor in back.tensors]
 
 
-@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
-    tables = with_transposed(SQUARES[square])
+    tables = with_transposed(SQUARE_TABLES[square])
     result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
 
     assert result.passed
@@ -77,10 +79,12 @@ def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
-    assert not pecli.verify(with_transposed(OBLONG, name), LLAMA, reasons=False).passed
-    assert not pecli.diff(
-        with_transposed(OBLONG), with_transposed(OBLONG, name), reasons=False
+    assert not pecli.verify(
+        with_transposed(TABLES_48_BY_64, name), LLAMA_2_7B, reasons=False
     ).passed
     assert not pecli.diff(
-        with_transposed(OBLONG, name), with_transposed(OBLONG), reasons=False
+        with_transposed(TABLES_48_BY_64), with_transposed(TABLES_48_BY_64, name), reasons=False
+    ).passed
+    assert not pecli.diff(
+        with_transposed(TABLES_48_BY_64, name), with_transposed(TABLES_48_BY_64), reasons=False
     ).passed

@@ -14,7 +14,9 @@ from pecli.checks.statistics import described, profile
 from pecli.engine.table import table_of
 
 NOT_FINITE = np.array([[1.0, np.nan], [np.inf, 3.0], [2.0, -np.inf]], np.float32)
-COMPLEX = np.array([[0, 1j, complex(1, np.nan), complex(-np.inf, 2)]], np.complex64)
+COMPLEX_WITH_NAN_AND_INF = np.array(
+    [[0, 1j, complex(1, np.nan), complex(-np.inf, 2)]], np.complex64
+)
 
 
 @pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many slices"])
@@ -107,7 +109,7 @@ def test_values_that_are_not_finite_are_counted(name: str, value: int | None) ->
     ("name", "value"), [("zeros", 1), ("nan", 1), ("inf", 1), ("min", None), ("quantiles", None)]
 )
 def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
-    assert profile(COMPLEX)[name] == value
+    assert profile(COMPLEX_WITH_NAN_AND_INF)[name] == value
 
 
 @pytest.mark.parametrize(("value", "count"), [(np.inf, 1), (-np.inf, 1), (2.0, 0)])

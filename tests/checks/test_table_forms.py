@@ -25,7 +25,9 @@ from tests.checks.rope_dumps import (
 from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 
 #: Right dumps of one tensor, which holds cosines and sines in some arrangement.
-ARRANGED = {name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1}
+SINGLE_RIGHT_DUMPS = {
+    name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1
+}
 #: transformers rotates neighbouring channels in all of these families.
 INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 
@@ -54,19 +56,19 @@ def test_a_dump_passes_against_a_model_if_it_is_right(dump: str) -> None:
 
 
 @pytest.mark.parametrize("second", ["vLLM, flat", "rotation matrices of a batch"])
-@pytest.mark.parametrize("first", ARRANGED)
+@pytest.mark.parametrize("first", SINGLE_RIGHT_DUMPS)
 def test_two_arrangements_of_one_table_agree_whichever_is_a(first: str, second: str) -> None:
-    a = ARRANGED[first]
-    b = ARRANGED[second]
+    a = SINGLE_RIGHT_DUMPS[first]
+    b = SINGLE_RIGHT_DUMPS[second]
 
     assert pecli.diff(a, b, atol=1e-6, reasons=False).passed
     assert pecli.diff(b, a, atol=1e-6, reasons=False).passed
 
 
-@pytest.mark.parametrize("name", ARRANGED)
+@pytest.mark.parametrize("name", SINGLE_RIGHT_DUMPS)
 def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
     another_base, _ = DUMPS["another base, pairs"]
-    assert not pecli.diff(ARRANGED[name], another_base, reasons=False).passed
+    assert not pecli.diff(SINGLE_RIGHT_DUMPS[name], another_base, reasons=False).passed
 
 
 @pytest.mark.parametrize("row", [0, 1])

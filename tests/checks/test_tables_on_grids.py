@@ -8,7 +8,7 @@ import pytest
 
 import pecli
 
-SCHEMES = {
+GRID_SCHEMES = {
     "mae": pecli.Sinusoidal(grid=(6, 8), dim=64, style="mae"),
     "vit-mae": pecli.Sinusoidal(grid=(5, 3), dim=32, style="vit-mae"),
     "sam2": pecli.Rope(grid=(6, 8), dim=64, style="sam2"),
@@ -32,16 +32,20 @@ def with_axes_of_length_1(table: np.ndarray) -> np.ndarray:
     return table[None, ..., None, :]
 
 
-SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [np.copy, in_batches, with_axes_of_length_1]
+WAYS_TO_ADD_AXES: list[Callable[[np.ndarray], np.ndarray]] = [
+    np.copy,
+    in_batches,
+    with_axes_of_length_1,
+]
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", GRID_SCHEMES)
+@pytest.mark.parametrize("shape", WAYS_TO_ADD_AXES)
 @pytest.mark.sample(6)
 def test_an_axis_for_each_side_is_the_same_table(
     name: str, shape: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    scheme = SCHEMES[name]
+    scheme = GRID_SCHEMES[name]
     dump = {key: shape(table) for key, table in unfolded(scheme).items()}
     result = pecli.verify(dump, scheme)
 
@@ -54,12 +58,20 @@ def test_an_axis_for_each_side_is_the_same_table(
     [
         (
             pecli.Sinusoidal(grid=(6, 8), dim=64, style="vit-mae"),
-            SCHEMES["mae"],
+            GRID_SCHEMES["mae"],
             "style is vit-mae",
         ),
-        (pecli.Sinusoidal(grid=(5, 3), dim=32, style="mae"), SCHEMES["vit-mae"], "style is mae"),
-        (pecli.Rope(grid=(6, 8), dim=64, style="sam2", base=500.0), SCHEMES["sam2"], "base is 500"),
-        (pecli.Sinusoidal(grid=(8, 6), dim=64, style="mae"), SCHEMES["mae"], "grid is 8x6"),
+        (
+            pecli.Sinusoidal(grid=(5, 3), dim=32, style="mae"),
+            GRID_SCHEMES["vit-mae"],
+            "style is mae",
+        ),
+        (
+            pecli.Rope(grid=(6, 8), dim=64, style="sam2", base=500.0),
+            GRID_SCHEMES["sam2"],
+            "base is 500",
+        ),
+        (pecli.Sinusoidal(grid=(8, 6), dim=64, style="mae"), GRID_SCHEMES["mae"], "grid is 8x6"),
     ],
 )
 def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, words: str) -> None:

@@ -44,10 +44,16 @@ def denormals_among_zeros(rng: Random, shape: tuple[int, ...]) -> Array:
     return np.where(rng.random(shape) < 0.3, 2.8e-45, 0.0).astype(np.float32)
 
 
-MEMORY = [random_bits, random_bits_of_float16, huge_and_denormal, pointers, denormals_among_zeros]
+KINDS_OF_STALE_MEMORY = [
+    random_bits,
+    random_bits_of_float16,
+    huge_and_denormal,
+    pointers,
+    denormals_among_zeros,
+]
 
 
-@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("memory", KINDS_OF_STALE_MEMORY)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.sample(5)
 def test_a_table_of_memory_that_was_never_written_is_named_as_such(

@@ -83,7 +83,7 @@ def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
     )
 
 
-DOUBTS = [
+DOUBTFUL_PARAMETERS = [
     "llama3 scaling from none",
     "llama3 scaling from llama3, applied twice",
     "factor 8 from 4",
@@ -99,7 +99,7 @@ def test_two_rows_pass_and_prove_little(run_pecli, tmp_path: Path) -> None:
     lines = [line.removeprefix("  weak: ") for line in outcome.out.splitlines() if "weak" in line]
     doubts = [line.partition(": compare ")[0].removeprefix("2 rows cannot tell ") for line in lines]
 
-    assert doubts[:-1] == DOUBTS
+    assert doubts[:-1] == DOUBTFUL_PARAMETERS
     assert doubts[-1] == "2 more known mistakes from a right table"
     assert outcome.exit_code == SUCCESS
     assert outcome.out.splitlines()[0][:6] == "passed"
@@ -264,19 +264,27 @@ def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
     assert lines.count("inv_freq cannot tell llama3 scaling from none") == 1
 
 
-ROPE, OTHER = (
+ROPE_BASE_10000, ROPE_BASE_500000 = (
     pecli.Rope(seq_len=16, dim=16, base=10000),
     pecli.Rope(seq_len=16, dim=16, base=500000),
 )
 
 
 def test_a_failed_result_is_false() -> None:
-    tables, others = ROPE.tables(), OTHER.tables()
+    tables, others = ROPE_BASE_10000.tables(), ROPE_BASE_500000.tables()
     noise = np.random.default_rng(0).normal(size=(64, 32))
 
-    for right in (pecli.verify(tables, ROPE), pecli.diff(tables, tables), pecli.identify(tables)):
+    for right in (
+        pecli.verify(tables, ROPE_BASE_10000),
+        pecli.diff(tables, tables),
+        pecli.identify(tables),
+    ):
         assert right
-    for wrong in (pecli.verify(tables, OTHER), pecli.diff(tables, others), pecli.identify(noise)):
+    for wrong in (
+        pecli.verify(tables, ROPE_BASE_500000),
+        pecli.diff(tables, others),
+        pecli.identify(noise),
+    ):
         assert not wrong
 
     found = pecli.runtimes("llama-2-7b", 64)
@@ -285,25 +293,28 @@ def test_a_failed_result_is_false() -> None:
 
 
 def test_raise_if_failed_and_repr_say_why() -> None:
-    pecli.verify(ROPE.tables(), ROPE).raise_if_failed()
+    pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_10000).raise_if_failed()
     with pytest.raises(
         pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
     ):
-        pecli.verify(ROPE.tables(), OTHER).raise_if_failed()
+        pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_500000).raise_if_failed()
     with pytest.raises(AssertionError, match="DIFFERENT"):
-        pecli.diff(ROPE.tables(), OTHER.tables()).raise_if_failed()
+        pecli.diff(ROPE_BASE_10000.tables(), ROPE_BASE_500000.tables()).raise_if_failed()
 
-    failed = repr(pecli.verify(ROPE.tables(), OTHER))
+    failed = repr(pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_500000))
     assert failed.startswith("<Verification failed: rope; ")
     assert "base is 10000" in failed
     assert "None" not in failed
-    assert repr(pecli.diff(ROPE.tables(), ROPE.tables())) == "<Difference passed>"
+    assert (
+        repr(pecli.diff(ROPE_BASE_10000.tables(), ROPE_BASE_10000.tables()))
+        == "<Difference passed>"
+    )
 
 
 def test_a_printed_result_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
-    pecli.save(ours, ROPE)
-    pecli.save(theirs, OTHER)
+    pecli.save(ours, ROPE_BASE_10000)
+    pecli.save(theirs, ROPE_BASE_500000)
 
     assert str(pecli.verify(ours)) == run_pecli("verify", ours).out.rstrip("\n")
     assert str(pecli.diff(ours, theirs)) == run_pecli("diff", ours, theirs, "--no-plot").out.rstrip(
@@ -315,7 +326,7 @@ def test_a_printed_result_is_what_the_command_prints(run_pecli: Any, tmp_path: P
         == run_pecli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
     )
 
-    audit = pecli.audit(ROPE, recipes=("float32",))
+    audit = pecli.audit(ROPE_BASE_10000, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200
 

@@ -11,13 +11,13 @@ import pecli
 from pecli.checks.verify_positions import OTHER_CONVENTION, verify_positions
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-MODEL = "qwen2.5-vl-7b"
-PROMPT = "text:5,image:1x8x12,text:4"
-BATCH = ["text:5,image:1x4x4,text:3", "text:2,image:1x8x4,text:9"]
+QWEN2_5_VL_7B = "qwen2.5-vl-7b"
+TEXT_IMAGE_TEXT = "text:5,image:1x8x12,text:4"
+TWO_PROMPTS = ["text:5,image:1x4x4,text:3", "text:2,image:1x8x4,text:9"]
 
 
 def right_ids() -> np.ndarray:
-    return pecli.positions(MODEL, PROMPT)
+    return pecli.positions(QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
 
 
 def with_text_at(start: int) -> np.ndarray:
@@ -48,7 +48,7 @@ def image_at_zero() -> np.ndarray:
     return ids
 
 
-MISTAKES: dict[str, tuple[Callable[[], np.ndarray], str]] = {
+MISTAKEN_POSITIONS: dict[str, tuple[Callable[[], np.ndarray], str]] = {
     "merge size ignored": (patches_as_tokens, "the merge size is ignored"),
     "rows and columns exchanged": (lambda: right_ids()[[0, 2, 1]], "time, columns, rows"),
     "columns first": (lambda: right_ids()[[2, 1, 0]], "another order: columns, rows, time"),
@@ -64,14 +64,14 @@ MISTAKES: dict[str, tuple[Callable[[], np.ndarray], str]] = {
 
 
 def test_right_ids_pass() -> None:
-    assert verify_positions(right_ids(), MODEL, PROMPT).passed
+    assert verify_positions(right_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", MISTAKEN_POSITIONS)
 def test_a_planted_mistake_is_named(name: str) -> None:
     """Each mistake changes the right ids of a prompt with an image, as a wrong port would."""
-    make, reason = MISTAKES[name]
-    check = verify_positions(make(), MODEL, PROMPT)
+    make, reason = MISTAKEN_POSITIONS[name]
+    check = verify_positions(make(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
 
     assert not check.passed
     assert reason in check.reasons[0]
@@ -83,22 +83,24 @@ def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
     ids = pecli.positions(
         {"model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4}, segments
     )
-    check = verify_positions(ids, MODEL, segments)
+    check = verify_positions(ids, QWEN2_5_VL_7B, segments)
 
     assert "videos ignore seconds" in check.reasons[0]
 
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_ids_that_count_padding_are_named(padding: str) -> None:
-    ids = pecli.positions(MODEL, BATCH, padding=padding)
+    ids = pecli.positions(QWEN2_5_VL_7B, TWO_PROMPTS, padding=padding)
     rows = []
-    for row in BATCH:
-        pad = ids.shape[-1] - pecli.positions(MODEL, row).shape[-1]
+    for row in TWO_PROMPTS:
+        pad = ids.shape[-1] - pecli.positions(QWEN2_5_VL_7B, row).shape[-1]
         text = f"text:{pad}"
         rows.append(
-            pecli.positions(MODEL, f"{text},{row}" if padding == "left" else f"{row},{text}")
+            pecli.positions(
+                QWEN2_5_VL_7B, f"{text},{row}" if padding == "left" else f"{row},{text}"
+            )
         )
-    check = verify_positions(np.stack(rows, axis=1), MODEL, BATCH, padding=padding)
+    check = verify_positions(np.stack(rows, axis=1), QWEN2_5_VL_7B, TWO_PROMPTS, padding=padding)
 
     assert check.reasons == ("padding is counted: the attention mask is ignored",)
 
@@ -133,9 +135,9 @@ def test_text_after_a_video_has_two_conventions() -> None:
     passes with a note.
     """
     segments = "text:2,video:4x4x4@2,text:3"
-    ids = pecli.positions(MODEL, segments)
+    ids = pecli.positions(QWEN2_5_VL_7B, segments)
     ids[:, -3:] = ids[:, :-3].max() + 1 + np.arange(3)
-    check = verify_positions(ids, MODEL, segments)
+    check = verify_positions(ids, QWEN2_5_VL_7B, segments)
 
     assert check.passed
     assert check.notes == (OTHER_CONVENTION,)
@@ -143,19 +145,19 @@ def test_text_after_a_video_has_two_conventions() -> None:
 
 def test_a_failed_check_of_ids_names_the_first_wrong_one() -> None:
     """The last four text tokens begin at 13 instead of 11, on all three axes: 12 of 3 · 33 ids."""
-    check = verify_positions(with_text_at(13), MODEL, PROMPT, subject="ids.npy")
+    check = verify_positions(with_text_at(13), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT, subject="ids.npy")
     assert "12 of 99 differ, the first at [0, 29]: expected 11, found 13" in str(check)
     assert check.as_json()["worst_index"] == [0, 29]
 
 
 def test_fractions_are_refused() -> None:
     with pytest.raises(pecli.ParameterError, match="whole numbers"):
-        verify_positions([[0.5]], MODEL, "text:1")
+        verify_positions([[0.5]], QWEN2_5_VL_7B, "text:1")
 
 
 def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
-    options = ("positions", "--model", MODEL, "--segments", PROMPT)
+    options = ("positions", "--model", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT)
     written = run_pecli(*options, "-o", path)
     checked = run_pecli(*options, "--verify", path)
 
@@ -168,7 +170,7 @@ def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
 def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
     path = tmp_path / "ids.npy"
     np.save(path, with_text_at(29))
-    outcome = run_pecli("positions", MODEL, "--segments", PROMPT, "--verify", path)
+    outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT, "--verify", path)
 
     assert outcome.exit_code == CHECK_FAILED
     assert "after as many numbers as it has tokens" in outcome.out
@@ -176,7 +178,7 @@ def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
 
 def test_the_command_prints_runs(run_pecli: Any) -> None:
     """Text 0 to 2, four image tokens that share time 3, and text from 5 on."""
-    outcome = run_pecli("positions", MODEL, "--segments", "text:3,image:1x4x4,text:2")
+    outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", "text:3,image:1x4x4,text:2")
     assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
 
 

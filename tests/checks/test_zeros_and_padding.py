@@ -7,11 +7,11 @@ import pytest
 
 import pecli
 
-LLAMA = "llama-2-7b"
-BEFORE = np.random.default_rng(0).normal(size=(2, 2, 33, 128)).astype("f4")
-AFTER = pecli.apply(BEFORE, LLAMA)
-OTHER_BASE = pecli.apply(BEFORE, pecli.Rope(33, 128, base=500.0), layout="halves")
-PLACES: list[dict[str, Any]] = [
+LLAMA_2_7B = "llama-2-7b"
+RANDOM_QUERIES = np.random.default_rng(0).normal(size=(2, 2, 33, 128)).astype("f4")
+ROTATED_QUERIES = pecli.apply(RANDOM_QUERIES, LLAMA_2_7B)
+OTHER_BASE = pecli.apply(RANDOM_QUERIES, pecli.Rope(33, 128, base=500.0), layout="halves")
+WAYS_TO_STATE_POSITIONS: list[dict[str, Any]] = [
     {},
     {"positions": np.arange(33)},
     {"positions": np.tile(np.arange(33), (2, 1))},
@@ -27,12 +27,16 @@ def with_zeros_from_row(array: np.ndarray, first: int) -> np.ndarray:
     return copy
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 @pytest.mark.parametrize(("first", "words"), [(32, "row 32 is"), (20, "rows 20–32 are")])
 def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: str) -> None:
     """Llama 2's queries, rotated by pecli itself, whose rows from 20 or 32 on are set to zero."""
     result = pecli.verify(
-        with_zeros_from_row(AFTER, first), LLAMA, before=BEFORE, atol=1e-5, **place
+        with_zeros_from_row(ROTATED_QUERIES, first),
+        LLAMA_2_7B,
+        before=RANDOM_QUERIES,
+        atol=1e-5,
+        **place,
     )
     (reason,) = result.diagnosis
 
@@ -40,47 +44,51 @@ def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: st
 
 
 def test_zeros_before_the_rotation_are_named() -> None:
-    result = pecli.verify(AFTER, LLAMA, before=with_zeros_from_row(BEFORE, 20), atol=1e-5)
+    result = pecli.verify(
+        ROTATED_QUERIES, LLAMA_2_7B, before=with_zeros_from_row(RANDOM_QUERIES, 20), atol=1e-5
+    )
     assert "rows 20–32 are zero before the rotation" in result.diagnosis[0]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
-    after = with_zeros_from_row(AFTER, 20)
+    after = with_zeros_from_row(ROTATED_QUERIES, 20)
     assert pecli.verify(
-        after, LLAMA, before=with_zeros_from_row(BEFORE, 20), atol=1e-5, **place
+        after, LLAMA_2_7B, before=with_zeros_from_row(RANDOM_QUERIES, 20), atol=1e-5, **place
     ).passed
 
 
 @pytest.mark.parametrize("is_zero_before", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
-    before = with_zeros_from_row(BEFORE, 20) if is_zero_before else BEFORE
-    result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
+    before = with_zeros_from_row(RANDOM_QUERIES, 20) if is_zero_before else RANDOM_QUERIES
+    result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA_2_7B, before=before, atol=1e-5)
 
     assert any("base is 500" in line for line in result.diagnosis)
 
 
 MASK = np.ones((2, 33), int)
 MASK[1, :5] = 0
-STRANGE = [np.nan, np.inf, -np.inf]
+NAN_AND_INFINITIES = [np.nan, np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
     """Five rows of padding may hold anything finite; NaN there spreads through softmax."""
-    after = AFTER.copy()
-    after[1] = pecli.apply(BEFORE[1], LLAMA, positions=np.maximum(np.arange(33) - 5, 0))
-    options: dict[str, Any] = {"before": BEFORE, "attention_mask": MASK, "atol": 1e-5}
+    after = ROTATED_QUERIES.copy()
+    after[1] = pecli.apply(
+        RANDOM_QUERIES[1], LLAMA_2_7B, positions=np.maximum(np.arange(33) - 5, 0)
+    )
+    options: dict[str, Any] = {"before": RANDOM_QUERIES, "attention_mask": MASK, "atol": 1e-5}
     after[1, :, :5] = 7
 
-    assert pecli.verify(after, LLAMA, **options).passed
+    assert pecli.verify(after, LLAMA_2_7B, **options).passed
 
     after[1, 1, 3, 0] = value
-    result = pecli.verify(after, LLAMA, **options)
+    result = pecli.verify(after, LLAMA_2_7B, **options)
     assert result.diagnosis == ("array: 1 of its values in padding are infinite or not numbers",)
 
 
-@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
     """Five rows of padding may hold anything finite; NaN there spreads through softmax."""
     places = np.stack([np.arange(33), np.maximum(np.arange(33) - 5, 0)])
@@ -88,14 +96,14 @@ def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
     dump = {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
     dump["cos"][1, :5] = 7
 
-    assert pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5).passed
+    assert pecli.verify(dump, LLAMA_2_7B, attention_mask=MASK, atol=1e-5).passed
 
     dump["cos"][1, 0, 0] = value
-    result = pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5)
+    result = pecli.verify(dump, LLAMA_2_7B, attention_mask=MASK, atol=1e-5)
     assert result.problems == ("cos: 1 of its values in padding are infinite or not numbers",)
 
 
-@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
     """Rows of a learned table were added to inputs with five rows of padding."""
     table = np.random.default_rng(1).normal(size=(40, 16)).astype("f4")
@@ -108,14 +116,14 @@ def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
     assert result.problems == ("array: 1 of its values in padding are infinite or not numbers",)
 
 
-@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_that_was_not_finite_before_is_weak(value: float) -> None:
-    before = BEFORE.copy()
+    before = RANDOM_QUERIES.copy()
     before[1, :, :5] = value
     places = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)
-    after = pecli.apply(BEFORE, LLAMA, positions=places)
+    after = pecli.apply(RANDOM_QUERIES, LLAMA_2_7B, positions=places)
     after[1, :, :5] = value
-    result = pecli.verify(after, LLAMA, before=before, attention_mask=MASK, atol=1e-5)
+    result = pecli.verify(after, LLAMA_2_7B, before=before, attention_mask=MASK, atol=1e-5)
 
     assert result.passed
     assert any("padding holds infinities or NaN" in line for line in result.weak)

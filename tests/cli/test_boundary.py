@@ -80,7 +80,7 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
 
 
-STARTS = [
+BROKEN_STARTS = [
     ("import os; os.devnull = '/nowhere/null'", "", 0, ""),
     ("import os; os.devnull = '/nowhere/null'", ">&-", 70, "pecli cannot run: FileNotFoundError"),
     ("import sys; sys.modules['typer'] = None", "", 70,
@@ -88,7 +88,7 @@ STARTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "redirection", "code", "said"), STARTS)
+@pytest.mark.parametrize(("before", "redirection", "code", "said"), BROKEN_STARTS)
 def test_what_keeps_pecli_from_starting_is_70(
     before: str, redirection: str, code: int, said: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
 
 
-FOREIGN = [
+ERRORS_OF_LIBRARIES = [
     (
         ImportError("x.so: failed to map segment from shared object"),
         "there is not enough memory to load NumPy or",
@@ -143,7 +143,9 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("raised", "message"), FOREIGN, ids=[message for _, message in FOREIGN])
+@pytest.mark.parametrize(
+    ("raised", "message"), ERRORS_OF_LIBRARIES, ids=[message for _, message in ERRORS_OF_LIBRARIES]
+)
 def test_an_error_of_a_library_is_a_file_error_if_the_system_is_its_cause(
     run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
@@ -156,7 +158,7 @@ def test_an_error_of_a_library_is_a_file_error_if_the_system_is_its_cause(
     assert result.err.startswith(f"pecli: error: {message}")
 
 
-SPECS = {
+HOSTILE_SPECS = {
     "a number out of range": '{"parameters":{"base":1e999},"scheme":"rope"}',
     "nested more than 32 levels": '{"parameters":{"base":'
     + "[" * 500
@@ -167,7 +169,7 @@ SPECS = {
 
 def test_a_stored_spec_with_impossible_values_is_a_file_error(run_pecli) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
-    for problem, text in SPECS.items():
+    for problem, text in HOSTILE_SPECS.items():
         save_tables("t.safetensors", [table], None, metadata={"pecli": text})
         for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
             outcome = run_pecli(*words)
@@ -179,7 +181,7 @@ def test_a_stored_spec_with_impossible_values_is_a_file_error(run_pecli) -> None
             assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
 
 
-NAMES = [
+NAMES_LIKE_CI_COMMANDS = [
     "::error title=x::y",
     "  ::stop-commands::z",
     "##[error]z",
@@ -194,7 +196,9 @@ def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
     """
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     for file, value in (("a", 1.0), ("b", 2.0)):
-        pecli.save(f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES})
+        pecli.save(
+            f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES_LIKE_CI_COMMANDS}
+        )
     commands = [
         ["inspect", "a.safetensors"],
         ["inspect", "a.safetensors", "--stats", "--rows", "0:2"],
@@ -209,7 +213,7 @@ def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
         assert not re.search(r"^\s*::|##(vso)?\[", shown, re.M), words
 
     found = run_pecli("inspect", "a.safetensors", "--json").json
-    assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES)
+    assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES_LIKE_CI_COMMANDS)
 
 
 def test_infinite_slopes_are_drawn_without_a_warning(run_pecli) -> None:
@@ -228,7 +232,7 @@ def test_infinite_slopes_are_drawn_without_a_warning(run_pecli) -> None:
         assert outcome.err == ""
 
 
-COMMANDS = {
+COMMANDS_ON_A_DAMAGED_FILE = {
     "identify damaged.npz": "a", "identify damaged.npz:a": "a", "plot damaged.npz": "a",
     "plot damaged.npz -o out.png": "a", "inspect damaged.npz --stats": "a", "diff damaged.npz damaged.npz": "a",
     "convert damaged.npz -o out.npy": "a", "resize damaged.npz:a --to 8 -o out.npy": "a",
@@ -252,7 +256,7 @@ def damaged(working_folder: Path) -> None:
 
 def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, damaged) -> None:
     """Undamaged members of the same file can still be used."""
-    for command, member in COMMANDS.items():
+    for command, member in COMMANDS_ON_A_DAMAGED_FILE.items():
         outcome = run_pecli(*command.split())
         problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
         assert outcome.exit_code == FILE_ERROR, command

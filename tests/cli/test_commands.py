@@ -11,10 +11,10 @@ import pytest
 
 from pecli.cli.app import COMMANDS, PANELS
 from pecli.cli.usage import synonyms
-from tests.cli.test_golden_text import EXPECTED
+from tests.cli.test_golden_text import EXPECTED_OUTPUT
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
-HELPS = {name: EXPECTED[f"{name} --help"] for name in COMMANDS}
+EXPECTED_HELP = {name: EXPECTED_OUTPUT[f"{name} --help"] for name in COMMANDS}
 """The help of every command at 80 columns, which another test compares."""
 
 VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n")
@@ -35,14 +35,14 @@ def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
 
 
 def test_exit_codes_are_in_the_help_of_commands_that_check() -> None:
-    assert "Exit code" not in EXPECTED["--help"]
-    assert "Exit code 0" in HELPS["verify"]
+    assert "Exit code" not in EXPECTED_OUTPUT["--help"]
+    assert "Exit code 0" in EXPECTED_HELP["verify"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
-    assert "[default:" not in HELPS[name]
-    assert f"pecli {name}" in HELPS[name].partition("Examples:")[2]
+    assert "[default:" not in EXPECTED_HELP[name]
+    assert f"pecli {name}" in EXPECTED_HELP[name].partition("Examples:")[2]
 
 
 @pytest.mark.parametrize("words", ["", "rope", "apply rope"])
@@ -101,7 +101,7 @@ def test_widths_that_make_no_sense_are_ignored(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_80_columns_has_every_name_whole(name: str) -> None:
-    shown = HELPS[name]
+    shown = EXPECTED_HELP[name]
     options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
 
     assert options or name in ("apply", "audit")

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.exit_codes import FILE_ERROR, SUCCESS
 
-FIELDS = {
+FIELDS_OF_JSON = {
     "layer_type",
     "scheme",
     "parameters",
@@ -20,7 +20,7 @@ FIELDS = {
     "head_dim",
     "layout",
 }
-FIELDS |= {"trailing", "sources"}
+FIELDS_OF_JSON |= {"trailing", "sources"}
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 512,
@@ -45,7 +45,7 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
 
     (encoding,) = found["encodings"]
-    assert set(encoding) == FIELDS
+    assert set(encoding) == FIELDS_OF_JSON
     assert encoding["layer_type"] == ""
     assert encoding["scheme"] == "rope"
     assert len(encoding["inv_freq"]) == 32
@@ -106,7 +106,7 @@ def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
     )
 
 
-FOURTHS = {
+LONGROPE_OF_FOURTHS = {
     "short_factor": [4.0] * 32,
     "long_factor": [4.0] * 32,
     "original_max_position_embeddings": 64,
@@ -118,12 +118,12 @@ FOURTHS = {
     [
         (
             {"type": "linear", "factor": 4.0},
-            {"type": "longrope", "attention_factor": 1.0, **FOURTHS},
+            {"type": "longrope", "attention_factor": 1.0, **LONGROPE_OF_FOURTHS},
             True,
         ),
         (
             {"type": "linear", "factor": 4.0},
-            {"type": "longrope", "attention_factor": 1.1, **FOURTHS},
+            {"type": "longrope", "attention_factor": 1.1, **LONGROPE_OF_FOURTHS},
             False,
         ),
         (None, {"type": "dynamic", "factor": 4.0}, False),  # the same up to the context of 256

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.test_input_forms import CONFIG, random_queries, rotated_with_base
 from tests.exit_codes import SUCCESS
 
-SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
-MODEL = ("--config", "config.json", "--atol", "1e-4")
+DUMP_SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
+AGAINST_CONFIG_JSON = ("--config", "config.json", "--atol", "1e-4")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
     """A C program with the README's line prints queries before and after a rotation by the config's
     base.
     """
-    readme = SAMPLES.parent.parent / "README.md"
+    readme = DUMP_SAMPLES.parent.parent / "README.md"
     (line,) = re.findall(r"^```c\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.M)
     loops = "\n".join(
         f"""
@@ -46,7 +46,7 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
     subprocess.run(["cc", "main.c", "-o", "main"], check=True)
     with open("log.txt", "wb") as log:
         subprocess.run(["./main"], check=True, stdout=log)
-    done = run_pecli("verify", "log.txt", *MODEL)
+    done = run_pecli("verify", "log.txt", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
@@ -55,7 +55,7 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
 def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
     """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     main = f"""
-    #include "{SAMPLES / "dump.c"}"
+    #include "{DUMP_SAMPLES / "dump.c"}"
     int main(void) {{
         static float q[{random_queries().size}];
         const char *names[][2] = {{{{"before.f32", "q_before.bin"}}, {{"after.f32", "q_after.bin"}}}};
@@ -70,7 +70,9 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
     subprocess.run(["cc", "main.c", "-o", "main"], check=True)
     subprocess.run(["./main"], check=True)
     raw = ("--shape", "4,12,64", "--raw-dtype", "f32")
-    done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    done = run_pecli(
+        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_JSON
+    )
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
@@ -79,13 +81,13 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
 def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> None:
     """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     script = (
-        f"const {{dump}} = require({json.dumps(str(SAMPLES / 'dump.js'))});"
+        f"const {{dump}} = require({json.dumps(str(DUMP_SAMPLES / 'dump.js'))});"
         "const read = f => { const b = require('fs').readFileSync(f);"
         " return new Float32Array(b.buffer, b.byteOffset, b.length / 4); };"
         "dump(read('before.f32'), read('after.f32'), [4, 12, 64]);"
     )
     subprocess.run(["node", "-e", script], check=True)
-    done = run_pecli("verify", "dump.json", *MODEL)
+    done = run_pecli("verify", "dump.json", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
@@ -95,18 +97,20 @@ def test_dumps_of_the_torch_sample_are_verified(
 ) -> None:
     """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
     torch = pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(SAMPLES))
+    monkeypatch.syspath_prepend(str(DUMP_SAMPLES))
     from torch_dump import dump
 
     dump(torch.tensor(random_queries()), torch.tensor(rotated_with_base(random_queries(), 10000)))
-    done = run_pecli("verify", "dump.npz", *MODEL)
+    done = run_pecli("verify", "dump.npz", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
 def test_the_list_names_every_snippet() -> None:
-    text = (SAMPLES / "README.md").read_text()
-    snippets = [path.name for path in SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"]
+    text = (DUMP_SAMPLES / "README.md").read_text()
+    snippets = [
+        path.name for path in DUMP_SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"
+    ]
 
     assert [name for name in snippets if f"]({name})" not in text] == []
     assert len(snippets) == 5

@@ -11,41 +11,46 @@ from safetensors.numpy import load_file
 import pecli
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-OPTIONS = {
+SMALL_OPTIONS = {
     "sinusoidal": ["--seq-len", "6", "--dim", "4"],
     "rope": ["--seq-len", "6", "--dim", "4"],
     "alibi": ["--heads", "3", "--seq-len", "5"],
     "learned-init": ["--max-len", "6", "--dim", "4"],
 }
-TENSORS = {
+SHAPES_OF_TENSORS = {
     "sinusoidal": {"pe": [6, 4]},
     "rope": {"cos": [6, 2], "sin": [6, 2], "inv_freq": [2]},
     "alibi": {"bias": [3, 5, 5], "slopes": [3]},
     "learned-init": {"weight": [6, 4]},
 }
-PLAIN = {"sinusoidal": (6, 4), "rope": (2, 6, 2), "alibi": (3, 5, 5), "learned-init": (6, 4)}
-ROPE, SINUSOIDAL = ("rope", *OPTIONS["rope"]), ("sinusoidal", *OPTIONS["sinusoidal"])
+SHAPES_OF_NPY = {
+    "sinusoidal": (6, 4),
+    "rope": (2, 6, 2),
+    "alibi": (3, 5, 5),
+    "learned-init": (6, 4),
+}
+ROPE, SINUSOIDAL = ("rope", *SMALL_OPTIONS["rope"]), ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
 
 
-@pytest.mark.parametrize("scheme", OPTIONS)
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, scheme) -> None:
-    described = run_pecli(scheme, *OPTIONS[scheme], "--json").json
+    described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
     for suffix in ("npy", "npz", "safetensors"):
-        outcome = run_pecli(scheme, *OPTIONS[scheme], "-o", f"t.{suffix}", "--json")
+        outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", f"t.{suffix}", "--json")
         assert outcome.exit_code == SUCCESS
         assert outcome.err == ""
         assert outcome.json == {**described, "output": f"t.{suffix}"}
-        checked = run_pecli(scheme, *OPTIONS[scheme], "--verify", f"t.{suffix}", "--json")
+        checked = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", f"t.{suffix}", "--json")
         assert checked.exit_code == SUCCESS
         assert checked.json["passed"]
         assert checked.json["diagnosis"] == []
-    assert np.load("t.npy").shape == PLAIN[scheme]
-    assert run_pecli(scheme, *OPTIONS[scheme], "-o", "t.npy").out.startswith("t.npy: ")
+    assert np.load("t.npy").shape == SHAPES_OF_NPY[scheme]
+    assert run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy").out.startswith("t.npy: ")
     assert described["scheme"] == scheme
     assert described["output"] is None
-    assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[
-        scheme
-    ]
+    assert {
+        name: tensor["shape"] for name, tensor in described["tensors"].items()
+    } == SHAPES_OF_TENSORS[scheme]
     assert described["parameters"]["dtype"] == "float32"
     for name, array in load_file("t.safetensors").items():
         tensor = described["tensors"][name]
@@ -56,16 +61,16 @@ def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, sche
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("scheme", OPTIONS)
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
     """One element is moved by 1 ULP: it fails exactly, and passes within a tolerance."""
-    run_pecli(scheme, *OPTIONS[scheme], "-o", "t.npy")
+    run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy")
     table = np.load("t.npy")
     place = (1,) * (table.ndim - 1) + (0,)
     right = table[place]
     table[place] = np.nextafter(right, np.float32(9))
     np.save("t.npy", table)
-    outcome = run_pecli(scheme, *OPTIONS[scheme], "--verify", "t.npy", "--json")
+    outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
 
     assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
@@ -78,7 +83,7 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
     assert tensor["found"] == float(table[place])
     for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
         assert (
-            run_pecli(scheme, *OPTIONS[scheme], "--verify", "t.npy", *tolerance).exit_code
+            run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", *tolerance).exit_code
             == SUCCESS
         )
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.golden_text import ANSWERS, help_lines, sections
 
 GOLDEN = Path(__file__).with_name("golden.txt")
-EXPECTED = sections(GOLDEN.read_text(encoding="utf-8"))
+EXPECTED_OUTPUT = sections(GOLDEN.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +28,17 @@ def printed() -> dict[str, str]:
 
 
 def test_every_command_line_has_its_section() -> None:
-    assert list(EXPECTED) == [*help_lines(), *ANSWERS]
+    assert list(EXPECTED_OUTPUT) == [*help_lines(), *ANSWERS]
 
 
-@pytest.mark.parametrize("line", EXPECTED)
+@pytest.mark.parametrize("line", EXPECTED_OUTPUT)
 def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
     """golden.txt is reviewed by hand whenever wording changes."""
-    assert printed[line] == EXPECTED[line]
+    assert printed[line] == EXPECTED_OUTPUT[line]
 
 
 @pytest.mark.parametrize("line", help_lines())
 def test_help_fits_80_columns(line: str) -> None:
-    options, _, examples = EXPECTED[line].partition("\n Examples:\n")
+    options, _, examples = EXPECTED_OUTPUT[line].partition("\n Examples:\n")
     assert max(map(len, options.splitlines())) <= 80
     assert examples

@@ -165,7 +165,7 @@ def write_with_printf(path: str, tensors: Tensors) -> None:
     Path(path).write_bytes(done.stdout)
 
 
-FORMS: dict[str, tuple[str, Write]] = {
+WAYS_TO_PRINT_A_TABLE: dict[str, tuple[str, Write]] = {
     "numpy repr": ("x.txt", write_numpy_repr),
     "numpy str": ("x.out", write_numpy_str),
     "torch print": ("x.txt", write_torch),
@@ -178,7 +178,7 @@ FORMS: dict[str, tuple[str, Write]] = {
 }
 FOLDED = ("log lines", "printf of C")
 """Forms whose rows hold all heads of a position."""
-BASES = {"right": 10000.0, "wrong base": 500000.0}
+RIGHT_AND_WRONG_BASES = {"right": 10000.0, "wrong base": 500000.0}
 
 
 @pytest.fixture(autouse=True)
@@ -186,12 +186,12 @@ def config(working_folder: Path) -> None:
     Path("config.json").write_text(json.dumps(CONFIG))
 
 
-@pytest.fixture(params=[*FORMS])
+@pytest.fixture(params=[*WAYS_TO_PRINT_A_TABLE])
 def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=[*BASES])
+@pytest.fixture(params=[*RIGHT_AND_WRONG_BASES])
 def case(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -209,8 +209,8 @@ def test_verify_has_the_same_verdict_for_every_form(
     """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
     program wrote the file.
     """
-    path, write = FORMS[form]
-    write(path, tables_with_base(BASES[case]))
+    path, write = WAYS_TO_PRINT_A_TABLE[form]
+    write(path, tables_with_base(RIGHT_AND_WRONG_BASES[case]))
     done = run_pecli("verify", path, "--config", "config.json", "--atol", "1e-4")
 
     assert_verdict(case, done.exit_code, done.out + done.err)
@@ -221,8 +221,8 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
     run_pecli: Callable, form: str, case: str
 ) -> None:
     """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
-    path, write = FORMS[form]
-    write(path, {"q": rotated_with_base(random_queries(), BASES[case])})
+    path, write = WAYS_TO_PRINT_A_TABLE[form]
+    write(path, {"q": rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case])})
     write(f"before-{path}", {"q": random_queries()})
     words = ("--before", f"before-{path}", "--config", "config.json", "--atol", "3e-4")
     done = run_pecli("verify", path, *words)
@@ -239,9 +239,9 @@ def test_diff_has_the_same_verdict_for_every_form(
     """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
     program wrote the file.
     """
-    path, write = FORMS[form]
+    path, write = WAYS_TO_PRINT_A_TABLE[form]
     np.savez("reference.npz", **tables_with_base(10000))
-    write(path, tables_with_base(BASES[case]))
+    write(path, tables_with_base(RIGHT_AND_WRONG_BASES[case]))
     done = run_pecli("diff", "reference.npz", path, "--atol", "1e-4")
 
     assert_verdict(case, done.exit_code, done.out + done.err)
@@ -250,12 +250,12 @@ def test_diff_has_the_same_verdict_for_every_form(
 @pytest.mark.sample(5)
 def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, case: str) -> None:
     """The tables have base 10000 or 500000."""
-    path, write = FORMS[form]
-    write(path, tables_with_base(BASES[case]))
+    path, write = WAYS_TO_PRINT_A_TABLE[form]
+    write(path, tables_with_base(RIGHT_AND_WRONG_BASES[case]))
     done = run_pecli("identify", path)
 
     assert done.exit_code == SUCCESS, done.out + done.err
-    assert f"base={BASES[case]:.0f}" in done.out
+    assert f"base={RIGHT_AND_WRONG_BASES[case]:.0f}" in done.out
 
 
 RAW = ("--raw-dtype", "f32", "--shape")
@@ -266,10 +266,10 @@ def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command
     """Raw float32 of tables, or of queries before and after a rotation, with the right or a wrong
     base.
     """
-    made = tables_with_base(BASES[case])
+    made = tables_with_base(RIGHT_AND_WRONG_BASES[case])
     np.stack([made["cos"], made["sin"]]).tofile("x.bin")
     random_queries().tofile("q.bin")
-    rotated_with_base(random_queries(), BASES[case]).tofile("r.bin")
+    rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]).tofile("r.bin")
     np.savez("reference.npz", **tables_with_base(10000))
     table = (*RAW, f"2,{ROWS},{DIM // 2}")
     rows = (*RAW, f"{HEADS},-1,{DIM}")
@@ -283,7 +283,7 @@ def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command
     done = run_pecli(*words, *(("--atol", "1e-4") if command == "before" else ()))
 
     if command == "identify":
-        assert f"base={BASES[case]:.0f}" in done.out
+        assert f"base={RIGHT_AND_WRONG_BASES[case]:.0f}" in done.out
         return
     assert_verdict(case, done.exit_code, done.out + done.err)
 
@@ -293,7 +293,9 @@ def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: 
     500000.
     """
     before = {"Qcur-0": random_queries().swapaxes(0, 1)}
-    after = {"Qcur-0": rotated_with_base(random_queries(), BASES[case]).swapaxes(0, 1)}
+    after = {
+        "Qcur-0": rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]).swapaxes(0, 1)
+    }
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
     done = run_pecli("verify", "x.log", "--config", "config.json")
 
@@ -303,7 +305,7 @@ def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: 
 def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """llama.cpp prints three channels of each end, and rotates neighbours in its Llama weights."""
     x = random_queries()
-    angles = np.outer(np.arange(ROWS), BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
+    angles = np.outer(np.arange(ROWS), RIGHT_AND_WRONG_BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
     turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
     after = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
     before = {"Qcur-0": x.swapaxes(0, 1)}
@@ -317,7 +319,7 @@ def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: s
 def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
     """Queries of two runs are compared element by element, before and after the rotation."""
     before = {"Qcur-0": random_queries().swapaxes(0, 1)}
-    for name, base in (("a.log", 10000.0), ("b.log", BASES[case])):
+    for name, base in (("a.log", 10000.0), ("b.log", RIGHT_AND_WRONG_BASES[case])):
         after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
         Path(name).write_text(eval_callback_log(before, after, edge=3))
     done = run_pecli("diff", "a.log", "b.log", "--atol", "1e-3")
@@ -330,7 +332,7 @@ def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
 @pytest.mark.parametrize("form", ["JSON", "log lines", "numpy repr"])
 def test_standard_input(process: Callable, form: str) -> None:
     """Two commands of a new user: a program that prints, and a check of what it printed."""
-    path, write = FORMS[form]
+    path, write = WAYS_TO_PRINT_A_TABLE[form]
     write(path, tables_with_base(10000))
     words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")
     done = process(*words, input=Path(path).read_bytes())

@@ -102,7 +102,7 @@ def test_titles_of_any_text_are_drawn(run_pecli) -> None:
     assert run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines").out.startswith("two\nlines\n")
 
 
-EXTREMES = {
+TABLES_OF_EXTREME_NUMBERS = {
     "the smallest number": np.eye(6, 8) * 5e-324,
     "tiny": np.arange(48.0).reshape(6, 8) * 1e-310,
     "one large number": np.full((6, 8), 1e300),
@@ -110,18 +110,23 @@ EXTREMES = {
     "the largest number": np.where(np.eye(6, 8), 1.7976931348623157e308, 0.0),
     "products that are hardly apart": -np.ones((6, 8)),
 }
-FIGURES = ("heatmap", "curves", "similarity")
+KINDS_WITH_FIGURES = ("heatmap", "curves", "similarity")
 
 
-@pytest.mark.parametrize("place", range(len(EXTREMES)), ids=EXTREMES)
+@pytest.mark.parametrize(
+    "place", range(len(TABLES_OF_EXTREME_NUMBERS)), ids=TABLES_OF_EXTREME_NUMBERS
+)
 @pytest.mark.sample(1)
 def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
     """Denormals, 1e300 and the largest double must neither overflow nor print a warning."""
-    values = [*EXTREMES.values()][place]
+    values = [*TABLES_OF_EXTREME_NUMBERS.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)
 
-    for words in (*((kind,) for kind in FIGURES), (FIGURES[place % 3], "-o", "x.svg")):
+    for words in (
+        *((kind,) for kind in KINDS_WITH_FIGURES),
+        (KINDS_WITH_FIGURES[place % 3], "-o", "x.svg"),
+    ):
         drawn = run_pecli("plot", "x.npy", "--kind", *words)
         assert drawn.exit_code in (0, 2)
         assert drawn.err.count("\n") == (1 if drawn.exit_code == USAGE_ERROR else 0)
@@ -170,7 +175,7 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
     assert "llama-3.1-8b, 8,192 → 131,072" in shown.out
 
 
-@pytest.mark.parametrize("kind", FIGURES)
+@pytest.mark.parametrize("kind", KINDS_WITH_FIGURES)
 def test_large_tables_are_drawn_in_flat_memory(run_pecli, kind: str) -> None:
     """The file has 128 MiB of zeros; drawing it must stay below 64 MiB."""
     with open("large.npy", "wb") as file:

@@ -12,8 +12,8 @@ from pecli.views.report.draft import Draft
 from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, random_queries, rotated_with_base
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
-MODEL = ("--config", "config.json")
-BASES = {"right": 10000.0, "wrong base": 500000.0}
+AGAINST_CONFIG_JSON = ("--config", "config.json")
+RIGHT_AND_WRONG_BASES = {"right": 10000.0, "wrong base": 500000.0}
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def config(working_folder: Path) -> None:
 def queries_before_and_after(case: str) -> dict[str, Array]:
     return {
         "q_before": random_queries(),
-        "q_after": rotated_with_base(random_queries(), BASES[case]),
+        "q_after": rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]),
     }
 
 
@@ -56,7 +56,12 @@ def blocks_per_head(name: str, array: Array, decimals: int) -> Iterator[str]:
             yield f"{spelled(array[head, row], decimals)}\n"
 
 
-LOOPS = [lines_per_head_and_row, lines_per_row_and_head, lines_per_head, blocks_per_head]
+LOOPS_THAT_PRINT_HEADS = [
+    lines_per_head_and_row,
+    lines_per_row_and_head,
+    lines_per_head,
+    blocks_per_head,
+]
 
 
 def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
@@ -66,23 +71,23 @@ def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
     Path("x.log").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", LOOPS_THAT_PRINT_HEADS)
 def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> None:
     """The log holds queries before and after a rotation by the config's base, as nested C loops
     print them.
     """
     write_loop(loop, "right")
-    done = run_pecli("verify", "x.log", *MODEL)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", LOOPS_THAT_PRINT_HEADS)
 def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable) -> None:
     """The log's queries were rotated with base 500000, the config has 10000."""
     write_loop(loop, "wrong base")
-    done = run_pecli("verify", "x.log", *MODEL)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
@@ -90,14 +95,14 @@ def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable)
 
 def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
     write_loop(lines_per_head, "right")
-    done = run_pecli("verify", "x.log", *MODEL)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 
     assert "q of x.log: a row per head, of 12 positions of 64" in done.err
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("decimals", "bound"), [(1, "0.12"), (2, "0.012"), (3, "0.0012")])
-@pytest.mark.parametrize("case", [*BASES])
+@pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
 def test_few_digits_are_compared_as_far_as_they_go(
     run_pecli: Callable, case: str, decimals: int, bound: str
 ) -> None:
@@ -105,7 +110,7 @@ def test_few_digits_are_compared_as_far_as_they_go(
     error by 1.2 · 10^-d.
     """
     write_loop(lines_per_head_and_row, case, decimals)
-    done = run_pecli("verify", "x.log", *MODEL)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert f"compared within {bound}, as exactly as they were printed" in done.err
@@ -116,23 +121,23 @@ def test_few_digits_are_compared_as_far_as_they_go(
 
 def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: Callable) -> None:
     write_loop(lines_per_head_and_row, "right", decimals=2)
-    done = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON, "--atol", "1e-3")
 
     assert done.exit_code == CHECK_FAILED
     assert "printing rounded numbers by up to 0.01, more than --atol" in done.err
     assert "print 4 decimals (%.4f), or leave --atol out" in done.err
 
     write_loop(lines_per_head_and_row, "right", decimals=4)
-    again = run_pecli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    again = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON, "--atol", "1e-3")
     assert again.exit_code == SUCCESS, again.out + again.err
 
 
-@pytest.mark.parametrize("case", [*BASES])
+@pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
 def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
     """The error has the option that the second command needs."""
     for name, array in queries_before_and_after(case).items():
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
-    words = ("verify", "q_after.txt", "--before", "q_before.txt", *MODEL)
+    words = ("verify", "q_after.txt", "--before", "q_before.txt", *AGAINST_CONFIG_JSON)
     refused = run_pecli(*words)
 
     assert refused.exit_code == USAGE_ERROR
@@ -145,7 +150,7 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
         assert "--theta 500000 --shape 4,12,64 -o again.npy" in done.out
 
 
-@pytest.mark.parametrize("case", [*BASES])
+@pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
 def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
@@ -153,7 +158,7 @@ def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
         flat = array.reshape(-1)
         tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
     Path("x.json").write_text(json.dumps(tensors))
-    done = run_pecli("verify", "x.json", *MODEL, "--atol", "1e-5")
+    done = run_pecli("verify", "x.json", *AGAINST_CONFIG_JSON, "--atol", "1e-5")
 
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
@@ -165,7 +170,9 @@ def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> N
     for name, array in queries_before_and_after("wrong base").items():
         array.tofile(f"{name}.bin")
     raw = ("--shape", "4,-1,64", "--raw-dtype", "f32")
-    done = run_pecli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    done = run_pecli(
+        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_JSON
+    )
     command = (
         "pecli apply rope q_before.bin --dim 64 --theta 500000 "
         "--shape 4,-1,64 --raw-dtype float32 -o again.npy"
@@ -182,7 +189,15 @@ def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
     """The files are big-endian and are read as little-endian."""
     for name, array in queries_before_and_after("right").items():
         array.astype(">f4").tofile(f"{name}.bin")
-    words = ("verify", "q_after.bin", "--before", "q_before.bin", *MODEL, "--shape", "4,12,64")
+    words = (
+        "verify",
+        "q_after.bin",
+        "--before",
+        "q_before.bin",
+        *AGAINST_CONFIG_JSON,
+        "--shape",
+        "4,12,64",
+    )
     failed = run_pecli(*words, "--raw-dtype", "f32")
 
     assert failed.exit_code == CHECK_FAILED
@@ -201,7 +216,9 @@ def test_one_nan_leaves_the_diagnosis_of_the_rest(
     after[place] = np.nan
     np.save("after.npy", after)
     np.save("before.npy", random_queries())
-    done = run_pecli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
+    done = run_pecli(
+        "verify", "after.npy", "--before", "before.npy", *AGAINST_CONFIG_JSON, "--atol", "1e-4"
+    )
 
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out

@@ -19,7 +19,7 @@ if sys.platform == "win32":
     pytest.skip("signals, FIFOs and terminals are POSIX's", allow_module_level=True)
 import pty
 
-COMMAND = [sys.executable, "-m", "pecli"]
+PECLI_PROCESS = [sys.executable, "-m", "pecli"]
 SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 TABLE_OF_4_GB = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
 """4 GB: long enough to be interrupted."""
@@ -56,7 +56,7 @@ def test_the_file_of_standard_output_and_a_pipe_that_ends_early(process) -> None
 def test_a_reader_that_goes_away_is_141(words) -> None:
     """141 is 128 + SIGPIPE, as a shell reports it."""
     with subprocess.Popen(
-        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*PECLI_PROCESS, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
         assert len(child.stdout.read(6)) == 6
         child.stdout.close()
@@ -69,7 +69,9 @@ def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
     """141 is 128 + SIGPIPE, as a shell reports it."""
     reader, writer = os.pipe()
     os.close(reader)
-    child = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    child = subprocess.run(
+        [*PECLI_PROCESS, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60
+    )
     os.close(writer)
 
     assert child.returncode == 141
@@ -91,7 +93,7 @@ def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait
     """
     target = tmp_path / "t.npy"
     target.write_bytes(b"old")
-    child = subprocess.Popen([*COMMAND, *TABLE_OF_4_GB, "-o", target], **PIPES)
+    child = subprocess.Popen([*PECLI_PROCESS, *TABLE_OF_4_GB, "-o", target], **PIPES)
     deadline = time.monotonic() + 20
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -127,7 +129,7 @@ def work_for(pid: int, seconds: float) -> None:
 )
 def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     """130 is 128 + SIGINT; very early the interpreter itself ends, with -SIGINT."""
-    child = subprocess.Popen([*COMMAND, *TABLE_OF_4_GB, "-o", tmp_path / "t.npy"], **PIPES)
+    child = subprocess.Popen([*PECLI_PROCESS, *TABLE_OF_4_GB, "-o", tmp_path / "t.npy"], **PIPES)
     work_for(child.pid, 0.1 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
@@ -138,7 +140,7 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-DROPPED = """
+PROGRAM_THAT_DROPS_A_SIGNAL = """
 import signal, sys, time, weakref
 from pecli import __main__ as way_in
 class Thing: pass
@@ -155,7 +157,9 @@ way_in.main()
 
 def test_an_interrupt_that_python_drops_comes_again() -> None:
     """Python ignores exceptions in callbacks of weak references, KeyboardInterrupt included."""
-    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM_THAT_DROPS_A_SIGNAL], capture_output=True, check=False
+    )
     assert done.returncode == 130
     assert done.stderr == b""
 
@@ -170,7 +174,7 @@ def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
-LATE = """
+PROGRAM_INTERRUPTED_AT_ITS_END = """
 import atexit, os, signal, sys
 from pecli import __main__ as way_in
 sys.argv = ["pecli", "--version"]
@@ -192,7 +196,7 @@ def test_a_signal_at_an_odd_moment_is_no_traceback(number, program, code) -> Non
     """In atexit the default action ends the process (-2, -15); in the creation of a class Python
     would wrap the exception.
     """
-    text = f"{LATE}{program.format(int(number))}\nway_in.main()"
+    text = f"{PROGRAM_INTERRUPTED_AT_ITS_END}{program.format(int(number))}\nway_in.main()"
     done = subprocess.run([sys.executable, "-c", text], timeout=60, **PIPES)
 
     assert done.returncode == code
@@ -216,7 +220,7 @@ DISK_IS_FULL = (
 def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
     """Every write to /dev/full fails with ENOSPC."""
     with open("/dev/full", "wb") as full:
-        command = [*COMMAND, *words]
+        command = [*PECLI_PROCESS, *words]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == FILE_ERROR
     assert result.stderr == DISK_IS_FULL
@@ -235,7 +239,7 @@ def run_in_terminal(*words: str, **environment: str) -> tuple[int, str]:
     pid, fd = pty.fork()
     if pid == 0:
         os.environ.update({"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment})
-        os.execv(sys.executable, [*COMMAND, *words])
+        os.execv(sys.executable, [*PECLI_PROCESS, *words])
     shown = b""
     with suppress(OSError):  # which is how a terminal ends
         while part := os.read(fd, 65536):

@@ -79,7 +79,7 @@ def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> 
     assert "carries no pecli spec" in outcome.err
 
 
-BOTH = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
+VERIFY_TWO_FILES = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
 
 
 def test_a_file_without_tables_is_skipped_beside_others(
@@ -87,7 +87,7 @@ def test_a_file_without_tables_is_skipped_beside_others(
 ) -> None:
     """The first file has only weights, the second frequencies that are right, and then wrong."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    outcome = run_pecli(*BOTH)
+    outcome = run_pecli(*VERIFY_TWO_FILES)
 
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -95,11 +95,11 @@ def test_a_file_without_tables_is_skipped_beside_others(
     assert "skipped  a.safetensors: has no positional tables of rope (20 tensors" in outcome.out
     assert "modern checkpoints compute them: use a dump" in outcome.out
 
-    lines = run_pecli(*BOTH, "--json").out.splitlines()
+    lines = run_pecli(*VERIFY_TWO_FILES, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
 
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
-    assert run_pecli(*BOTH).exit_code == CHECK_FAILED
+    assert run_pecli(*VERIFY_TWO_FILES).exit_code == CHECK_FAILED
 
 
 def test_a_file_without_tables_is_an_error_alone_or_if_all_are_so(

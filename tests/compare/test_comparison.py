@@ -279,7 +279,7 @@ def steps(values: np.ndarray, draw: np.random.Generator, reach: int) -> np.ndarr
 
 
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-CHANGES: dict[str, Change] = {
+CHANGES_OF_A_TABLE: dict[str, Change] = {
     "none": lambda values, draw: values,
     "one unit": lambda values, draw: (signed(values) + 1).view(values.dtype),
     "some units": lambda values, draw: steps(values, draw, 5),
@@ -292,7 +292,7 @@ CHANGES: dict[str, Change] = {
 }
 """What may have become of a stretch of elements."""
 
-LIMITS = [
+TOLERANCES = [
     (),
     (1,),
     (3,),
@@ -304,8 +304,8 @@ LIMITS = [
     (0, 1e-42),
     (0, 1e300),
 ]
-LIMITS += [(0, 0, 1e-3), (0, 0, 0.5), (0, 0, 2**-8), (0, 0, 1e-60), (0, 0, 1e300)]
-LIMITS += [(0, 1e-3, 1e-3), (0, 1e-6, 1e-2), (2, 1e-3), (2, 0, 1e-3), (100, 1e-4, 1e-3)]
+TOLERANCES += [(0, 0, 1e-3), (0, 0, 0.5), (0, 0, 2**-8), (0, 0, 1e-60), (0, 0, 1e300)]
+TOLERANCES += [(0, 1e-3, 1e-3), (0, 1e-6, 1e-2), (2, 1e-3), (2, 0, 1e-3), (100, 1e-4, 1e-3)]
 
 
 def some_values(draw: np.random.Generator, dtype: type) -> np.ndarray:
@@ -326,8 +326,8 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
 @given(
     st.sampled_from(DTYPES),
     st.integers(0, 2**32),
-    st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=4),
-    st.sampled_from([Tolerance(*limits) for limits in LIMITS]),
+    st.lists(st.sampled_from(sorted(CHANGES_OF_A_TABLE)), min_size=1, max_size=4),
+    st.sampled_from([Tolerance(*limits) for limits in TOLERANCES]),
     st.sampled_from([0.0, 0.0, 0.01, 0.3]),
     st.sampled_from([8, 40, 256, 1 << 18]),
 )
@@ -344,7 +344,7 @@ def test_pieces_are_measured_as_if_one_by_one(
         for change, stretch in zip(
             changes, np.array_split(np.arange(COUNT), len(changes)), strict=True
         ):
-            found[stretch] = CHANGES[change](expected[stretch], draw).astype(dtype)
+            found[stretch] = CHANGES_OF_A_TABLE[change](expected[stretch], draw).astype(dtype)
     found = np.where(
         draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected
     )  # not all of them, or very few

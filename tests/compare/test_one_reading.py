@@ -163,7 +163,7 @@ def test_verdicts_of_random_dumps(seeds: range) -> None:
     assert [*filter(None, (attempt_verdict(seed).problem for seed in seeds))] == []
 
 
-APART = (
+FORMS_TOLD_APART_BY_SHAPE = (
     "flat", "flat, doubled", "transposed", "vLLM: cosines, then sines", "vLLM, flat",
     "SGLang: both, then both, doubled", "pairs", "pairs, interleaved", "pairs with axes of torchtune", "complex",
     "rotation matrices", "rotation matrices of a batch", "stacked", "stacked, doubled",
@@ -171,7 +171,7 @@ APART = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("dump", APART)
+@pytest.mark.parametrize("dump", FORMS_TOLD_APART_BY_SHAPE)
 @pytest.mark.sample(6)
 def test_pictures_show_cosines_and_sines_by_position(
     run_pecli: Any, tmp_path: Path, dump: str

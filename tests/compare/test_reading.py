@@ -13,7 +13,11 @@ from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import doubled_as_halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
+<<<<<<< HEAD
 COSINES = candidate_of({"cos": COS}, has_frequencies=True, transposable=True)
+=======
+COSINES_TO_READ = candidate_of({"cos": COS}, waves=True, transposable=True)
+>>>>>>> ea80ffae (tests: name cases and constants by what they hold)
 
 
 def no_tables(rows: int) -> MadeTables:
@@ -76,7 +80,7 @@ def test_foldings_of_a_table_of_waves(
     """The expected table has 12 positions and 8 channels; each shape is one that programs dump it
     in.
     """
-    assert notes_on_readings(shape, COSINES, is_text) == expected
+    assert notes_on_readings(shape, COSINES_TO_READ, is_text) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,8 +125,8 @@ def test_later_axes_are_rows_rather_than_earlier_ones(
 
 def test_a_number_of_rows_tells_copies_from_rows() -> None:
     """The expected table has 12 rows, so that an axis of 3 holds copies."""
-    assert axes_of_copies((3, 12, 8), COSINES) == [(0,)]
-    assert axes_of_copies((12, 3, 8), COSINES) == [(1,)]
+    assert axes_of_copies((3, 12, 8), COSINES_TO_READ) == [(0,)]
+    assert axes_of_copies((12, 3, 8), COSINES_TO_READ) == [(1,)]
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
@@ -142,7 +146,7 @@ def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.n
 
 
 def test_an_array_of_another_shape_has_no_reading() -> None:
-    assert best_reading(np.ones((5, 5)), [COSINES]) is None
+    assert best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
 
 
 @pytest.mark.parametrize(
@@ -151,14 +155,14 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
 )
 def test_an_element_counts_for_at_most_2(table: np.ndarray, distance: float) -> None:
     """Cosines differ by at most 2, so that NaN and huge values count as that."""
-    reading = best_reading(table, [COSINES])
+    reading = best_reading(table, [COSINES_TO_READ])
     assert reading is not None
     assert reading.distance == pytest.approx(distance, abs=1e-6)
 
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
 def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
-    reading = best_reading(COS + error, [COSINES])
+    reading = best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
     assert reading.is_near == is_near
 
@@ -186,7 +190,7 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
     """Channel 3 of head 2, of heads of 8 channels, is column 19."""
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
-    reading = best_reading(table, [COSINES])
+    reading = best_reading(table, [COSINES_TO_READ])
 
     assert reading is not None
 
@@ -197,7 +201,7 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
 
 
 def test_heads_that_differ_are_not_folded_into_columns() -> None:
-    assert best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES]) is None
+    assert best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
 
 
 @pytest.mark.parametrize("row", [1, 11])

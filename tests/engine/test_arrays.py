@@ -81,7 +81,7 @@ def from_module(module: str) -> object:
     return type("Array", (), {"__module__": module})()
 
 
-BFLOAT16 = np.ones(2, ml_dtypes.bfloat16)
+TWO_BFLOAT16_ONES = np.ones(2, ml_dtypes.bfloat16)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
     """NumPy has no bfloat16 that torch takes."""
-    source, viewed, device = like(RecordingTensor(), BFLOAT16)
+    source, viewed, device = like(RecordingTensor(), TWO_BFLOAT16_ONES)
     assert source == "int16"
     assert viewed == "torch.bfloat16"
     assert device == "meta"
@@ -106,7 +106,7 @@ def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_float32_as_it_is() -> None:
-    singles = BFLOAT16.astype(np.float32)
+    singles = TWO_BFLOAT16_ONES.astype(np.float32)
     source, viewed, device = like(RecordingTensor(), singles)
 
     assert source == "float32"
@@ -116,7 +116,7 @@ def test_torch_gets_float32_as_it_is() -> None:
 
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(numpy=np.ma))
-    array = like(from_module("jaxlib.xla"), BFLOAT16)
+    array = like(from_module("jaxlib.xla"), TWO_BFLOAT16_ONES)
 
     assert type(array) is np.ma.MaskedArray
 
@@ -128,14 +128,14 @@ def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) ->
 
     stand_in = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, array=array)
     monkeypatch.setitem(sys.modules, "mlx.core", stand_in)
-    converted = like(from_module("mlx.core"), BFLOAT16)
+    converted = like(from_module("mlx.core"), TWO_BFLOAT16_ONES)
 
     assert converted.dtype == ml_dtypes.bfloat16
     assert converted.tolist() == [1, 1]
 
 
 def test_numpy_gets_the_same_array() -> None:
-    assert like(BFLOAT16, BFLOAT16) is BFLOAT16
+    assert like(TWO_BFLOAT16_ONES, TWO_BFLOAT16_ONES) is TWO_BFLOAT16_ONES
 
 
 @pytest.mark.parametrize("count", [1, 7, 4096])

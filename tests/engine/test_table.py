@@ -22,7 +22,7 @@ from pecli.engine.table import Table, results_in_order, table_of, thread_count, 
 from tests.engine import strategies
 from tests.oracle import DTYPES
 
-LARGE = [
+LARGE_TABLES = [
     Sinusoidal(3000, 130, offset=17),
     Sinusoidal(1500, 63, style="fairseq", dtype="bfloat16"),
     Sinusoidal(700, 64, dtype="float64", amplitude=0.3),
@@ -107,7 +107,7 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
             assert table.read(start, stop).tobytes() == whole[start * width : stop * width]
 
 
-@pytest.mark.parametrize("scheme", LARGE, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
+@pytest.mark.parametrize("scheme", LARGE_TABLES, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
 def test_threads_and_blocks_change_no_byte_of_larger_tables(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:

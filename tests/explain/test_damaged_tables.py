@@ -140,23 +140,23 @@ def test_the_pattern_of_wrong_positions_is_named(positions: Array, words: str) -
     assert words in answer.diagnosis[0]
 
 
-FEW = [0, 1, 5, 9, 100, 1000, 4096]
+NUMBERS_OF_ROWS = [0, 1, 5, 9, 100, 1000, 4096]
 
 
 @pytest.mark.parametrize("by", [1, -1])
 def test_given_positions_that_are_all_off_by_one_are_named(by: int) -> None:
-    scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
+    scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     assert first_reason(at_shifted(by), scheme) == f"cos, sin: all positions are off by {by}"
 
 
 def at_shifted(by: int) -> dict[str, Array]:
     """Cosines and sines at given positions by NumPy; −1 is no position of a scheme."""
-    angles = np.outer(np.array(FEW) + by, 10000.0 ** (-np.arange(32) / 32))
+    angles = np.outer(np.array(NUMBERS_OF_ROWS) + by, 10000.0 ** (-np.arange(32) / 32))
     return {"cos": np.cos(angles), "sin": np.sin(angles)}
 
 
 def test_swapped_functions_at_given_positions_are_named() -> None:
-    scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
+    scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     tables = at_shifted(0)
     found = {"cos": tables["sin"], "sin": tables["cos"]}
 

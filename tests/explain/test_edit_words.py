@@ -8,7 +8,7 @@ import pytest
 from pecli.engine import edits
 from pecli.explain.words import clause
 
-WORDED: list[tuple[edits.Edit, str]] = [
+EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
     (edits.Parameter("base", 500000.0, 10000.0), "base is 10000 (the spec says 500000)"),
     (edits.Parameter("offset", 0, 1234), "positions start at 1,234 (the spec says 0)"),
     (edits.Parameter("dim", 64, 32), "rotary dimension is 32 (the spec says 64)"),
@@ -149,12 +149,14 @@ WORDED: list[tuple[edits.Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "words"), WORDED, ids=[words[:40] for _, words in WORDED])
+@pytest.mark.parametrize(
+    ("edit", "words"), EDITS_AND_THEIR_WORDS, ids=[words[:40] for _, words in EDITS_AND_THEIR_WORDS]
+)
 def test_an_edit_in_words(edit: edits.Edit, words: str) -> None:
     assert clause(edit) == words
 
 
-@pytest.mark.parametrize("edit", [edit for edit, _ in WORDED], ids=str)
+@pytest.mark.parametrize("edit", [edit for edit, _ in EDITS_AND_THEIR_WORDS], ids=str)
 def test_an_edit_in_json(edit: edits.Edit) -> None:
     assert json.loads(json.dumps(edit.as_json()))["edit"] == edit.kind
 
@@ -163,4 +165,4 @@ def test_every_kind_of_edit_has_words() -> None:
     public = [kind for name, kind in vars(edits).items() if not name.startswith("_")]
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
 
-    assert {type(edit) for edit, _ in WORDED} == kinds - {edits.Edit}
+    assert {type(edit) for edit, _ in EDITS_AND_THEIR_WORDS} == kinds - {edits.Edit}

@@ -27,7 +27,7 @@ from tests.explain.mistakes import (
 
 SUBJECTS = list(subjects())
 COARSE = ("int8 steps", "4 decimals")  # which leave little of a vector of slopes
-CELLS = [
+SPECS_MISTAKES_AND_STORAGES = [
     (subject, mistake, storage)
     for subject, (_, names) in enumerate(SUBJECTS)
     for mistake in range(len(MISTAKES))
@@ -68,14 +68,18 @@ def test_planted_mistakes_are_the_first_explanation() -> None:
     """One cell in 254 of the matrix of schemes, mistakes and storages; None stands for a mistake
     that the storage hides.
     """
-    verdicts = {cell: is_explained(*cell) for cell in CELLS[::254]}
+    verdicts = {cell: is_explained(*cell) for cell in SPECS_MISTAKES_AND_STORAGES[::254]}
     assert sum(verdict is not None for verdict in verdicts.values()) >= 3
     assert [cell for cell, verdict in verdicts.items() if verdict is False] == []
 
 
 @pytest.mark.thorough
 def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
-    verdicts = [verdict for cell in CELLS if (verdict := is_explained(*cell)) is not None]
+    verdicts = [
+        verdict
+        for cell in SPECS_MISTAKES_AND_STORAGES
+        if (verdict := is_explained(*cell)) is not None
+    ]
     assert sum(verdicts) >= 0.97 * len(verdicts) > 1000
 
 

@@ -10,8 +10,8 @@ from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.position_runs import runs
 from pecli.explain.words import position_mistake_words
 
-INVERSE = 10000.0 ** (-np.arange(32) / 32)
-PADDED = np.r_[np.zeros(9), np.arange(15.0)]
+INVERSE_FREQUENCIES = 10000.0 ** (-np.arange(32) / 32)
+LEFT_PADDED_BY_9 = np.r_[np.zeros(9), np.arange(15.0)]
 PADDED_BY_1 = np.r_[np.ones(9), np.arange(15.0)]
 NAN = np.nan
 
@@ -19,21 +19,21 @@ NAN = np.nan
 def turns_of_random_heads(places: np.ndarray, dtype: type) -> np.ndarray:
     """Return the turns that lead from random heads to the rotated ones, both in a dtype."""
     rng = np.random.default_rng(0)
-    shape = (4, len(places), len(INVERSE))
+    shape = (4, len(places), len(INVERSE_FREQUENCIES))
 
     def stored(values: np.ndarray) -> np.ndarray:
         real = values.real.astype(dtype).astype(float)
         return real + 1j * values.imag.astype(dtype).astype(float)
 
     before = stored(rng.normal(size=shape) + 1j * rng.normal(size=shape))
-    after = stored(before * np.exp(1j * np.outer(places, INVERSE)))
+    after = stored(before * np.exp(1j * np.outer(places, INVERSE_FREQUENCIES)))
     products = (after * before.conj()).sum(axis=0)
     return np.asarray(products / (np.abs(before) ** 2).sum(axis=0))
 
 
-PLACES = {
+KNOWN_POSITIONS = {
     "plain": np.arange(40.0),
-    "padded": PADDED,
+    "padded": LEFT_PADDED_BY_9,
     "padded by 1": PADDED_BY_1,
     "packed": np.r_[np.arange(20.0), np.arange(12.0)],
     "far": np.arange(40.0) + 3777,
@@ -44,23 +44,23 @@ PLACES = {
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", KNOWN_POSITIONS)
 def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
     """Random heads are rotated at these positions, stored in the dtype, and the positions must be
     found again.
     """
-    places = PLACES[name]
+    places = KNOWN_POSITIONS[name]
     expected = np.arange(len(places), dtype=float)
 
     np.testing.assert_array_equal(
-        solve_positions(turns_of_random_heads(places, dtype), INVERSE, expected), places
+        solve_positions(turns_of_random_heads(places, dtype), INVERSE_FREQUENCIES, expected), places
     )
 
 
 def test_rows_that_are_no_rotation_are_at_no_position() -> None:
     rows = turns_of_random_heads(np.arange(20.0), np.float32)
     rows[7] = np.random.default_rng(1).normal(size=32) + 1j
-    places = solve_positions(rows, INVERSE, np.arange(20.0))
+    places = solve_positions(rows, INVERSE_FREQUENCIES, np.arange(20.0))
 
     assert np.flatnonzero(np.isnan(places)).tolist() == [7]
 
@@ -74,7 +74,7 @@ def test_rows_that_are_no_rotation_are_at_no_position() -> None:
         ([3, 3, 4], "3 × 2, then 4"),
         ([0, 0, 5], "0 × 2, then 5"),
         ([0, NAN, NAN, 3], "0, then unknown, then unknown, then 3"),
-        (PADDED, "0 × 9, then 0 … 14"),
+        (LEFT_PADDED_BY_9, "0 × 9, then 0 … 14"),
         (PADDED_BY_1, "1 × 9, then 0 … 14"),
         (np.r_[np.zeros(9), np.arange(1.0, 1500.0)], "0 × 8, then 0 … 1,499"),
         (np.r_[np.ones(9), np.arange(2.0, 15.0)], "1 × 9, then 2 … 14"),
@@ -86,43 +86,47 @@ def test_positions_are_written_in_runs(places: np.ndarray, words: str) -> None:
     assert runs(np.array(places, float)) == words
 
 
-ROWS = np.arange(24.0)
-FIVE = np.full(24, 5.0)
+ROW_NUMBERS = np.arange(24.0)
+ALL_AT_POSITION_5 = np.full(24, 5.0)
 PACKED = np.r_[np.arange(12.0), np.arange(12.0)]
-SEVEN = np.array([7.0])
-MISTAKES = [
-    (ROWS, 0 * ROWS, "nothing is rotated"),
-    (ROWS, 0 * ROWS + 3, "every row is at one position"),
-    (ROWS[:2], FIVE[:2], "every row is at one position"),
-    (ROWS, -ROWS, "the direction is reversed"),
-    (PACKED, ROWS, "positions are not reset where a packed sequence begins"),
-    (ROWS, PACKED, "positions restart, as those of packed sequences"),
-    (ROWS, np.r_[ROWS[:12], ROWS[12:] - 9], "from row 12 on, all 9 too low"),
-    (ROWS, np.r_[ROWS[:12], ROWS[12:] + 1], "from row 12 on, all 1 too far"),
-    (ROWS, np.r_[0, ROWS[:-1]], "each row has the position of the row before"),
-    (ROWS + 3, np.r_[3, ROWS[:-1] + 3], "each row has the position of the row before"),
-    (ROWS, ROWS // 2, "each position is given to 2 rows"),
-    (ROWS, ROWS // 3, "each position is given to 3 rows"),
-    (ROWS, ROWS + 7000, "all 7,000 too far"),
-    (ROWS, ROWS - 4, "all 4 too low"),
+ONE_ROW_AT_7 = np.array([7.0])
+MISTAKEN_POSITIONS = [
+    (ROW_NUMBERS, 0 * ROW_NUMBERS, "nothing is rotated"),
+    (ROW_NUMBERS, 0 * ROW_NUMBERS + 3, "every row is at one position"),
+    (ROW_NUMBERS[:2], ALL_AT_POSITION_5[:2], "every row is at one position"),
+    (ROW_NUMBERS, -ROW_NUMBERS, "the direction is reversed"),
+    (PACKED, ROW_NUMBERS, "positions are not reset where a packed sequence begins"),
+    (ROW_NUMBERS, PACKED, "positions restart, as those of packed sequences"),
+    (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], ROW_NUMBERS[12:] - 9], "from row 12 on, all 9 too low"),
+    (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], ROW_NUMBERS[12:] + 1], "from row 12 on, all 1 too far"),
+    (ROW_NUMBERS, np.r_[0, ROW_NUMBERS[:-1]], "each row has the position of the row before"),
+    (
+        ROW_NUMBERS + 3,
+        np.r_[3, ROW_NUMBERS[:-1] + 3],
+        "each row has the position of the row before",
+    ),
+    (ROW_NUMBERS, ROW_NUMBERS // 2, "each position is given to 2 rows"),
+    (ROW_NUMBERS, ROW_NUMBERS // 3, "each position is given to 3 rows"),
+    (ROW_NUMBERS, ROW_NUMBERS + 7000, "all 7,000 too far"),
+    (ROW_NUMBERS, ROW_NUMBERS - 4, "all 4 too low"),
     (np.arange(200.0), np.arange(200).astype("int8"), "they overflow int8"),
-    (ROWS, np.minimum(ROWS, 9), "they are clamped at 9"),
-    (ROWS, np.r_[ROWS[:16], 8 * [0]], "from row 16 on, every row is at position 0"),
-    (ROWS, np.r_[ROWS[:16], 8 * [3]], "from row 16 on, every row is at position 3"),
-    (ROWS, np.r_[ROWS[:23], 0], "from row 23 on, every row is at position 0"),
-    (FIVE, 0 * FIVE, "it was not moved"),
-    (FIVE[:2], 0 * FIVE[:2], "it was not moved"),
-    (FIVE, FIVE + 5, "it was moved twice"),
-    (FIVE, -FIVE, "it was moved the other way"),
-    (FIVE, FIVE - 1, "it was moved by 4, not 5"),
-    (0 * FIVE, FIVE, "B is A, whose positions are moved by 5"),
-    (SEVEN, SEVEN + 2, "all 2 too far"),
-    (SEVEN, 0 * SEVEN, "nothing is rotated"),
-    (SEVEN, -SEVEN, "the direction is reversed"),
+    (ROW_NUMBERS, np.minimum(ROW_NUMBERS, 9), "they are clamped at 9"),
+    (ROW_NUMBERS, np.r_[ROW_NUMBERS[:16], 8 * [0]], "from row 16 on, every row is at position 0"),
+    (ROW_NUMBERS, np.r_[ROW_NUMBERS[:16], 8 * [3]], "from row 16 on, every row is at position 3"),
+    (ROW_NUMBERS, np.r_[ROW_NUMBERS[:23], 0], "from row 23 on, every row is at position 0"),
+    (ALL_AT_POSITION_5, 0 * ALL_AT_POSITION_5, "it was not moved"),
+    (ALL_AT_POSITION_5[:2], 0 * ALL_AT_POSITION_5[:2], "it was not moved"),
+    (ALL_AT_POSITION_5, ALL_AT_POSITION_5 + 5, "it was moved twice"),
+    (ALL_AT_POSITION_5, -ALL_AT_POSITION_5, "it was moved the other way"),
+    (ALL_AT_POSITION_5, ALL_AT_POSITION_5 - 1, "it was moved by 4, not 5"),
+    (0 * ALL_AT_POSITION_5, ALL_AT_POSITION_5, "B is A, whose positions are moved by 5"),
+    (ONE_ROW_AT_7, ONE_ROW_AT_7 + 2, "all 2 too far"),
+    (ONE_ROW_AT_7, 0 * ONE_ROW_AT_7, "nothing is rotated"),
+    (ONE_ROW_AT_7, -ONE_ROW_AT_7, "the direction is reversed"),
 ]
 
 
-@pytest.mark.parametrize(("expected", "used", "words"), MISTAKES)
+@pytest.mark.parametrize(("expected", "used", "words"), MISTAKEN_POSITIONS)
 def test_known_mistakes_of_positions(expected: np.ndarray, used: np.ndarray, words: str) -> None:
     mistake = find_position_mistake(expected, used)
     assert mistake is not None
@@ -132,18 +136,18 @@ def test_known_mistakes_of_positions(expected: np.ndarray, used: np.ndarray, wor
 @pytest.mark.parametrize(
     ("expected", "used"),
     [
-        (2 * ROWS, PACKED),
-        (ROWS, np.r_[ROWS[:12], 3 + 2 * ROWS[:12]]),
-        (ROWS, ROWS),
-        (ROWS, np.where(ROWS == 9, 0, ROWS)),
-        (ROWS, np.where(ROWS == 9, 0, ROWS + 1)),
-        (ROWS, 3 * ROWS),
-        (ROWS, np.r_[ROWS[:-1], NAN]),
-        (FIVE, FIVE),
-        (SEVEN, np.array([NAN])),
-        (FIVE, ROWS),
-        (PACKED, 3 * ROWS),
-        (PADDED, ROWS),
+        (2 * ROW_NUMBERS, PACKED),
+        (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], 3 + 2 * ROW_NUMBERS[:12]]),
+        (ROW_NUMBERS, ROW_NUMBERS),
+        (ROW_NUMBERS, np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS)),
+        (ROW_NUMBERS, np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS + 1)),
+        (ROW_NUMBERS, 3 * ROW_NUMBERS),
+        (ROW_NUMBERS, np.r_[ROW_NUMBERS[:-1], NAN]),
+        (ALL_AT_POSITION_5, ALL_AT_POSITION_5),
+        (ONE_ROW_AT_7, np.array([NAN])),
+        (ALL_AT_POSITION_5, ROW_NUMBERS),
+        (PACKED, 3 * ROW_NUMBERS),
+        (LEFT_PADDED_BY_9, ROW_NUMBERS),
     ],
 )
 def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarray) -> None:
@@ -153,12 +157,12 @@ def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarra
 @pytest.mark.parametrize(
     ("expected", "used", "padding", "mistake"),
     [
-        (PADDED, ROWS, 9, PositionMistake(Misplacement.PADDING_IGNORED)),
-        (np.r_[0, ROWS[:-1]], ROWS, 1, PositionMistake(Misplacement.PADDING_IGNORED)),
-        (PADDED, ROWS + 1, 9, PositionMistake(Misplacement.SHIFTED, by=10)),
-        (PADDED, np.where(ROWS == 20, 0, ROWS), 9, None),
-        (PADDED, PADDED, 9, None),
-        (ROWS, ROWS + 1, 24, None),
+        (LEFT_PADDED_BY_9, ROW_NUMBERS, 9, PositionMistake(Misplacement.PADDING_IGNORED)),
+        (np.r_[0, ROW_NUMBERS[:-1]], ROW_NUMBERS, 1, PositionMistake(Misplacement.PADDING_IGNORED)),
+        (LEFT_PADDED_BY_9, ROW_NUMBERS + 1, 9, PositionMistake(Misplacement.SHIFTED, by=10)),
+        (LEFT_PADDED_BY_9, np.where(ROW_NUMBERS == 20, 0, ROW_NUMBERS), 9, None),
+        (LEFT_PADDED_BY_9, LEFT_PADDED_BY_9, 9, None),
+        (ROW_NUMBERS, ROW_NUMBERS + 1, 24, None),
     ],
 )
 def test_rows_of_padding_are_not_looked_at(
@@ -170,13 +174,15 @@ def test_rows_of_padding_are_not_looked_at(
 
 def test_a_table_has_a_row_for_position_0() -> None:
     """Queries at position 0 are not rotated, but a table has a row for it."""
-    assert find_position_mistake(SEVEN, 0 * SEVEN, rotated=False) == PositionMistake(
+    assert find_position_mistake(ONE_ROW_AT_7, 0 * ONE_ROW_AT_7, rotated=False) == PositionMistake(
         Misplacement.SHIFTED, by=-7
     )
 
 
 def test_json_has_the_mistake_in_words() -> None:
-    edit = positions_edit(ROWS, ROWS + 7, find_position_mistake(ROWS, ROWS + 7))
+    edit = positions_edit(
+        ROW_NUMBERS, ROW_NUMBERS + 7, find_position_mistake(ROW_NUMBERS, ROW_NUMBERS + 7)
+    )
     assert edit.as_json() == {
         "edit": "positions",
         "expected": "0 … 23",
@@ -186,6 +192,8 @@ def test_json_has_the_mistake_in_words() -> None:
 
 
 def test_axes_with_equal_positions_are_written_once() -> None:
-    edit = positions_edit(np.stack([ROWS, ROWS, FIVE]), np.stack([ROWS] * 3), None)
+    edit = positions_edit(
+        np.stack([ROW_NUMBERS, ROW_NUMBERS, ALL_AT_POSITION_5]), np.stack([ROW_NUMBERS] * 3), None
+    )
     assert edit.expected == "0 … 23; 5 × 24"
     assert edit.found == "0 … 23"

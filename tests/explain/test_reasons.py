@@ -21,17 +21,17 @@ from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
 from pecli.explain.words import sentence
 from tests.tools.sweeps.tables import LLAMA3, Waves
 
-LENGTH, SHORT, DIM, BASE = 1024, 256, 64, 10000.0
+LENGTH, SHORT_LENGTH, DIM, BASE = 1024, 256, 64, 10000.0
 INDEX = np.arange(DIM // 2)
 INV_FREQ = BASE ** (-2 * INDEX / DIM)
 FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
-PLAIN, BRIEF = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT, DIM)
+LONG_ROPE, SHORT_ROPE = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT_LENGTH, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
 DYNAMIC = pecli.Rope(
     LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024
 )
 LONGROPE = pecli.Rope(
-    SHORT, DIM, scaling="longrope", original_max_position_embeddings=4096, short_factor=FACTORS, long_factor=FACTORS,
+    SHORT_LENGTH, DIM, scaling="longrope", original_max_position_embeddings=4096, short_factor=FACTORS, long_factor=FACTORS,
     attention_factor=1.0,
 )  # fmt: skip
 YARN32: dict[str, Any] = {
@@ -56,7 +56,7 @@ def rotary_tables(
 
 
 def short_rotary_tables(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0) -> Tables:
-    return rotary_tables(inv_freq, height, SHORT)
+    return rotary_tables(inv_freq, height, SHORT_LENGTH)
 
 
 def of_angles(angles: np.ndarray, height: float = 1.0) -> Tables:
@@ -80,7 +80,7 @@ def cosines(*places: tuple[Any, Any]) -> Tables:
 
 def at_position(row: int) -> Tables:
     return {
-        name: np.repeat(table[row : row + 1], SHORT, axis=0)
+        name: np.repeat(table[row : row + 1], SHORT_LENGTH, axis=0)
         for name, table in short_rotary_tables().items()
     }
 
@@ -134,36 +134,36 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "one axis for all, in float16": (
         {name: table.astype(np.float16) for name, table in of_angles(np.outer(mrope_axes[0], mrope_frequencies)).items()},
         mrope, "positions are those of the axes t,t,t (the spec says t,h,w)"),
-    "element": (cosines(((77, 3), 0.9)), PLAIN, "cos: only element [77, 3] differs"),
-    "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), PLAIN, "cos: only rows 300–303 differ"),
-    "a part of a column": (cosines((np.s_[300:400, 5], 0)), PLAIN, "cos: only column 5 differs"),
-    "one frequency": (short_rotary_tables(INV_FREQ * factors(slice(7, 8), 1.001)), BRIEF, "only column 7 differs"),
-    "some frequencies": (short_rotary_tables(INV_FREQ * factors(slice(12, 18), 0.7)), BRIEF, "only columns 12–17 differ"),
+    "element": (cosines(((77, 3), 0.9)), LONG_ROPE, "cos: only element [77, 3] differs"),
+    "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), LONG_ROPE, "cos: only rows 300–303 differ"),
+    "a part of a column": (cosines((np.s_[300:400, 5], 0)), LONG_ROPE, "cos: only column 5 differs"),
+    "one frequency": (short_rotary_tables(INV_FREQ * factors(slice(7, 8), 1.001)), SHORT_ROPE, "only column 7 differs"),
+    "some frequencies": (short_rotary_tables(INV_FREQ * factors(slice(12, 18), 0.7)), SHORT_ROPE, "only columns 12–17 differ"),
     **{f"two regimes, {words}": (
-        {name: edited(table, (rows, other_law[name][rows])) for name, table in rotary_tables().items()}, PLAIN,
+        {name: edited(table, (rows, other_law[name][rows])) for name, table in rotary_tables().items()}, LONG_ROPE,
         f"base is 100000 (the spec says 10000), and only in rows {words};")
        for words, rows in (("512 to 1,023", slice(512, None)), ("0 to 511", slice(512)))},
-    "exponent over hidden_size": (rotary_tables(BASE ** (-2 * INDEX / 2048)), PLAIN, "frequencies are over 2048 channels"),
+    "exponent over hidden_size": (rotary_tables(BASE ** (-2 * INDEX / 2048)), LONG_ROPE, "frequencies are over 2048 channels"),
     "exponent without scaling": (rotary_tables(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
         "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing"),
     "no scaling, as some runtimes have it": (rotary_tables(), YARN, "the yarn scaling is missing; exact"),
-    "half the exponent": (rotary_tables(BASE ** (-4 * INDEX / DIM)), PLAIN,
+    "half the exponent": (rotary_tables(BASE ** (-4 * INDEX / DIM)), LONG_ROPE,
         "frequencies are over 32 channels (the spec says 64)"),
     "stale length": (rotary_tables(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
-    "frequencies reversed": (rotary_tables(INV_FREQ[::-1]), PLAIN, "cos, sin: channels are in reverse order; exact"),
+    "frequencies reversed": (rotary_tables(INV_FREQ[::-1]), LONG_ROPE, "cos, sin: channels are in reverse order; exact"),
     "attention factor twice": ({name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
         YARN, "the attention factor is applied twice"),
-    "float16 frequencies": (rotary_tables(through(INV_FREQ, np.float16)), PLAIN, "recipe float16-inv-freq"),
+    "float16 frequencies": (rotary_tables(through(INV_FREQ, np.float16)), LONG_ROPE, "recipe float16-inv-freq"),
     "float16 phases": (
         of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
-        PLAIN, "recipe float16-phases"),
+        LONG_ROPE, "recipe float16-phases"),
     "float32 phases in bfloat16": (
         {name: table.astype(ml_dtypes.bfloat16) for name, table in
             of_angles(np.outer(np.arange(4096, dtype=np.float32), INV_FREQ.astype(np.float32))).items()},
         pecli.Rope(4096, DIM), "computed by the recipe float32-bfloat16-table"),
     "another base without scaling": (rotary_tables(), pecli.Rope(LENGTH, DIM, 1e6, scaling="linear", factor=8.0),
         "base is 10000 (the spec says 1000000), and the linear scaling is missing; exact"),
-    "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary_tables().items()}, PLAIN,
+    "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary_tables().items()}, LONG_ROPE,
         "rounded to float16"),
     "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
     "distance": ({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "four keys": (np.multiply.outer(SLOPES**2, [np.arange(-4, 1)]), pecli.Alibi(8, 5, form="key"), "max_bias is 16"),
     "heads": ({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
     "beta_fast and beta_slow swapped": (short_rotary_tables(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
-        pecli.Rope(SHORT, DIM, **YARN32, truncate=False),
+        pecli.Rope(SHORT_LENGTH, DIM, **YARN32, truncate=False),
         "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)"),
     "fewer pairs that turn": (rotary_tables(INV_FREQ * (INDEX < 8)), pecli.Rope(LENGTH, DIM, scaling="proportional",
         partial_rotary_factor=0.5), "cos, sin: rotating_pairs is 8 (the spec says 16);"),
@@ -186,14 +186,14 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
         "all rows are at position 10;"),
     "another start": ({name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
         pecli.Rope(64, 4, 2.0), "positions start at 5 (the spec says 0)"),
-    "wavelengths": ({"inv_freq": np.float32(2 * np.pi / INV_FREQ)}, PLAIN, "wavelengths, not frequencies; exact"),
-    "inverses": ({"inv_freq": 1 / INV_FREQ}, PLAIN, "inv_freq holds 1/inv_freq, not frequencies; explains"),
-    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, PLAIN, "channels are in reverse order; exact"),
-    "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, PLAIN, "recipe float16-inv-freq"),
-    "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, PLAIN, "only element 7 differs"),
-    "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, PLAIN, "values were never initialised"),
+    "wavelengths": ({"inv_freq": np.float32(2 * np.pi / INV_FREQ)}, LONG_ROPE, "wavelengths, not frequencies; exact"),
+    "inverses": ({"inv_freq": 1 / INV_FREQ}, LONG_ROPE, "inv_freq holds 1/inv_freq, not frequencies; explains"),
+    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, LONG_ROPE, "channels are in reverse order; exact"),
+    "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, LONG_ROPE, "recipe float16-inv-freq"),
+    "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, LONG_ROPE, "only element 7 differs"),
+    "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, LONG_ROPE, "values were never initialised"),
     "float8": ({name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary_tables().items()},
-        PLAIN, "rounded to float8_e4m3fn;"),
+        LONG_ROPE, "rounded to float8_e4m3fn;"),
     "slopes in bfloat16": ({"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
         pecli.Alibi(12, 64), "bias: slopes are rounded to bfloat16 before they are multiplied; exact"),
     "bfloat16 under a mask": (np.where(np.tri(16, dtype=bool),
@@ -206,7 +206,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
         pecli.Rope(LENGTH, DIM, layout="halves"),
         "rotary dimension is 128 (the spec says 64), and frequencies are over 64 channels, as the spec says;"),
     "no numbers": ({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "values were never initialised"),
-    "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, PLAIN, "values were never initialised"),
+    "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, LONG_ROPE, "values were never initialised"),
 }  # fmt: skip
 
 
@@ -226,22 +226,22 @@ def test_the_first_reason_names_the_mistake(name: str) -> None:
 
 
 COMMANDS = [
-    (of_angles(np.outer(np.arange(1 - SHORT, 1), INV_FREQ)), BRIEF, "positions start at -255 (the spec says 0)", ""),
-    ({"cos": short_rotary_tables()["sin"], "sin": short_rotary_tables()["cos"]}, BRIEF, "sin and cos are swapped", ""),
-    (at_position(0), BRIEF, "all rows are at position 0", ""),
-    (at_position(7), BRIEF, "all rows are at position 7", ""),
-    (short_rotary_tables() | {"cos": edited(short_rotary_tables()["cos"], (100, short_rotary_tables()["cos"][99]))}, BRIEF, "cos: only row 100 differs", ""),
+    (of_angles(np.outer(np.arange(1 - SHORT_LENGTH, 1), INV_FREQ)), SHORT_ROPE, "positions start at -255 (the spec says 0)", ""),
+    ({"cos": short_rotary_tables()["sin"], "sin": short_rotary_tables()["cos"]}, SHORT_ROPE, "sin and cos are swapped", ""),
+    (at_position(0), SHORT_ROPE, "all rows are at position 0", ""),
+    (at_position(7), SHORT_ROPE, "all rows are at position 7", ""),
+    (short_rotary_tables() | {"cos": edited(short_rotary_tables()["cos"], (100, short_rotary_tables()["cos"][99]))}, SHORT_ROPE, "cos: only row 100 differs", ""),
     (short_rotary_tables(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", ""),
     (short_rotary_tables((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
-        pecli.Rope(SHORT, DIM, scaling="ntk-fixed", factor=8.0), "factor is 16 (the spec says 8)", "with"),
+        pecli.Rope(SHORT_LENGTH, DIM, scaling="ntk-fixed", factor=8.0), "factor is 16 (the spec says 8)", "with"),
     (short_rotary_tables(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", ""),
-    (short_rotary_tables(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
+    (short_rotary_tables(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT_LENGTH, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
         "apart from that ("),
-    (short_rotary_tables() | {"sin": -short_rotary_tables()["sin"]}, pecli.Rope(SHORT, DIM, scaling="linear", factor=8.0), "sin is negated (it",
+    (short_rotary_tables() | {"sin": -short_rotary_tables()["sin"]}, pecli.Rope(SHORT_LENGTH, DIM, scaling="linear", factor=8.0), "sin is negated (it",
         "apart from that (sin is negated), reproduce with"),
-    (short_rotary_tables(INV_FREQ[::2]), pecli.Rope(SHORT, DIM, layout="halves"),
+    (short_rotary_tables(INV_FREQ[::2]), pecli.Rope(SHORT_LENGTH, DIM, layout="halves"),
         "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
-    (np.concatenate([*short_rotary_tables().values()], axis=1), pecli.Sinusoidal(SHORT, DIM, layout="halves"),
+    (np.concatenate([*short_rotary_tables().values()], axis=1), pecli.Sinusoidal(SHORT_LENGTH, DIM, layout="halves"),
         "sin and cos are swapped", "--cos-first"),
 ]  # fmt: skip
 
@@ -311,8 +311,8 @@ def test_sections_at_positions_of_an_image() -> None:
 
 
 def test_int8_tables_are_cosines_in_steps_of_1_127() -> None:
-    table = np.rint(127 * np.cos(np.outer(np.arange(SHORT), INV_FREQ))).astype(np.int8)
-    (why,) = explain(BRIEF, {"cos": table}, 1e-3)
+    table = np.rint(127 * np.cos(np.outer(np.arange(SHORT_LENGTH), INV_FREQ))).astype(np.int8)
+    (why,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
 
     assert "cos: rounded to steps of 1/127; explains" in sentence(why)
 
@@ -332,13 +332,15 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("rows", [SHORT - 12, SHORT + 12])
+@pytest.mark.parametrize("rows", [SHORT_LENGTH - 12, SHORT_LENGTH + 12])
 def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
-    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT, DIM))
+    found = pecli.verify(
+        pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT_LENGTH, DIM)
+    )
     reason, command, shape = found.diagnosis
 
     assert shape.startswith("pe: its shape is")
-    assert f"seq_len is {rows} (the spec says {SHORT})" in reason
+    assert f"seq_len is {rows} (the spec says {SHORT_LENGTH})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
 
 
@@ -359,7 +361,7 @@ def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
     ],
 )
 def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: str) -> None:
-    rope = pecli.Rope(SHORT, DIM)
+    rope = pecli.Rope(SHORT_LENGTH, DIM)
     found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
 
     assert not found.passed
@@ -373,9 +375,9 @@ def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: st
 def test_columns_that_are_zero_instead_of_doubled_are_named(
     layout: str, zeros: str, base: float
 ) -> None:
-    spec = pecli.Rope(SHORT, DIM, base, layout=layout)
+    spec = pecli.Rope(SHORT_LENGTH, DIM, base, layout=layout)
     place = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
-    tables = {name: np.zeros((SHORT, DIM), np.float32) for name in ("cos", "sin")}
+    tables = {name: np.zeros((SHORT_LENGTH, DIM), np.float32) for name in ("cos", "sin")}
     for name, table in short_rotary_tables().items():
         tables[name][:, place] = table
     other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
@@ -384,7 +386,7 @@ def test_columns_that_are_zero_instead_of_doubled_are_named(
     assert pecli.verify(tables, spec).diagnosis[0].startswith(words)
 
 
-@pytest.mark.parametrize("rows", [SHORT, pytest.param(70000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rows", [SHORT_LENGTH, pytest.param(70000, marks=pytest.mark.thorough)])
 def test_angles_in_the_place_of_cosines_and_sines_are_named(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
@@ -422,7 +424,7 @@ def test_complex_numbers_where_real_ones_are_expected_fail() -> None:
 
 def test_a_plain_base_over_twice_the_channels_comes_before_a_fitted_base() -> None:
     """Over 64 channels, the base √500000 = 707.1068 would make the same frequencies."""
-    twice = pecli.verify(rotary_tables(5e5 ** (-INDEX / DIM)), PLAIN, atol=1e-4).diagnosis[0]
+    twice = pecli.verify(rotary_tables(5e5 ** (-INDEX / DIM)), LONG_ROPE, atol=1e-4).diagnosis[0]
     assert (
         "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)"
         in twice
@@ -456,17 +458,20 @@ def test_channels_and_a_factor_come_before_a_fitted_base() -> None:
 
 
 STEPS = np.linspace(1, 2, 32) ** 9
-NOTHING: dict[str, tuple[Tables, Any]] = {
-    "constant": ({"cos": np.full((4, LENGTH, DIM // 2), 0.3, np.float32)}, PLAIN),
-    "tanh": ({"cos": np.tanh(2 * short_rotary_tables()["cos"])}, BRIEF),
-    "square": ({"cos": short_rotary_tables()["cos"] ** 2}, BRIEF),
+TABLES_OF_NO_SCHEME: dict[str, tuple[Tables, Any]] = {
+    "constant": ({"cos": np.full((4, LENGTH, DIM // 2), 0.3, np.float32)}, LONG_ROPE),
+    "tanh": ({"cos": np.tanh(2 * short_rotary_tables()["cos"])}, SHORT_ROPE),
+    "square": ({"cos": short_rotary_tables()["cos"] ** 2}, SHORT_ROPE),
     "frequencies that nothing explains": (
         {"inv_freq": np.random.default_rng(1).normal(size=DIM // 2)},
-        BRIEF,
+        SHORT_ROPE,
     ),
     "rows of zeros": (
-        {"cos": short_rotary_tables()["cos"] * (np.random.default_rng(1).random((SHORT, 1)) > 0.3)},
-        BRIEF,
+        {
+            "cos": short_rotary_tables()["cos"]
+            * (np.random.default_rng(1).random((SHORT_LENGTH, 1)) > 0.3)
+        },
+        SHORT_ROPE,
     ),
     "a single frequency that is wrong": ({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)),
     "bytes of ones in reverse order are next to zero": (
@@ -478,13 +483,13 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
         pecli.Rope(1, 64),
     ),
     "steps of no frequencies": (
-        dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT), STEPS)),
-        BRIEF,
+        dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT_LENGTH), STEPS)),
+        SHORT_ROPE,
     ),
 }
 
 
-@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
 @pytest.mark.sample(
     "square",
     "bytes of ones in reverse order are next to zero",
@@ -492,7 +497,7 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
 )
 def test_no_reason_is_invented(name: str) -> None:
     """Constants, tanh, squares and random frequencies: nothing that pecli knows makes them."""
-    tables, spec = NOTHING[name]
+    tables, spec = TABLES_OF_NO_SCHEME[name]
     result = pecli.verify(tables, spec, atol=1e-4)
 
     assert not result.passed
@@ -514,8 +519,10 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
         return False
 
     monkeypatch.setattr(Search, "find_explanations_with", ended_before_two_mistakes)
-    found = pecli.Rope(SHORT, DIM, base).tables()
-    (explanation,) = explain(pecli.Rope(SHORT, DIM), {"cos": found["cos"], "sin": found["sin"]})
+    found = pecli.Rope(SHORT_LENGTH, DIM, base).tables()
+    (explanation,) = explain(
+        pecli.Rope(SHORT_LENGTH, DIM), {"cos": found["cos"], "sin": found["sin"]}
+    )
 
     assert explanation.is_cut_short == is_cut_short
 

@@ -11,9 +11,9 @@ from pecli.engine.arrays import round_to, widened
 from pecli.engine.runtimes import EMULATED
 from tests.engine.runtimes.test_runtimes import (
     CASES,
-    DEPARTURES,
     GPU,
     GPU_BASES,
+    KNOWN_DEPARTURES,
     tables_computed_by,
 )
 
@@ -50,7 +50,7 @@ EVERY = [
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
 @pytest.mark.sample(12)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
-    """The tables were computed by the runtimes' own code; DEPARTURES lists those that differ from
+    """The tables were computed by the runtimes' own code; KNOWN_DEPARTURES lists those that differ from
     transformers, with the cause.
     """
     model, length = pecli.load_config(config_of_case(case)), CASES[case]["context"]
@@ -59,7 +59,7 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
 
     assert runtime in (edit.found, *edit.also)
 
-    cause = DEPARTURES.get((case, runtime))
+    cause = KNOWN_DEPARTURES.get((case, runtime))
     assert bool(edit.causes) == (cause is not None)
     assert cause is None or cause in found.diagnosis[0]
     assert pecli.verify(
@@ -92,23 +92,23 @@ def test_diff_names_the_runtime(tmp_path: Path) -> None:
     )
 
 
-WAYS = {
+WAYS_OF_BFLOAT16 = {
     "module-to-bfloat16": "bfloat16-module",
     "einsum-under-bfloat16-autocast": "bfloat16-autocast",
 }
 
 
 @pytest.mark.parametrize("model", GPU_BASES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_OF_BFLOAT16)
 def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
     """The tables were computed on a GPU with PyTorch, in two common ways."""
     tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
     found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
 
-    assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
+    assert f"computed by the recipe {WAYS_OF_BFLOAT16[way]}" in found.diagnosis[0]
 
     (match,) = pecli.identify(tables).matches
-    assert match.recipe == WAYS[way]
+    assert match.recipe == WAYS_OF_BFLOAT16[way]
     assert match.scheme.base == GPU_BASES[model]
 
 

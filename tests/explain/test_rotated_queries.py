@@ -88,7 +88,7 @@ def edits_found_in(
 A, B = np.split(QUERIES.astype(np.float64), 2, axis=-1)
 COS, SIN = np.cos(angles_at()), np.sin(angles_at())
 FIRST = A * COS - B * SIN
-FORMULAS: dict[Edit, Array] = {
+MISTAKEN_ROTATIONS: dict[Edit, Array] = {
     Rotation("none"): QUERIES.astype(np.float64),
     Negated("sin"): rotated_in_layouts(QUERIES, -angles_at()),
     Swapped(): np.concatenate([A * SIN - B * COS, B * SIN + A * COS], axis=-1),
@@ -115,14 +115,14 @@ FORMULAS: dict[Edit, Array] = {
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
-@pytest.mark.parametrize("edit", FORMULAS, ids=str)
+@pytest.mark.parametrize("edit", MISTAKEN_ROTATIONS, ids=str)
 @pytest.mark.sample(20)
 def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
     """Each mistake is written out as a formula on random queries; bfloat16 hides errors up to 0.08."""
     if dtype == BF16 and isinstance(edit, Scaled):
         pytest.skip("a factor is not measured to 7 digits in 8 bits")
     # The rotation of rounded values differs from that of X by no more than 3 roundings of a pair.
-    after = FORMULAS[edit].astype(dtype)
+    after = MISTAKEN_ROTATIONS[edit].astype(dtype)
     atol = 0.08 if dtype == BF16 else 1e-4
 
     assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]

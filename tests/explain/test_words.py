@@ -35,8 +35,8 @@ from pecli.explain.words import (
     undetermined,
 )
 
-ROPE = pecli.Rope(4, 8)
-WAVES = pecli.Sinusoidal(4, 8)
+ROPE_4_BY_8 = pecli.Rope(4, 8)
+SINUSOIDAL_4_BY_8 = pecli.Sinusoidal(4, 8)
 YARN = pecli.Rope(
     8,
     8,
@@ -45,10 +45,10 @@ YARN = pecli.Rope(
     original_max_position_embeddings=8,
     attention_factor=1.1,
 )
-BASE = Parameter("base", 1.0, 2.0)
+BASE_2_FOR_1 = Parameter("base", 1.0, 2.0)
 
 
-def explanation_with(*edits: Edit, scheme: Any = ROPE, **fields: Any) -> Explanation:
+def explanation_with(*edits: Edit, scheme: Any = ROPE_4_BY_8, **fields: Any) -> Explanation:
     return Explanation(edits, scheme, ("x",), **fields)
 
 
@@ -95,7 +95,7 @@ def test_an_unknown_residual_is_not_mentioned() -> None:
 
 
 def test_only_a_rotation_has_a_rotary_dimension() -> None:
-    found = explanation_with(Parameter("dim", 8, 6), scheme=WAVES)
+    found = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
     assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
 
 
@@ -120,7 +120,7 @@ def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
 
 
 def test_of_two_files_the_value_of_a_is_quoted() -> None:
-    assert sentence(explanation_with(BASE), FILE_A) == "x: in B, base is 2 (in A 1); exact"
+    assert sentence(explanation_with(BASE_2_FOR_1), FILE_A) == "x: in B, base is 2 (in A 1); exact"
 
 
 def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
@@ -132,7 +132,7 @@ def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (BASE, "base is 2"),
+        (BASE_2_FOR_1, "base is 2"),
         (Layout("compact", "halves"), "layout is halves"),
         (Parameter("offset", 0, 1234), "positions start at 1,234"),
         (Negated("sin"), "sin is negated (it rotates the other way)"),
@@ -147,22 +147,22 @@ def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
 @pytest.mark.parametrize("layout", ["compact", "stacked", "cos alone", "sin alone"])
 def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None:
     """`lacking` returns the edits that no option of a command makes."""
-    assert lacking([Layout("compact", layout)], ROPE) == ()
+    assert lacking([Layout("compact", layout)], ROPE_4_BY_8) == ()
 
 
 @pytest.mark.parametrize(
     ("edit", "scheme"),
     [
-        (Layout("compact", "halves"), ROPE),
-        (Swapped(), ROPE),
+        (Layout("compact", "halves"), ROPE_4_BY_8),
+        (Swapped(), ROPE_4_BY_8),
         (Scaled(1.2), YARN),
-        (Parameter("attention_factor", 2.0, 3.0), ROPE),
-        (Parameter("offset", 5, -3), ROPE),
-        (Parameter("position_axis", 1, 2), ROPE),
-        (Parameter("inv_freq", 1, 2), ROPE),
-        (Parameter("distance", 1, 2), ROPE),
-        (Parameter("slopes", 1, 2), ROPE),
-        (Recipe("float32"), ROPE),
+        (Parameter("attention_factor", 2.0, 3.0), ROPE_4_BY_8),
+        (Parameter("offset", 5, -3), ROPE_4_BY_8),
+        (Parameter("position_axis", 1, 2), ROPE_4_BY_8),
+        (Parameter("inv_freq", 1, 2), ROPE_4_BY_8),
+        (Parameter("distance", 1, 2), ROPE_4_BY_8),
+        (Parameter("slopes", 1, 2), ROPE_4_BY_8),
+        (Recipe("float32"), ROPE_4_BY_8),
     ],
 )
 def test_edits_that_a_command_does_not_make(edit: Edit, scheme: Any) -> None:
@@ -172,13 +172,13 @@ def test_edits_that_a_command_does_not_make(edit: Edit, scheme: Any) -> None:
 @pytest.mark.parametrize(
     ("edit", "scheme"),
     [
-        (Swapped(), WAVES),
+        (Swapped(), SINUSOIDAL_4_BY_8),
         (Scaled(1.1), YARN),
-        (Parameter("attention_factor", 2.0, 1.0), ROPE),
-        (Parameter("offset", 5, 0), ROPE),
-        (Parameter("scheme", 1, 2), ROPE),
-        (Parameter("base", 1, 2), ROPE),
-        (Rotation("none"), ROPE),
+        (Parameter("attention_factor", 2.0, 1.0), ROPE_4_BY_8),
+        (Parameter("offset", 5, 0), ROPE_4_BY_8),
+        (Parameter("scheme", 1, 2), ROPE_4_BY_8),
+        (Parameter("base", 1, 2), ROPE_4_BY_8),
+        (Rotation("none"), ROPE_4_BY_8),
     ],
 )
 def test_edits_that_a_command_makes(edit: Edit, scheme: Any) -> None:
@@ -186,14 +186,14 @@ def test_edits_that_a_command_makes(edit: Edit, scheme: Any) -> None:
 
 
 def test_a_runtime_has_its_own_recipe() -> None:
-    assert lacking([Recipe("float32"), Runtime("vllm")], ROPE) == ()
+    assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
 
-COMMAND = "pecli rope --seq-len 4 --dim 8"
+ROPE_COMMAND = "pecli rope --seq-len 4 --dim 8"
 
 
 def test_a_command_reproduces_parameters() -> None:
-    assert [*reproduction(explanation_with(BASE))] == [f"reproduce with {COMMAND}"]
+    assert [*reproduction(explanation_with(BASE_2_FOR_1))] == [f"reproduce with {ROPE_COMMAND}"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_command_reproduces_parameters() -> None:
     [
         explanation_with(Swapped()),
         explanation_with(Swapped(), Recipe("float32")),
-        explanation_with(BASE, scheme=None),
+        explanation_with(BASE_2_FOR_1, scheme=None),
     ],
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
@@ -218,8 +218,8 @@ def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
     ],
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
-    words = f"apart from that ({statement}), reproduce with {COMMAND}"
-    assert [*reproduction(explanation_with(edit, BASE))] == [words]
+    words = f"apart from that ({statement}), reproduce with {ROPE_COMMAND}"
+    assert [*reproduction(explanation_with(edit, BASE_2_FOR_1))] == [words]
 
 
 @pytest.mark.parametrize(("last", "length", "count"), [(0, 200, 1), (10, 201, 0)])
@@ -228,15 +228,15 @@ def test_a_command_of_more_than_200_letters_is_not_printed(
 ) -> None:
     scheme = pecli.Rope(dim=8, positions=[0] * 84 + [last])
     assert len(command_of(scheme, output=False)) == length
-    assert len([*reproduction(explanation_with(BASE, scheme=scheme))]) == count
+    assert len([*reproduction(explanation_with(BASE_2_FOR_1, scheme=scheme))]) == count
 
 
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
     narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
     waves = "pecli sinusoidal --seq-len 4 --dim 8"
 
-    assert command_of(WAVES) == f"{waves} -o again.npy"
-    assert command_of(WAVES, 2) == f"{waves} -o again.safetensors"
-    assert command_of(ROPE) == f"{COMMAND} -o again.safetensors"
+    assert command_of(SINUSOIDAL_4_BY_8) == f"{waves} -o again.npy"
+    assert command_of(SINUSOIDAL_4_BY_8, 2) == f"{waves} -o again.safetensors"
+    assert command_of(ROPE_4_BY_8) == f"{ROPE_COMMAND} -o again.safetensors"
     assert command_of(narrow, output=False) == f"{waves} --dtype bfloat16"
     assert command_of(narrow) == f"{waves} --dtype bfloat16 -o again.safetensors"

@@ -101,7 +101,7 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(
         assert old is None or Path("a.bin").read_bytes() == old
 
 
-IMPOSSIBLE = {
+IMPOSSIBLE_PATHS = {
     "missing/deeper/a.bin": "the folder missing/deeper does not exist", ".": "is a folder", "a.bin/": "is a folder",
     "": "needs a name", "a\0b": "not a possible file name", "x" * 300 + ".npy": "name too long",
     "file/a.bin": "is a file, not a folder", "loop": "leads back to itself",
@@ -109,7 +109,7 @@ IMPOSSIBLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "problem"), IMPOSSIBLE.items())
+@pytest.mark.parametrize(("path", "problem"), IMPOSSIBLE_PATHS.items())
 def test_impossible_outputs_are_refused(working_folder: Path, path: str, problem: str) -> None:
     Path("file").write_bytes(b"")
     os.symlink("loop", "loop")

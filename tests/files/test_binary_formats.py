@@ -204,7 +204,7 @@ def test_what_numpy_writes_is_read_in_every_version(working_folder: Path) -> Non
         assert np.array_equal(found, array)
 
 
-HEADERS = {
+HEADERS_AND_SHAPES = {
     '{"shape":(2,3),"descr":"<f4","fortran_order":False}': (2, 3),
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }": (2, 3),
     "{ 'descr' : '=f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , } \n": (2, 3),
@@ -216,10 +216,10 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("text", HEADERS)
+@pytest.mark.parametrize("text", HEADERS_AND_SHAPES)
 def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> None:
     """Double quotes, the L of Python 2, and other spaces."""
-    shape = HEADERS[text]
+    shape = HEADERS_AND_SHAPES[text]
     data = (
         b"\x93NUMPY\x01\x00"
         + len(text).to_bytes(2, "little")
@@ -231,7 +231,7 @@ def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> N
     assert load_file("a.npy").tensors["array"].shape == shape
 
 
-REFUSED = [
+REFUSED_TABLES = [
     (
         ".npy",
         [table_of("a", np.zeros((2, 2), ml_dtypes.bfloat16))],
@@ -252,7 +252,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("suffix", "tables", "problem"), REFUSED, ids=[row[2] for row in REFUSED])
+@pytest.mark.parametrize(
+    ("suffix", "tables", "problem"), REFUSED_TABLES, ids=[row[2] for row in REFUSED_TABLES]
+)
 def test_refusals_leave_the_output_untouched(
     working_folder: Path, suffix: str, tables: list[Table], problem: str
 ) -> None:

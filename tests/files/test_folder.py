@@ -15,7 +15,7 @@ from pecli.files.load import load
 from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import is_read
 
-LLAMA = Path(__file__).parent / "data" / "tiny_llama"
+TINY_LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
 def write_shards(**arrays: int) -> None:
@@ -36,8 +36,8 @@ def write_index(**weight_map: object) -> str:
 )
 def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
     """The same tiny Llama, as one file, as shards, and as PyTorch's."""
-    expected = load(LLAMA / "one_file" / "model.safetensors")
-    found = load(LLAMA / path)
+    expected = load(TINY_LLAMA / "one_file" / "model.safetensors")
+    found = load(TINY_LLAMA / path)
 
     assert found.keys() == expected.keys()
     assert all((found[name] == expected[name]).all() for name in expected)

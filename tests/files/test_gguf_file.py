@@ -15,13 +15,13 @@ from pecli.files.load import load
 from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import count_refused_mutations
 
-TINY = Path(__file__).parent / "data" / "tiny.gguf"
+TINY_GGUF = Path(__file__).parent / "data" / "tiny.gguf"
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def test_tensors_of_floats_are_read_from_gguf() -> None:
     """tiny.gguf was written with the gguf package: a matrix of 0 to 5 in three float types."""
-    found = load(TINY)
+    found = load(TINY_GGUF)
     assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
     np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))
     for name, dtype in (
@@ -35,14 +35,16 @@ def test_tensors_of_floats_are_read_from_gguf() -> None:
 
 def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
     """A row of 32 elements is one block of 18 bytes in Q4_0."""
-    found = run_pecli("inspect", TINY, "--json").json
+    found = run_pecli("inspect", TINY_GGUF, "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
 
     assert found["format"] == "gguf"
     assert found["tensors"][-1] == expected
-    assert run_pecli("inspect", TINY, "--filter", "blk.*", "--json").json["tensors"] == [expected]
+    assert run_pecli("inspect", TINY_GGUF, "--filter", "blk.*", "--json").json["tensors"] == [
+        expected
+    ]
 
-    result = run_pecli("inspect", f"{TINY}:blk.0.attn_q.weight")
+    result = run_pecli("inspect", f"{TINY_GGUF}:blk.0.attn_q.weight")
     assert result.exit_code == FILE_ERROR
     assert "is stored as Q4_0" in result.err
 
@@ -51,7 +53,7 @@ def test_a_file_with_quantised_tensors_is_not_converted(
     run_pecli: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Those would be missing in the output."""
-    result = run_pecli("convert", TINY, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
+    result = run_pecli("convert", TINY_GGUF, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
     assert result.exit_code == FILE_ERROR
     assert "blk.0.attn_q.weight" in result.err
     assert not (tmp_path / "x.safetensors").exists()
@@ -59,7 +61,7 @@ def test_a_file_with_quantised_tensors_is_not_converted(
 
 def test_mutations_and_pieces_are_read_or_refused(working_folder: Path) -> None:
     """One byte in eleven is changed, in turn; nothing but a FileError may be raised."""
-    good = TINY.read_bytes()
+    good = TINY_GGUF.read_bytes()
     assert count_refused_mutations(good, "x.gguf", step=11) > 30
 
     for length in (4, 20, 100, 1000, 2000, 2300):

@@ -59,16 +59,26 @@ def pickled() -> bytes:
     return file.getvalue()
 
 
-IMPOSSIBLE = ["(4294967296, 4294967296)", "(4611686018427387904, 4)", "(9999999999999999999, 0)"]
-IMPOSSIBLE += ["(4611686018427387904, 0, 4)"]
-BROKEN = [
+IMPOSSIBLE_SHAPES = [
+    "(4294967296, 4294967296)",
+    "(4611686018427387904, 4)",
+    "(9999999999999999999, 0)",
+]
+IMPOSSIBLE_SHAPES += ["(4611686018427387904, 0, 4)"]
+BROKEN_HEADERS = [
     npy_header("'<f3'"),
     npy_header(fortran="0"),
     "{'descr': '<f4', 'fortran_order': False}",
     "",
 ]
-BROKEN += [npy_header(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")]
-BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr': " + "[" * 9900]
+BROKEN_HEADERS += [
+    npy_header(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")
+]
+BROKEN_HEADERS += [
+    "__import__('os').system('touch owned')",
+    "-" * 9900 + "1",
+    "{'descr': " + "[" * 9900,
+]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +105,9 @@ BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr'
         (npy_file(npy_header(shape="(2, -3)"), bytes(24)), "impossible shape"),
         *(
             (npy_file(npy_header(shape=shape)), "claims an impossible shape")
-            for shape in IMPOSSIBLE
+            for shape in IMPOSSIBLE_SHAPES
         ),
-        *((npy_file(header, bytes(24)), "broken .npy header") for header in BROKEN),
+        *((npy_file(header, bytes(24)), "broken .npy header") for header in BROKEN_HEADERS),
         (npy_file(npy_header(shape="(1099511627776,)"), bytes(24)), "is truncated"),
         (npy_file(npy_header(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(100), "claims a header of 4294967295 bytes"),
@@ -232,7 +242,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-WATCHED = """
+PROGRAM_WITH_LITTLE_MEMORY = """
 import sys, numpy, pecli.files.safetensors
 from pecli.errors import FileError
 from pecli.files.load import load_file
@@ -248,7 +258,10 @@ def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
     """Headers of 16 MiB that would make a JSON parser allocate gigabytes; 200 MB are allowed."""
     Path("hostile").write_bytes(safetensors_file(BOMBS[kind]()[:MIB16]))
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, "hostile"], capture_output=True, text=True, env=ENVIRONMENT
+        [sys.executable, "-c", PROGRAM_WITH_LITTLE_MEMORY, "hostile"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
     )
     verdict, memory = done.stdout.split()
 

@@ -98,7 +98,7 @@ class Limit(NamedTuple):
     measure: Callable[[Path], int]
 
 
-LIMITS = [
+LIMITS_OF_FILES = [
     Limit("t.npy", "npy.MAX_HEADER", lambda path: little_endian(path, 8, 10)),
     Limit("t.npy", "contents.MAX_AXES", lambda path: 2),
     Limit("t.npy", "contents.MAX_BYTES", lambda path: 24),
@@ -138,7 +138,7 @@ LIMITS = [
 
 
 @pytest.mark.usefixtures("samples")
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: f"{limit.file}-{limit.name}")
+@pytest.mark.parametrize("limit", LIMITS_OF_FILES, ids=lambda limit: f"{limit.file}-{limit.name}")
 def test_the_limit_is_the_last_number_that_is_accepted(
     monkeypatch: pytest.MonkeyPatch, limit: Limit
 ) -> None:

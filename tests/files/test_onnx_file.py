@@ -14,14 +14,14 @@ from pecli.files.load import load, load_file
 from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import count_refused_mutations, is_read
 
-LLAMA = Path(__file__).parent / "data" / "tiny_llama"
+TINY_LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
 def test_without_the_package_the_extra_is_named(
     run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    result = run_pecli("inspect", LLAMA / "onnx" / "model.onnx")
+    result = run_pecli("inspect", TINY_LLAMA / "onnx" / "model.onnx")
 
     assert result.exit_code == FILE_ERROR
     assert result.err.endswith("which the onnx package reads; pip install onnx\n")
@@ -29,8 +29,8 @@ def test_without_the_package_the_extra_is_named(
 
 @pytest.mark.parametrize("form", ["onnx", "onnx_external", "onnx/model.onnx"])
 def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
-    expected = load(LLAMA / "one_file" / "model.safetensors")
-    found = load(LLAMA / form)
+    expected = load(TINY_LLAMA / "one_file" / "model.safetensors")
+    found = load(TINY_LLAMA / form)
 
     assert expected.keys() <= found.keys()
     assert all((found[name] == expected[name]).all() for name in expected)
@@ -117,7 +117,7 @@ def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, working_folder: 
 
 
 EXTERNAL: dict[str, Any] = {"location": "data"}
-HOSTILE: list[dict[str, Any]] = [
+HOSTILE_TENSORS: list[dict[str, Any]] = [
     *({"raw_data": bytes(size)} for size in (0, 15, 17)),
     *({"dims": dims} for dims in ([-4], [1 << 40, 1 << 40], [1] * 70 + [4])),
     {"dims": [1 << 60, 0], "raw_data": b""},
@@ -141,7 +141,7 @@ def test_external_data_outside_of_the_folder_is_refused(
     Path("folder").mkdir()
     os.mkfifo("pipe")
 
-    for changes in HOSTILE:
+    for changes in HOSTILE_TENSORS:
         Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, **changes)))
         result = run_pecli("inspect", "x.onnx")
         assert result.exit_code == FILE_ERROR, changes

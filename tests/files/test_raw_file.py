@@ -15,13 +15,13 @@ from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 pytestmark = pytest.mark.usefixtures("working_folder")
 
-VALUES = np.arange(24).reshape(2, 3, 4)
+NUMBERS_0_TO_23 = np.arange(24).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPE_NAMES])
 def test_every_dtype_reads_back(dtype: str) -> None:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    array = VALUES.astype(kind)
+    array = NUMBERS_0_TO_23.astype(kind)
     array.tofile("x.bin")
     loaded = pecli.load("x.bin", shape=(2, 3, 4), raw_dtype=dtype)["array"]
 
@@ -51,21 +51,21 @@ def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("code", [">f4", ">f2", ">i2", ">f8"])
 def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
-    VALUES.astype(code).tofile("x.dat")
+    NUMBERS_0_TO_23.astype(code).tofile("x.dat")
     loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
 
     assert loaded.dtype.isnative
-    assert np.array_equal(loaded, VALUES)
+    assert np.array_equal(loaded, NUMBERS_0_TO_23)
 
 
 @pytest.mark.parametrize("shape", [(-1, 3, 4), (2, -1, 4), (2, 3, -1)])
 def test_one_length_follows_from_the_size(shape: tuple[int, ...]) -> None:
-    VALUES.astype("f4").tofile("x")
+    NUMBERS_0_TO_23.astype("f4").tofile("x")
     assert pecli.load("x", shape=shape, raw_dtype="f32")["array"].shape == (2, 3, 4)
 
 
 def test_without_a_shape_it_is_a_vector() -> None:
-    VALUES.astype("f4").tofile("x.raw")
+    NUMBERS_0_TO_23.astype("f4").tofile("x.raw")
     assert pecli.load("x.raw", raw_dtype="f32")["array"].shape == (24,)
 
 
@@ -93,7 +93,7 @@ def test_without_a_shape_it_is_a_vector() -> None:
 )
 def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: str) -> None:
     """The file has 24 float32 numbers: 96 bytes; shapes that would fit are proposed."""
-    VALUES.astype("f4").tofile("x.bin")
+    NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     with pytest.raises(FileError, match=problem):
         pecli.load("x.bin", shape=shape, raw_dtype=dtype)
 
@@ -131,10 +131,10 @@ def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
 
 @pytest.mark.parametrize("shape", ["2,3,4", "2,-1,4"])
 def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
-    Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
+    Path("x.txt").write_text("".join(f"{value}\n" for value in NUMBERS_0_TO_23.reshape(-1)))
     array = pecli.load("x.txt", shape=[int(side) for side in shape.split(",")])["array"]
 
-    assert array.tolist() == VALUES.tolist()
+    assert array.tolist() == NUMBERS_0_TO_23.tolist()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
     ],
 )
 def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, problem: str) -> None:
-    Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
+    Path("x.txt").write_text("".join(f"{value}\n" for value in NUMBERS_0_TO_23.reshape(-1)))
     refused = run_pecli("inspect", "x.txt", "--shape", shape)
 
     assert refused.exit_code == FILE_ERROR
@@ -153,7 +153,7 @@ def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, proble
 
 
 def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
-    VALUES.astype("f4").tofile("x.bin")
+    NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     refused = run_pecli("inspect", "x.bin")
 
     assert refused.exit_code == FILE_ERROR
@@ -162,7 +162,7 @@ def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
 
 def test_other_formats_stay_what_they_are() -> None:
     """A file with a magic number, or with the suffix of a format, is not raw."""
-    np.save("x.npy", VALUES)
+    np.save("x.npy", NUMBERS_0_TO_23)
     Path("plain").write_bytes(Path("x.npy").read_bytes())
     Path("x.csv").write_text("1,2\n3,4\n")
 

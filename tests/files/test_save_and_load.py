@@ -226,7 +226,7 @@ def archive(name: str) -> bytes:
 NO_TABLES = (
     "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx or .txt file of tables"
 )
-UNREADABLE: list[tuple[str, bytes | None, str]] = [
+UNREADABLE_FILES: list[tuple[str, bytes | None, str]] = [
     (".", None, "is a folder"),
     *(
         ("a.npy", data, NO_TABLES)
@@ -259,7 +259,7 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_advice(working_folder: Path) -> None:
-    for path, data, said in UNREADABLE:
+    for path, data, said in UNREADABLE_FILES:
         if data is not None:
             Path(path).write_bytes(data)
         with pytest.raises(FileError, match=re.escape(said)):

@@ -9,7 +9,7 @@ from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.load import opened
 from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
 
-NAMES = {
+NAMES_BY_ROLE = {
     "cos": "cos params/rope/cos freqs_cos cos_local model.layers.31.self_attn.rotary_emb.cos_cached",
     "sin": "sin_cached rotary_emb.sin_cache rope_sin rope.sin_full_attention"
     " model.layers.0.self_attn.rotary_emb._sin_cached",
@@ -25,11 +25,11 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("role", NAMES)
+@pytest.mark.parametrize("role", NAMES_BY_ROLE)
 def test_the_role_of_a_tensor_follows_from_its_name(role: str | None) -> None:
     """Names as they stand in public checkpoints and dumps."""
-    assert {name: role_of(name) for name in NAMES[role].split()} == dict.fromkeys(
-        NAMES[role].split(), role
+    assert {name: role_of(name) for name in NAMES_BY_ROLE[role].split()} == dict.fromkeys(
+        NAMES_BY_ROLE[role].split(), role
     )
     assert role_of("") is None
 
@@ -63,16 +63,16 @@ def test_common_words_count_only_as_the_full_name(name: str, role: str | None) -
     assert role_of(name) == role
 
 
-LAYERS = {
+NAMES_BY_LAYER_TYPE = {
     "sliding_attention": "rotary_emb_local.inv_freq swa/cos a.swa",
     "full_attention": "cos_global global_x rotary_emb.full_attention_inv_freq",
     None: "x rotary_emb.inv_freq localised.cos local.global local.and.global.cos",
 }
 
 
-@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("layers", NAMES_BY_LAYER_TYPE)
 def test_the_layer_type_of_a_table_follows_from_its_name(layers: str | None) -> None:
-    for name in LAYERS[layers].split():
+    for name in NAMES_BY_LAYER_TYPE[layers].split():
         assert (
             layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
         ), name

@@ -229,7 +229,7 @@ _NUMBERS = [
     ("[1]", "object", "[1]"), ("[1]", "float32", "[4000000000,4000000000]"), ("[" * 100_000, "float32", "[1]"),
 ]  # fmt: skip
 _ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
-BROKEN = [
+BROKEN_TEXTS = [
     *(("csv", each) for each in (*_CSV.split(" / "), "1,\n2", "1,\xa02\n3,4.5")),
     *(("txt", each) for each in ("1 2\n3\n", "1 x\n")),
     *(("json", _TENSOR % each) for each in _NUMBERS),
@@ -243,7 +243,7 @@ BROKEN = [
 
 
 def test_text_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
-    for suffix, content in BROKEN:
+    for suffix, content in BROKEN_TEXTS:
         (tmp_path / f"x.{suffix}").write_bytes(content.encode("latin-1") + b"\n")
         with pytest.raises(
             FileError, match="line 2 has 1 " if content in ("1,2\n3", "1 2\n3\n") else "x"

@@ -108,7 +108,7 @@ def pickled_tensor(
     )
 
 
-FOUR = {"data__0": np.arange(4, dtype="<f4").tobytes()}
+FOUR_FLOATS = {"data__0": np.arange(4, dtype="<f4").tobytes()}
 MARKER = "touch marker"
 LONG = b"\x8a\x08" + (2**60).to_bytes(8, "little")
 
@@ -247,7 +247,7 @@ def nested() -> dict[str, bytes]:
     return found
 
 
-HOSTILE = hostile_pickles()
+HOSTILE_PICKLES = hostile_pickles()
 
 
 def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
@@ -264,9 +264,9 @@ def test_hostile_pickles_are_refused_in_one_line(
     """Pickles that would call os.system or eval, allocate terabytes, or nest too deep; no file may
     appear.
     """
-    for name in (name for name in HOSTILE if "0000 times" not in name):
-        pickled = HOSTILE[name]
-        Path("x.pt").write_bytes(torch_archive(pickled, **FOUR))
+    for name in (name for name in HOSTILE_PICKLES if "0000 times" not in name):
+        pickled = HOSTILE_PICKLES[name]
+        Path("x.pt").write_bytes(torch_archive(pickled, **FOUR_FLOATS))
         result = run_pecli("inspect", "x.pt")
         assert result.exit_code == FILE_ERROR, (name, result)
         assert result.out == "", (name, result)
@@ -305,10 +305,10 @@ print(json.dumps(sorted(seen)))
 
 def test_an_audit_hook_sees_nothing_run_or_imported(working_folder: Path) -> None:
     """Python's audit hook reports imports, calls of exec and opened files."""
-    Path("good.pt").write_bytes(torch_archive(pickled_tensor(), **FOUR))
+    Path("good.pt").write_bytes(torch_archive(pickled_tensor(), **FOUR_FLOATS))
     Path("bad.pt").write_bytes(torch_archive(b"?"))
-    for number, pickled in enumerate(HOSTILE.values()):
-        Path(f"{number}.hostile").write_bytes(torch_archive(pickled, **FOUR))
+    for number, pickled in enumerate(HOSTILE_PICKLES.values()):
+        Path(f"{number}.hostile").write_bytes(torch_archive(pickled, **FOUR_FLOATS))
     done = subprocess.run(
         [sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True
     )
@@ -324,18 +324,20 @@ def test_archives_whose_members_do_not_fit_are_refused(working_folder: Path) -> 
     inside = pickled_tensor().removeprefix(b"\x80\x02}" + text("a"))[:-1]
     for data, problem in (
         (
-            torch_archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR),
+            torch_archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR_FLOATS),
             "names the tensor '0' twice",
         ),
         (
-            torch_archive(pickled_tensor().replace(text("storage"), text("module")), **FOUR),
+            torch_archive(pickled_tensor().replace(text("storage"), text("module")), **FOUR_FLOATS),
             "names a storage in an unknown way",
         ),
         (torch_archive(pickled_tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
         (torch_archive(pickled_tensor(), data__0=bytes(15)), "has not the size that it claims"),
-        (torch_archive(pickled_tensor(), byteorder=b"big", **FOUR), "another byte order"),
+        (torch_archive(pickled_tensor(), byteorder=b"big", **FOUR_FLOATS), "another byte order"),
         (
-            torch_archive(pickled_tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR),
+            torch_archive(
+                pickled_tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR_FLOATS
+            ),
             "of 134217728 bytes that reaches beyond",
         ),
         (file.getvalue(), "is compressed"),
@@ -370,12 +372,15 @@ def test_long_names_and_mutations_are_read_or_refused(working_folder: Path) -> N
         + STORAGE
         + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
     )
-    Path("x.pt").write_bytes(torch_archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
+    Path("x.pt").write_bytes(torch_archive(named + b"h\x07" * 9000 + b"es.", **FOUR_FLOATS))
 
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
 
-    small, large = torch_archive(pickled_tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
+    small, large = (
+        torch_archive(pickled_tensor(), **FOUR_FLOATS),
+        (DATA / "torch_views.pt").read_bytes(),
+    )
     refused = count_refused_mutations(
         small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
     )

@@ -18,7 +18,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
 from pecli.files.zarr_store import chunk_shape
 
-SCHEME = pecli.Rope(1000, 64)
+ROPE_1000_BY_64 = pecli.Rope(1000, 64)
 
 
 @pytest.fixture(autouse=True)
@@ -28,15 +28,15 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
     """The zarr package opens the group; a chunk has 128 rows."""
-    pecli.save(tmp_path / "t.zarr", SCHEME)
+    pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     group = zarr.open_group(tmp_path / "t.zarr", mode="r")
 
-    for name, array in SCHEME.tables().items():
+    for name, array in ROPE_1000_BY_64.tables().items():
         assert group[name][...].tobytes() == array.tobytes()
     assert group.attrs["pecli"]["scheme"] == "rope"
 
     chunk = (tmp_path / "t.zarr/cos/c/1/0").read_bytes()
-    assert chunk == SCHEME.tables()["cos"][128:256].tobytes()
+    assert chunk == ROPE_1000_BY_64.tables()["cos"][128:256].tobytes()
 
 
 def test_arrays_of_any_shape_come_back_from_a_store(
@@ -58,7 +58,7 @@ def test_without_zarr_installed_writing_a_store_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ParameterError, match=r"^output is \.zarr; the zarr package"):
-        pecli.save(tmp_path / "t.zarr", SCHEME)
+        pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
 
 
 def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
@@ -66,13 +66,18 @@ def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save_tables(str(tmp_path / "t.zarr"), SCHEME.tensors(), SCHEME.spec(), on_block=stop)
+        save_tables(
+            str(tmp_path / "t.zarr"),
+            ROPE_1000_BY_64.tensors(),
+            ROPE_1000_BY_64.spec(),
+            on_block=stop,
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
     """Row 5 of the chunk that begins at row 256 is row 261."""
-    pecli.save(tmp_path / "t.zarr", SCHEME)
+    pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     path = tmp_path / "t.zarr/sin/c/2/0"
     raw = bytearray(path.read_bytes())
     raw[4 * (5 * 32 + 7) + 2] ^= 0x40
@@ -96,9 +101,9 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
         save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
     assert list(tmp_path.iterdir()) == []
 
-    pecli.save(store, SCHEME)
+    pecli.save(store, ROPE_1000_BY_64)
     with pytest.raises(FileError, match="is there already; remove it"):
-        pecli.save(store, SCHEME)
+        pecli.save(store, ROPE_1000_BY_64)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_an_empty_axis_has_chunks_of_one_row() -> None:
 def test_damaged_metadata_are_reported_in_words_of_pecli(
     tmp_path: Path, metadata: str, reason: str
 ) -> None:
-    pecli.save(tmp_path / "t.zarr", SCHEME)
+    pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     (tmp_path / "t.zarr/zarr.json").write_text(metadata)
 
     with pytest.raises(pecli.FileError, match=reason):

@@ -31,7 +31,7 @@ _WORDS = "position_embedding_type positional_embedding pos_emb pos_emb_type rope
 _FLAGS = """
     use_fope use_alibi rope_interleave rotary_interleaved mrope_interleaved no_rope use_mrope yarn dynamic_ntk
 """
-OFF = ("use_rope", "rope", "rotary", "use_rotary_embeddings", "apply_rotary")
+SWITCHES_OF_ROPE = ("use_rope", "rope", "rotary", "use_rotary_embeddings", "apply_rotary")
 OBJECTS: dict[str, Any] = {
     "rope_foo": {"a": 1.5},
     "yarn_config": {"factor": 3.0},
@@ -41,7 +41,7 @@ ADDED: dict[str, Any] = {
     **dict.fromkeys(_NUMBERS.split(), 0.3125),
     **dict.fromkeys(_WORDS.split(), "wibble"),
     **dict.fromkeys(_FLAGS.split(), True),
-    **dict.fromkeys(OFF, False),
+    **dict.fromkeys(SWITCHES_OF_ROPE, False),
     **OBJECTS,
 }
 MORE = [(name, value) for value, names in stored("position_keys.json") for name in names.split()]
@@ -69,7 +69,7 @@ def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
         changes = {
             name: {name: value}
             for name, value in [*ADDED.items(), *MORE[::step]]
-            if (name not in OFF or "'rope'" in before)
+            if (name not in SWITCHES_OF_ROPE or "'rope'" in before)
             and (name != "use_alibi" or "'alibi'" not in before)
         }
         changes = {name: change for name, change in changes.items() if name not in config}

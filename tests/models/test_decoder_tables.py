@@ -7,7 +7,7 @@ import pytest
 
 import pecli
 
-DECODERS = [
+DECODERS_AND_SHAPES = [
     ("vit_mae", {}, (14 * 14 + 1, 512)),
     ("vit_mae", {"decoder_hidden_size": 256}, (14 * 14 + 1, 256)),
     ("vit_mae", {"decoder_hidden_size": 128, "image_size": 64, "patch_size": 8}, (65, 128)),
@@ -17,7 +17,7 @@ DECODERS = [
 """The shape of `decoder_pos_embed`, as transformers 5.23 makes it."""
 
 
-@pytest.mark.parametrize(("model_type", "changes", "shape"), DECODERS)
+@pytest.mark.parametrize(("model_type", "changes", "shape"), DECODERS_AND_SHAPES)
 def test_the_table_of_a_decoder_is_as_wide_as_the_decoder(
     model_type: str, changes: dict[str, Any], shape: tuple[int, int]
 ) -> None:

@@ -14,7 +14,7 @@ from pecli.models.find import load_config, load_model
 from tests.models.facts import check_encoding, has_facts, only_encoding, stored
 
 ROWS = stored("configurations.jsonl")
-PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
+META_7B_PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
 NEOX = {
     "hidden_size": 768,
     "num_attention_heads": 12,
@@ -36,7 +36,7 @@ def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:
     """`use_scaled_rope` in Meta's params.json stands for the llama3 scaling that config.json spells
     out.
     """
-    given = {**PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
+    given = {**META_7B_PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
     assert (
         only_encoding(given).inverse_frequencies()
         == only_encoding("llama-3.1-8b").inverse_frequencies()
@@ -49,7 +49,9 @@ def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
 
 
 def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
-    model = load_config({**PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4})
+    model = load_config(
+        {**META_7B_PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4}
+    )
     bases = {each.layer_type: each.parameters["base"] for each in model}
 
     assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
@@ -94,7 +96,7 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
         "image_size": 1024,
         "patch_size": 16,
     }
-    vision = encodings({**PARAMS, "vision_encoder": tower})["vision"]
+    vision = encodings({**META_7B_PARAMS, "vision_encoder": tower})["vision"]
 
     assert has_facts(
         vision,
@@ -104,7 +106,7 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
 
 def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -> None:
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
-    found = encodings({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
+    found = encodings({**META_7B_PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
 
     assert has_facts(
         found["vision"],

@@ -72,11 +72,11 @@ def test_sections_of_the_family_that_do_not_fit_the_head_are_left_out(name: str)
     assert has_facts(encoding, {"mrope_section": None})
 
 
-NOTHING = stored("tables.json")["nothing"]
+CLASSES_WITHOUT_POSITIONS = stored("tables.json")["nothing"]
 
 
 def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
-    for config, warning in NOTHING:
+    for config, warning in CLASSES_WITHOUT_POSITIONS:
         model = load_config({"hidden_size": 64, "num_attention_heads": 4, **config})
         assert model.encodings == ()
         assert any(warning in each for each in model.warnings)

@@ -240,15 +240,15 @@ def test_no_two_presets_share_a_name() -> None:
     assert len(_by_key()) >= len(seen) >= len(presets()) >= 80
 
 
-NAMES = stored("tables.json")["names"]
+NAMES_OF_PRESETS = stored("tables.json")["names"]
 
 
-@pytest.mark.parametrize("word", NAMES)
+@pytest.mark.parametrize("word", NAMES_OF_PRESETS)
 def test_other_names_of_presets_are_understood(word: str) -> None:
     """Names as people type them, with the preset that each means: repositories, nicknames, other
     spellings.
     """
-    assert find(word).name == NAMES[word]
+    assert find(word).name == NAMES_OF_PRESETS[word]
 
 
 READ_ELSEWHERE = {

@@ -13,7 +13,7 @@ from pecli.models import config_files
 from tests.exit_codes import FILE_ERROR, SUCCESS
 from tests.models.facts import stored
 
-PLAIN: dict[str, Any] = {
+PLAIN_LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 64,
     "num_attention_heads": 4,
@@ -23,7 +23,7 @@ YARN_SCALING = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings
 LLAMA3 = {**YARN_SCALING, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONG = {**YARN_SCALING, "type": "longrope", "short_factor": [1] * 8}
 
-TEXTS: dict[str, str | bytes] = {
+REFUSED_JSON_TEXTS: dict[str, str | bytes] = {
     "NaN": '{"rope_theta": NaN}', "Infinity": '{"rope_theta": -Infinity}', "overflow": '{"rope_theta": 1e999}',
     "twice": '{"head_dim": 64, "head_dim": 128}', "list": "[1, 2]", "number": "3", "empty": "", "cut": '{"a": ',
     "deep": '{"a":' * 5000 + "1" + "}" * 5000, "deep list": "[" * 100_000, "binary": "\x00\x01\x02",
@@ -32,7 +32,7 @@ TEXTS: dict[str, str | bytes] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", REFUSED_JSON_TEXTS)
 def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
     run_pecli, tmp_path, name: str
 ) -> None:
@@ -40,7 +40,7 @@ def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
     standard output, no traceback.
     """
     path = tmp_path / "config.json"
-    content = TEXTS[name]
+    content = REFUSED_JSON_TEXTS[name]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     outcome = run_pecli("config", path, "--json")
 
@@ -66,16 +66,16 @@ def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyP
 def test_an_infinity_matters_only_where_it_is_read(run_pecli, tmp_path) -> None:
     """Falcon-H1 and Mamba-2 save `time_step_limit` so, in Python's spelling."""
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**PLAIN, "time_step_limit": [0.0, float("inf")]}))
+    path.write_text(json.dumps({**PLAIN_LLAMA, "time_step_limit": [0.0, float("inf")]}))
 
     assert "Infinity" in path.read_text()
     assert run_pecli("config", path).exit_code == SUCCESS
 
-    path.write_text(json.dumps({**PLAIN, "rope_theta": float("inf")}))
+    path.write_text(json.dumps({**PLAIN_LLAMA, "rope_theta": float("inf")}))
     assert "rope_theta is inf; it must be a finite number" in run_pecli("config", path).err
 
 
-CHANGES = stored("tables.json")["refused"] | {
+REFUSED_CHANGES = stored("tables.json")["refused"] | {
     "20,000 layer types": (
         {"rope_parameters": {str(k): {"rope_type": "default"} for k in range(20_000)}},
         3,
@@ -83,12 +83,12 @@ CHANGES = stored("tables.json")["refused"] | {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", REFUSED_CHANGES)
 def test_a_value_that_cannot_be_is_refused_in_one_line(run_pecli, tmp_path, name: str) -> None:
     """Each row changes a small Llama config; its exit code was written by hand."""
-    change, code = CHANGES[name]
+    change, code = REFUSED_CHANGES[name]
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**PLAIN, **change}))
+    path.write_text(json.dumps({**PLAIN_LLAMA, **change}))
     outcome = run_pecli("config", path)
 
     assert outcome.exit_code == code, outcome.err
@@ -96,16 +96,16 @@ def test_a_value_that_cannot_be_is_refused_in_one_line(run_pecli, tmp_path, name
     assert "config.json" in outcome.err
 
 
-JUNK: list[Any] = [None, True, "x", -1, 0, 1.5, 1e308, 10**30, [], [1], {}, {"a": 1}]
+JUNK_VALUES: list[Any] = [None, True, "x", -1, 0, 1.5, 1e308, 10**30, [], [1], {}, {"a": 1}]
 LAYERS = {
     "no_rope_layers": [1, 0],
     "no_rope_layer_interval": 2,
     "num_hidden_layers": 4,
     "attn_scale": 0.1,
 }
-MUTATED: list[dict[str, Any]] = [
+CONFIGS_TO_MUTATE: list[dict[str, Any]] = [
     {
-        **PLAIN,
+        **PLAIN_LLAMA,
         "head_dim": 16,
         "partial_rotary_factor": 0.5,
         "max_position_embeddings": 128,
@@ -140,11 +140,19 @@ def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: in
         {**dict.fromkeys(SETTINGS), **scaling}
         for scaling in (YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8})
     ]
-    mutations = [{**config, name: value} for config in MUTATED for name in config for value in JUNK]
-    settings = [
-        {**scaling, name: value} for scaling in scalings for name in scaling for value in JUNK
+    mutations = [
+        {**config, name: value}
+        for config in CONFIGS_TO_MUTATE
+        for name in config
+        for value in JUNK_VALUES
     ]
-    mutations += [{**PLAIN, "rope_scaling": scaling} for scaling in settings]
+    settings = [
+        {**scaling, name: value}
+        for scaling in scalings
+        for name in scaling
+        for value in JUNK_VALUES
+    ]
+    mutations += [{**PLAIN_LLAMA, "rope_scaling": scaling} for scaling in settings]
     places = [(config, name) for _, config, *_ in stored("configurations.jsonl") for name in config]
     values = cycle([None, "8", [1], 1e308, 0])  # a value each: the same keys are in many
     mutations += [
@@ -157,7 +165,7 @@ def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: in
 
 def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeypatch) -> None:
     path = tmp_path / "model.json"
-    path.write_text(json.dumps(PLAIN))
+    path.write_text(json.dumps(PLAIN_LLAMA))
 
     assert config_files.is_config(str(path))
 

@@ -21,14 +21,16 @@ VISION = {
 }
 
 
-SINES = [
+CLASSES_WITH_SINUSOIDS = [
     "distilbert sinusoidal_pos_embds dim",
     "xlm sinusoidal_embeddings emb_dim",
     "xlm sinusoidal_pos_embds emb_dim",
 ]
 
 
-@pytest.mark.parametrize("words", [*SINES, "flaubert sinusoidal_embeddings emb_dim"])
+@pytest.mark.parametrize(
+    "words", [*CLASSES_WITH_SINUSOIDS, "flaubert sinusoidal_embeddings emb_dim"]
+)
 def test_a_flag_makes_the_table_sinusoidal(words: str) -> None:
     """Channels 10 and 11 at position 3 are sin and cos of 3 / 10000^(10/64), the paper's formula.
 
@@ -77,16 +79,16 @@ def test_speecht5_has_four_tables() -> None:
     assert any("learned scales" in warning for warning in model.warnings)
 
 
-TOWERS = stored("tables.json")["towers"]
+CONFIGS_OF_TOWERS = stored("tables.json")["towers"]
 """Beside rope, or instead of it; rows of the class token included."""
 
 
-@pytest.mark.parametrize("name", TOWERS)
+@pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
 def test_learned_tables_of_vision_towers(name: str) -> None:
     """The rows of each tower's tables were written by hand from the models' code; (448 / 14)²
     patches, and one for a class token.
     """
-    model_type, more, expected = TOWERS[name]
+    model_type, more, expected = CONFIGS_OF_TOWERS[name]
     vision = {"model_type": model_type, **VISION, **more}
     model = load_config({"model_type": name, "vision_config": vision})
     tower = [encoding for encoding in model if encoding.part == "vision"]

@@ -17,12 +17,14 @@ from pecli.models.find import load_config
 from pecli.models.presets import presets
 from tests.models.facts import facts_by_layer_type, only_encoding, stored
 
-CASES = stored("rope_families.jsonl", "rope_random.jsonl")
-MORE = stored("rope_families_more.jsonl", "rope_random_more.jsonl")
+CASES_OF_TRANSFORMERS = stored("rope_families.jsonl", "rope_random.jsonl")
+MORE_CASES_OF_TRANSFORMERS = stored("rope_families_more.jsonl", "rope_random_more.jsonl")
 DIALECTS = stored("dialects.json")
 
 
-@pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case["case"])
+@pytest.mark.parametrize(
+    "case", [*CASES_OF_TRANSFORMERS, *MORE_CASES_OF_TRANSFORMERS], ids=lambda case: case["case"]
+)
 @pytest.mark.sample(100)
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     """Each case has a config and the inv_freq and attention_scaling of transformers' own float32
@@ -57,7 +59,11 @@ def test_the_old_spelling_is_equal() -> None:
     """`rope_parameters` (transformers 5) and `rope_theta` beside `rope_scaling` (transformers 4)
     mean the same.
     """
-    for new in (case["config"] for case in CASES if case["case"].endswith("/rope_parameters")):
+    for new in (
+        case["config"]
+        for case in CASES_OF_TRANSFORMERS
+        if case["case"].endswith("/rope_parameters")
+    ):
         settings = dict(new["rope_parameters"])
         old = {name: value for name, value in new.items() if name != "rope_parameters"}
         old |= {
@@ -91,7 +97,7 @@ def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> Non
     assert not ropes
 
 
-DIFFUSERS: dict[str, list[float]] = stored("diffusers_frequencies.json")
+FREQUENCIES_OF_DIFFUSERS: dict[str, list[float]] = stored("diffusers_frequencies.json")
 
 
 def diffusers_config(name: str) -> dict[str, Any]:
@@ -100,7 +106,7 @@ def diffusers_config(name: str) -> dict[str, Any]:
     return {"_class_name": name, **axes}
 
 
-@pytest.mark.parametrize(("name", "expected"), DIFFUSERS.items())
+@pytest.mark.parametrize(("name", "expected"), FREQUENCIES_OF_DIFFUSERS.items())
 def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: list[float]) -> None:
     """The expected angles at position 1 of each axis are of the modules of diffusers 0.42.1 (see
     data/README.md).
@@ -110,7 +116,7 @@ def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: li
     assert encoding.layout == ("halves" if name.startswith("ErnieImage") else "interleaved")
 
 
-@pytest.mark.parametrize("name", DIFFUSERS)
+@pytest.mark.parametrize("name", FREQUENCIES_OF_DIFFUSERS)
 def test_the_base_of_diffusers_may_be_given(name: str) -> None:
     config = diffusers_config(name)
     changed = only_encoding({**config, "rope_theta": 3.0}).inverse_frequencies()
@@ -165,30 +171,39 @@ def test_classes_of_diffusers_without_positions(name: str) -> None:
     assert warning == f"no positional encoding was found: _class_name '{name}' has none"
 
 
-MODELS: dict[str, dict[str, Any]] = stored("models.json")
-KNOWN = stored("tables.json")["known"]
+MODELS_OF_TRANSFORMERS: dict[str, dict[str, Any]] = stored("models.json")
+CLASSES_WITH_TABLES = stored("tables.json")["known"]
 
 
 def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
     """The layers of each model were written by hand from its paper or card; 8 is ALiBi's max_bias,
     0.02 GPT-2's initialisation.
     """
-    found = {name: facts_by_layer_type(model["config"]) for name, model in MODELS.items()}
+    found = {
+        name: facts_by_layer_type(model["config"]) for name, model in MODELS_OF_TRANSFORMERS.items()
+    }
     assert {
         name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()
-    } == KNOWN
+    } == CLASSES_WITH_TABLES
 
-    alibi = [name for name, rows in KNOWN.items() if "alibi" in rows.get("", ())]
-    biased = {name: only_encoding(MODELS[name]["config"]).parameters for name in alibi}
+    alibi = [name for name, rows in CLASSES_WITH_TABLES.items() if "alibi" in rows.get("", ())]
+    biased = {
+        name: only_encoding(MODELS_OF_TRANSFORMERS[name]["config"]).parameters for name in alibi
+    }
     assert {given["max_bias"] for given in biased.values()} == {8}
     assert [name for name, given in biased.items() if given["form"] != "key"] == ["mosaicml/mpt-7b"]
-    assert only_encoding(MODELS["openai-community/gpt2"]["config"]).parameters["std"] == 0.02
+    assert (
+        only_encoding(MODELS_OF_TRANSFORMERS["openai-community/gpt2"]["config"]).parameters["std"]
+        == 0.02
+    )
 
 
 def test_presets_have_the_confirmed_settings_and_a_source() -> None:
     """Settings that were written «from memory» in models.json must not become presets."""
     confirmed = {
-        name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]
+        name: model["config"]
+        for name, model in MODELS_OF_TRANSFORMERS.items()
+        if "memory" not in model["source"]
     }
     found = {preset.repository: preset for preset in presets().values()}
     named = {
@@ -202,8 +217,8 @@ def test_presets_have_the_confirmed_settings_and_a_source() -> None:
         assert load_config(preset.name).encodings
 
 
-MADE = stored("class_defaults_made.json")
-QUIRKS = {
+DEFAULTS_MADE_BY_TRANSFORMERS = stored("class_defaults_made.json")
+KNOWN_QUIRKS = {
     "mistral4/linear": "the class forgets its partial factor when other settings come",
     "mistral4/new-partial": "as above",
     "mistral4/head_dim": "a head_dim beside the sizes of its parts",
@@ -230,14 +245,14 @@ def near(ends: list[float]) -> Any:
     return pytest.approx(ends, rel=2e-5, abs=1e-30)
 
 
-@pytest.mark.parametrize("name", sorted({*map(class_of, MADE["rope"])}))
+@pytest.mark.parametrize("name", sorted({*map(class_of, DEFAULTS_MADE_BY_TRANSFORMERS["rope"])}))
 @pytest.mark.sample(80)
 def test_rotary_tables_of_class_defaults(name: str) -> None:
     """Of each class of transformers 5.22.2: count, second and last of its frequencies, and its
     attention factor. QUIRKS are known differences.
     """
     wrong = []
-    for case, made in MADE["rope"].items():
+    for case, made in DEFAULTS_MADE_BY_TRANSFORMERS["rope"].items():
         if class_of(case) != name:
             continue
         found = rotary_by_layer(made["config"])
@@ -248,11 +263,11 @@ def test_rotary_tables_of_class_defaults(name: str) -> None:
             if not are_ends_right or (factor is not None and not is_factor_right):
                 wrong.append(case)
 
-    assert [case for case in wrong if case not in QUIRKS] == []
+    assert [case for case in wrong if case not in KNOWN_QUIRKS] == []
 
 
 UNLIKE = {
-    "mistral4": QUIRKS["mistral4/linear"],
+    "mistral4": KNOWN_QUIRKS["mistral4/linear"],
     "neomme": "the class has another partial factor for each layer type",
     "mimo_v2_flash": "a partial factor of the family counts only where nothing is scaled",
 }
@@ -312,7 +327,7 @@ def test_a_larger_model_has_the_text_model_of_its_class(name: str) -> None:
 def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
     """The classes are those whose models have a tensor about positions in transformers 5.22.2."""
     silent = []
-    for name in MADE["tables"]:
+    for name in DEFAULTS_MADE_BY_TRANSFORMERS["tables"]:
         try:
             model = load_config({"model_type": name})
         except pecli.PecliError:  # a shell around parts, which says what it misses

@@ -11,7 +11,7 @@ import pecli
 
 DATA = Path(__file__).parent / "data"
 CASES = json.loads((DATA / "position_ids.json").read_text())
-EXPECTED = np.load(DATA / "position_ids.npz")
+IDS_BY_TRANSFORMERS = np.load(DATA / "position_ids.npz")
 VISION = {"spatial_merge_size": 2, "tokens_per_second": 2, "temporal_merge_size": 2}
 MROPE = {"hidden_size": 512, "num_attention_heads": 8, "vision_config": VISION}
 CLASSES = {
@@ -43,7 +43,7 @@ def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
     segments = case["segments"] if len(case["segments"]) > 1 else case["segments"][0]
     found = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
 
-    np.testing.assert_array_equal(found, EXPECTED[f"{model} {number}"])
+    np.testing.assert_array_equal(found, IDS_BY_TRANSFORMERS[f"{model} {number}"])
 
 
 def test_an_image_of_qwen2_5_vl_takes_as_many_positions_as_its_longer_side() -> None:

@@ -19,8 +19,8 @@ from tests.models.facts import stored
 
 Row = dict[str, Any]
 ROWS: list[Row] = stored("public_configs.jsonl")
-ROTARY = [row for row in ROWS if row["expected"]["encodings"]]
-TABLES = [row for row in ROWS if row["expected"]["schemes"]]
+ROWS_WITH_ROPE = [row for row in ROWS if row["expected"]["encodings"]]
+ROWS_WITH_TABLES = [row for row in ROWS if row["expected"]["schemes"]]
 
 
 def model_of(row: Row) -> ModelEncodings:
@@ -37,7 +37,7 @@ def has_frequencies(encoding: Encoding, frequencies: list[float]) -> bool:
     return len(values) == len(frequencies) and np.allclose(values, frequencies, rtol=2e-5, atol=0)
 
 
-@pytest.mark.parametrize("row", ROTARY, ids=row_name)
+@pytest.mark.parametrize("row", ROWS_WITH_ROPE, ids=row_name)
 def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
     """Each row has a public config and the frequencies that its project's own code computes from it
     (see data/README.md).
@@ -50,7 +50,7 @@ def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
         assert matches[0].attention_factor() == pytest.approx(expected["attention_factor"])
 
 
-@pytest.mark.parametrize("row", TABLES, ids=row_name)
+@pytest.mark.parametrize("row", ROWS_WITH_TABLES, ids=row_name)
 def test_tables_are_those_of_the_projects_code(row: Row) -> None:
     """Each row has a public config and the shapes of the tables that its project's own code makes."""
     model = model_of(row)

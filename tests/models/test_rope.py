@@ -28,7 +28,7 @@ LLAMA3 = {
 }
 SIZES = {"hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128, "num_hidden_layers": 48}
 SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling": LLAMA3}
-LONG = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
+LONGROPE_FACTORS = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
 def test_what_presets_and_unknown_classes_say() -> None:
@@ -160,7 +160,7 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
         "longrope": math.sqrt(1 + math.log(4) / math.log(1024)),
     }
 
-    for kind, lists in {"yarn": {}, "longrope": LONG}.items():
+    for kind, lists in {"yarn": {}, "longrope": LONGROPE_FACTORS}.items():
         found = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, **lists})
         assert has_facts(
             found,
@@ -183,7 +183,13 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
 def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
     """short_mscale holds up to 1024 positions, long_mscale beyond."""
     found = llama_encoding_scaled_by(
-        {"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5}
+        {
+            "type": "longrope",
+            ORIGINAL: 1024,
+            **LONGROPE_FACTORS,
+            "short_mscale": 1.25,
+            "long_mscale": 1.5,
+        }
     )
     assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
     assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]

@@ -163,7 +163,7 @@ def test_a_layer_with_base_0_has_no_rope() -> None:
     assert small_encoding(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
 
 
-TUNED: Config = {
+LLAMA4_TEMPERATURE: Config = {
     "no_rope_layers": [1, 0],
     "attn_temperature_tuning": True,
     "attn_scale": 0.1,
@@ -173,7 +173,7 @@ TUNED: Config = {
 
 def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     expected = {"nope_layers": (1,), "attn_scale": 0.1, "floor_scale": 8}
-    assert small_encoding(**TUNED).unrotated.described() == expected
+    assert small_encoding(**LLAMA4_TEMPERATURE).unrotated.described() == expected
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,9 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
-    assert small_encoding(**{**TUNED, **keys}).unrotated.described() == {"nope_layers": (1,)}
+    assert small_encoding(**{**LLAMA4_TEMPERATURE, **keys}).unrotated.described() == {
+        "nope_layers": (1,)
+    }
 
 
 # ---------------------------------------------------------------- heads

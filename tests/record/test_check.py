@@ -12,7 +12,7 @@ import pytest
 import pecli
 from pecli.live.array_libraries import library_named, library_of
 
-MODEL = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+LLAMA_CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 DIM = 16
 
 
@@ -54,7 +54,7 @@ def any_arguments(*args: Any) -> tuple[Any, Any]:
     return rope(*args)
 
 
-RIGHT: dict[str, Callable[..., Any]] = {
+RIGHT_DUMPS: dict[str, Callable[..., Any]] = {
     "tables": tables,
     "tokens one after the other": one_after_the_other,
     "complex": complex_table,
@@ -68,16 +68,16 @@ RIGHT: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", RIGHT_DUMPS)
 def test_a_right_implementation_passes(name: str) -> None:
     """Tables and rotations by NumPy, as functions of several signatures."""
-    result = pecli.check(RIGHT[name], MODEL)
+    result = pecli.check(RIGHT_DUMPS[name], LLAMA_CONFIG)
     assert result.diagnosis == ()
     assert result.passed
 
 
 def test_a_rotation_is_checked_in_these_cases() -> None:
-    names = [case.name for case in pecli.check(rope, MODEL).cases]
+    names = [case.name for case in pecli.check(rope, LLAMA_CONFIG).cases]
     padding_to_far = ["left padding", "decoding at an offset", "far positions"]
 
     assert names == ["a batch", *padding_to_far, "float16"]
@@ -114,7 +114,7 @@ def raises(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
     raise RuntimeError("no kernel for this")
 
 
-WRONG: dict[str, tuple[Callable[..., Any], str, str]] = {
+WRONG_DUMPS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "ignores positions": (counted, "left padding", "left padding is ignored"),
     "first sequence only": (first_sequence, "left padding", "sequence 1"),
     "keys left": (keys_left, "a batch", "k: "),
@@ -129,11 +129,11 @@ WRONG: dict[str, tuple[Callable[..., Any], str, str]] = {
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", WRONG_DUMPS)
 def test_a_mistake_is_named_with_its_case(name: str) -> None:
     """Each function has one mistake, the first case that shows it, and words of the reason."""
-    function, case, reason = WRONG[name]
-    result = pecli.check(function, MODEL)
+    function, case, reason = WRONG_DUMPS[name]
+    result = pecli.check(function, LLAMA_CONFIG)
 
     assert not result
     assert result.diagnosis[0].startswith(f"{case}: ")
@@ -142,23 +142,23 @@ def test_a_mistake_is_named_with_its_case(name: str) -> None:
 
 def test_cases_that_are_right_are_named() -> None:
     """`counted` ignores the positions that it is given, which a batch from 0 on does not show."""
-    result = pecli.check(counted, MODEL, reasons=False)
+    result = pecli.check(counted, LLAMA_CONFIG, reasons=False)
     assert result.diagnosis[-1] == "right are: a batch; float16"
 
 
 def test_a_failed_check_fails_a_test() -> None:
     with pytest.raises(AssertionError, match="left padding"):
-        pecli.check(counted, MODEL, reasons=False).raise_if_failed()
+        pecli.check(counted, LLAMA_CONFIG, reasons=False).raise_if_failed()
 
 
 def test_a_result_is_printed_case_by_case() -> None:
-    text = str(pecli.check(counted, MODEL, reasons=False))
+    text = str(pecli.check(counted, LLAMA_CONFIG, reasons=False))
     assert text.splitlines()[0] == "FAILED  counted  against config"
     assert "a batch                passed  max error" in text
 
 
 def test_json_has_the_cases() -> None:
-    fields = pecli.check(raises, MODEL, reasons=False).as_json()
+    fields = pecli.check(raises, LLAMA_CONFIG, reasons=False).as_json()
     assert not fields["passed"]
     assert fields["cases"][0]["max_abs_error"] is None
     assert "no kernel" in fields["cases"][0]["error"]
@@ -172,7 +172,7 @@ def test_inputs_are_the_function_s_own() -> None:
         k[...] = rotated(k, positions)
         return q, k
 
-    assert pecli.check(in_place, MODEL)
+    assert pecli.check(in_place, LLAMA_CONFIG)
 
 
 def test_a_layer_type_is_needed_if_there_are_several() -> None:
@@ -193,16 +193,16 @@ def test_only_the_layer_type_of_the_implementation_passes() -> None:
 
 
 def test_the_caller_may_give_a_larger_tolerance() -> None:
-    assert not pecli.check(half_angles, MODEL, reasons=False)
-    assert pecli.check(half_angles, MODEL, atol=10.0, reasons=False)
+    assert not pecli.check(half_angles, LLAMA_CONFIG, reasons=False)
+    assert pecli.check(half_angles, LLAMA_CONFIG, atol=10.0, reasons=False)
 
 
 @pytest.mark.parametrize(
     ("function", "model", "problem"),
     [
-        (3, MODEL, "it must be a function"),
-        (lambda a, b, c, d: a, MODEL, "a function of 4 arguments"),
-        (lambda: 0, MODEL, "a function of 0 arguments"),
+        (3, LLAMA_CONFIG, "it must be a function"),
+        (lambda a, b, c, d: a, LLAMA_CONFIG, "a function of 4 arguments"),
+        (lambda: 0, LLAMA_CONFIG, "a function of 0 arguments"),
         (rope, "gpt2", "its encoding is learned, not rope"),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_library_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_library_of_another_name_is_refused() -> None:
     with pytest.raises(pecli.ParameterError, match="arrays is 'tensorflow'"):
-        pecli.check(rope, MODEL, arrays="tensorflow")
+        pecli.check(rope, LLAMA_CONFIG, arrays="tensorflow")
 
 
 def test_a_library_that_a_function_names_only_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def record_call(model: Any, *args: Any, **kwargs: Any) -> Any:
     return run
 
 
-HEALTHY = {
+HEALTHY_RUNS = {
     "llama": lambda: record_call(llama_model(), token_ids()),
     "gemma": lambda: record_call(gemma_model(), token_ids()),
     "left padding": lambda: record_call(
@@ -59,10 +59,10 @@ HEALTHY = {
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("case", HEALTHY)
+@pytest.mark.parametrize("case", HEALTHY_RUNS)
 def test_a_right_model_passes(case: str) -> None:
     """Small models over NumPy, written as transformers' Llama and Gemma 3 are."""
-    result = HEALTHY[case]().verify()
+    result = HEALTHY_RUNS[case]().verify()
     assert result.diagnosis == ()
     assert result.passed
     assert result.unchecked == ()
@@ -110,7 +110,7 @@ def forget_rotation(model: Transformer) -> None:
     model.layers[2].self_attn.rotates = False
 
 
-FAULTS = {
+FAULTS_OF_A_MODEL = {
     "rounded": (round_frequencies, 0, "bfloat16-inv-freq"),
     "zeroed": (zero_frequencies, 0, "inv_freq was never initialised: it holds 0, 0, 0"),
     "uninitialised": (leave_frequencies, 0, "inv_freq was never initialised: it holds 1.7e30"),
@@ -120,10 +120,10 @@ FAULTS = {
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", FAULTS_OF_A_MODEL)
 def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
     """Each fault is planted in a right model."""
-    make, layer, reason = FAULTS[fault]
+    make, layer, reason = FAULTS_OF_A_MODEL[fault]
     model = llama_model()
     make(model)
     result = record_call(model, token_ids()).verify()
@@ -491,7 +491,7 @@ def test_only_modules_are_recorded(value: Any) -> None:
 
 RUN = record_call(llama_model(), token_ids()).tensors()
 LEARNED_RUN = record_call(LearnedModel(), token_ids()).tensors()
-DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+DAMAGED_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
     "one side": (
         {name: array for name, array in RUN.items() if not name.endswith("1.q_before")},
         r"calls.0.layers.1.q_after is there, and q_before is missing",
@@ -524,9 +524,9 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", DAMAGED)
+@pytest.mark.parametrize("case", DAMAGED_RECORDS)
 def test_a_damaged_run_is_refused(case: str) -> None:
-    tensors, problem = DAMAGED[case]
+    tensors, problem = DAMAGED_RECORDS[case]
     with pytest.raises(pecli.FileError, match=problem):
         pecli.verify(tensors, LLAMA)
 

@@ -29,9 +29,11 @@ from tests.record.torch_models import (  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers
 
-LEARNED = ("gpt2", "opt", "bert", "roberta")
+MODELS_WITH_LEARNED_TABLES = ("gpt2", "opt", "bert", "roberta")
 """Families that add learned rows, and rotate nothing."""
-WITH_FREQUENCIES = [family for family in FAMILIES if family not in (*LEARNED, "gptj", "codegen")]
+WITH_FREQUENCIES = [
+    family for family in FAMILIES if family not in (*MODELS_WITH_LEARNED_TABLES, "gptj", "codegen")
+]
 """Families whose rotary module holds inverse frequencies; GPT-J has tables in its layers."""
 SHARING_TABLES = (
     "llama",
@@ -79,7 +81,7 @@ def test_a_right_model_passes(family: str) -> None:
     assert len(result.tensors) > 0
 
 
-@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*LEARNED}))
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*MODELS_WITH_LEARNED_TABLES}))
 def test_every_rotating_layer_is_recorded(family: str) -> None:
     """Models have 4 layers; SmolLM3 and Llama 4 leave one of them unrotated."""
     model = hugging_face_model(family)

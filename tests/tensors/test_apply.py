@@ -204,7 +204,7 @@ def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, form):
     )
 
 
-CASES = [
+ROTATED_BY_TRANSFORMERS = [
     json.loads(line)
     for line in (Path(__file__).parent / "data" / "rotated.jsonl").read_text().splitlines()
 ]
@@ -215,7 +215,7 @@ def name(case: dict) -> str:
     return f"{case['config']['model_type']}-{kind}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("case", ROTATED_BY_TRANSFORMERS, ids=name)
 def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
     """rotated.jsonl holds queries that transformers' own models rotated."""
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))

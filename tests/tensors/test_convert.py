@@ -19,7 +19,7 @@ from pecli.tensors.projections import projection, weight_of
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
 RNG = np.random.default_rng(7)
-HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
+HEADS, KV_HEADS, DIM, INPUTS = 4, 2, 8, 16
 
 
 def checkpoint(dtype: type = np.float32) -> dict[str, np.ndarray]:
@@ -29,7 +29,11 @@ def checkpoint(dtype: type = np.float32) -> dict[str, np.ndarray]:
     }
     for layer in range(2):
         at = f"model.layers.{layer}.self_attn"
-        for name, rows in (("q_proj", HEADS * DIM), ("k_proj", KV * DIM), ("v_proj", KV * DIM)):
+        for name, rows in (
+            ("q_proj", HEADS * DIM),
+            ("k_proj", KV_HEADS * DIM),
+            ("v_proj", KV_HEADS * DIM),
+        ):
             made[f"{at}.{name}.weight"] = RNG.standard_normal((rows, INPUTS))
             made[f"{at}.{name}.bias"] = RNG.standard_normal(rows)
         made[f"{at}.q_norm.weight"] = RNG.standard_normal(DIM)
@@ -53,7 +57,7 @@ HALVES_OF = (
     "--heads",
     str(HEADS),
     "--kv-heads",
-    str(KV),
+    str(KV_HEADS),
 )
 
 
@@ -85,7 +89,13 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> No
     )
     for name, array in old.items():
         heads = (
-            1 if "q_norm" in name else HEADS if "q_proj" in name else KV if "k_proj" in name else 0
+            1
+            if "q_norm" in name
+            else HEADS
+            if "q_proj" in name
+            else KV_HEADS
+            if "k_proj" in name
+            else 0
         )
         expected = moved_by_hand(array, heads) if heads else array
         assert np.array_equal(new[name], expected), name
@@ -126,7 +136,7 @@ def test_scores_stay_and_a_wrong_claim_shows(
     """
     weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
     made = converted_to_halves(
-        weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing
+        weights, source, heads=HEADS, kv_heads=KV_HEADS, rotary_dim=rotary_dim, trailing=trailing
     )
 
     assert made.check().change < 1e-14
@@ -216,7 +226,7 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     """(head_dim,) as Qwen 3 has them, (heads · head_dim,) as OLMo 2, (heads, head_dim) as Cohere."""
     for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
         weight = RNG.standard_normal(shape)
-        layout = Heads(HEADS, KV, DIM)
+        layout = Heads(HEADS, KV_HEADS, DIM)
         expected = moved_by_hand(weight.reshape(-1), heads).reshape(shape)
         assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
 
@@ -226,11 +236,13 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])
+@pytest.mark.parametrize("shape", [(DIM,), (KV_HEADS * DIM,), (KV_HEADS, DIM)])
 def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     at = "model.layers.0.self_attn"
     made = converted_to_halves(
-        checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV
+        checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)},
+        heads=HEADS,
+        kv_heads=KV_HEADS,
     )
 
     assert made.check().change < 1e-14
@@ -244,7 +256,7 @@ def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
 def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
     with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
         converted_to_halves(
-            checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]
+            checkpoint(), heads=HEADS, kv_heads=KV_HEADS, head_dim=DIM, include=[include]
         ).check()
 
 
@@ -253,7 +265,7 @@ def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> N
     lone = {
         name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
     }
-    made = converted_to_halves(lone, heads=HEADS, kv_heads=KV).check()
+    made = converted_to_halves(lone, heads=HEADS, kv_heads=KV_HEADS).check()
 
     assert made.layers == 1
     assert made.unpaired == ["model.layers.1.self_attn.q_proj.weight"]

@@ -96,7 +96,7 @@ def fused(name: str, heads: int, *, bias: bool = False) -> dict[str, int]:
 NEOX = "gpt_neox.layers.0.attention.query_key_value"
 FALCON = "transformer.h.0.self_attention.query_key_value"
 GLM = "transformer.encoder.layers.0.self_attention.query_key_value"
-LLAMA = "model.layers.0.self_attn"
+ATTENTION_OF_LAYER_0 = "model.layers.0.self_attn"
 GPTJ = {"n_embd": HIDDEN, "n_head": HEADS, "rotary_dim": 4, "n_positions": 64}
 MULTI_QUERY, NEW = "multi_query", "new_decoder_architecture"
 GROUPED = sizes(num_key_value_heads=2)
@@ -117,17 +117,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mistral, silent about keys": sizes(model_type="mistral"),
     "qwen3": WIDE | {"model_type": "qwen3"},
 }
-NORMS = (f"{LLAMA}.q_norm.weight", f"{LLAMA}.k_norm.weight")
+NORMS = (f"{ATTENTION_OF_LAYER_0}.q_norm.weight", f"{ATTENTION_OF_LAYER_0}.k_norm.weight")
 ROWS: dict[str, tuple[Any, ...]] = {
     "gpt_neox": (4, fused(NEOX, 3 * HEADS, bias=True), per_head),
     "bloom": (0, fused("h.0.self_attention.query_key_value", 3 * HEADS, bias=True), per_head),
     "falcon-7b": (DIM, fused(FALCON, HEADS + 2), multi_query, 1),
     "falcon-40b": (DIM, fused(FALCON, HEADS + 4), grouped, 2),
-    "phi3": (DIM, fused(f"{LLAMA}.qkv_proj", HEADS + 4), blocks(2), 2),
+    "phi3": (DIM, fused(f"{ATTENTION_OF_LAYER_0}.qkv_proj", HEADS + 4), blocks(2), 2),
     "gptj": (4, separate("transformer.h.0.attn", HEADS), None, HEADS, "interleaved"),
     "codegen": (4, fused("transformer.h.0.attn.qkv_proj", 3 * HEADS), shards, HEADS, "interleaved"),
     "chatglm": (4, fused(GLM, HEADS + 4, bias=True), blocks(2), 2, "interleaved"),
-    "llama": (DIM, separate(LLAMA, 2), None, 2),
+    "llama": (DIM, separate(ATTENTION_OF_LAYER_0, 2), None, 2),
     "params.json": (
         DIM,
         separate("layers.0.attention", 2, names=("wq", "wk")),
@@ -135,11 +135,18 @@ ROWS: dict[str, tuple[Any, ...]] = {
         2,
         "interleaved",
     ),
-    "mistral, silent about keys": (DIM, separate(LLAMA, 1), None, 1),
-    "qwen3": (DIM, separate(LLAMA, 2) | dict.fromkeys(NORMS, DIM), None, 2, "halves", NORMS),
+    "mistral, silent about keys": (DIM, separate(ATTENTION_OF_LAYER_0, 1), None, 1),
+    "qwen3": (
+        DIM,
+        separate(ATTENTION_OF_LAYER_0, 2) | dict.fromkeys(NORMS, DIM),
+        None,
+        2,
+        "halves",
+        NORMS,
+    ),
 }
 FAMILIES = {name: Family(CONFIGS[name], *row) for name, row in ROWS.items()}
-ASSUMED = {
+ASSUMPTIONS_TOLD = {
     "gpt_neox": "4 heads of 8, the first 4 of 8 channels, 4 kv heads, rows q, k, v of each head",
     "bloom": "4 heads of 8, none of which the model rotates, 4 kv heads, rows q, k, v of each head",
     "falcon-7b": "4 heads of 8, 1 kv head, rows 4 q, k, v of each kv head",
@@ -160,7 +167,7 @@ def random_model(family: Family) -> Weights:
     }
     return made | {
         "embed.weight": rng.standard_normal((6, width)),
-        f"{LLAMA}.v_proj.weight": np.ones((32, 3)),
+        f"{ATTENTION_OF_LAYER_0}.v_proj.weight": np.ones((32, 3)),
     }
 
 
@@ -207,8 +214,8 @@ def write_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fa
     return write
 
 
-PAIRS = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved")
-BY_MODEL = (*PAIRS, "--config", "config.json")
+CONVERT_TO_INTERLEAVED = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved")
+BY_MODEL = (*CONVERT_TO_INTERLEAVED, "--config", "config.json")
 
 
 def words_of_conversion(family: Family) -> tuple[str, ...]:
@@ -230,7 +237,7 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: 
 
     assert done.exit_code == SUCCESS
     assert done.err == ""
-    assert ASSUMED.get(name, "") in done.out
+    assert ASSUMPTIONS_TOLD.get(name, "") in done.out
     assert f"with the {HEADS} heads of config.json" in done.out
 
     new = load_file("out.safetensors")
@@ -267,7 +274,7 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: 
         )  # the first and last of a head stay where they are
 
 
-SAME = {
+OPTIONS_THAT_MEAN_THE_SAME = {
     "gpt_neox": "--fused groups --head-dim 8 --rotary-dim 4",
     "falcon-40b": "--fused groups --kv-heads 2",
     "falcon-7b": "--fused blocks --head-dim 8",
@@ -277,13 +284,13 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", OPTIONS_THAT_MEAN_THE_SAME)
 def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
     run_pecli, write_model, name
 ) -> None:
     """The options state what config.json states, and must write the same bytes."""
     write_model(FAMILIES[name])
-    words, options = words_of_conversion(FAMILIES[name]), SAME[name].split()
+    words, options = words_of_conversion(FAMILIES[name]), OPTIONS_THAT_MEAN_THE_SAME[name].split()
 
     assert (
         run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS
@@ -323,14 +330,19 @@ def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> 
 def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
     """Twice as many heads of half the size pass the check, which is then no proof for the model."""
     write_model(FAMILIES["llama"])
-    done = run_pecli(*PAIRS, "--check", "--heads", 8)
+    done = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8)
 
     assert done.exit_code == SUCCESS
     assert "8 heads of 4, 4 kv heads" in done.out
 
     proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
     assert proved in done.out
-    assert run_pecli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
+    assert (
+        run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json["assumed"][
+            "model"
+        ]
+        is None
+    )
     assert run_pecli(*BY_MODEL, "--check", "--heads", 8).exit_code == USAGE_ERROR
 
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
@@ -342,9 +354,11 @@ def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
 
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
 TOWER = {
-    f"{at}.{name}_proj.weight": (32, 32) for at in ("visual.blocks.0.attn", LLAMA) for name in "qk"
+    f"{at}.{name}_proj.weight": (32, 32)
+    for at in ("visual.blocks.0.attn", ATTENTION_OF_LAYER_0)
+    for name in "qk"
 }
-REFUSED = [
+REFUSED_FOLDERS = [
     ("gpt_neox", "falcon-7b", "", "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows"),
     ("falcon-7b", "gpt_neox", "", "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows"),
     ("phi3", "phi3", "--kv-heads 1 --head-dim 8", "config.json has 6 q, k and v heads of 8"),
@@ -360,7 +374,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
+@pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED_FOLDERS)
 def test_heads_that_do_not_fit_the_tensors_are_refused(
     run_pecli, write_model, tensors, config, options: str, said: str
 ) -> None:
@@ -370,7 +384,7 @@ def test_heads_that_do_not_fit_the_tensors_are_refused(
     if config is not None:
         keys = sizes(model_type="unknown") if config == "unknown" else FAMILIES[config].config
         Path("config.json").write_text(json.dumps(keys))
-    words = (*PAIRS, "--heads", HEADS) if config is None else BY_MODEL
+    words = (*CONVERT_TO_INTERLEAVED, "--heads", HEADS) if config is None else BY_MODEL
     done = run_pecli(*words, *options.split(), "-o", "out.safetensors")
 
     assert done.exit_code == USAGE_ERROR
@@ -383,13 +397,23 @@ def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None
     write_model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
     chosen = run_pecli(
-        *PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json"
+        *CONVERT_TO_INTERLEAVED,
+        "--heads",
+        4,
+        "--include",
+        "model.layers.*.[qk]_proj.*",
+        "-o",
+        "out.npz",
+        "--json",
     )
 
     assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
 
     save_file({name: np.zeros(shape) for name, shape in QKV.items()}, "model.safetensors")
-    assert run_pecli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code == SUCCESS
+    assert (
+        run_pecli(*CONVERT_TO_INTERLEAVED, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code
+        == SUCCESS
+    )
 
 
 def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -> None:
@@ -404,7 +428,7 @@ def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -
         "v_head_dim": 6,
     }
     names = {"q_a_proj": 10, "q_b_proj": HEADS * 10, "kv_a_proj_with_mqa": 16}
-    tensors = {f"{LLAMA}.{name}.weight": rows for name, rows in names.items()}
+    tensors = {f"{ATTENTION_OF_LAYER_0}.{name}.weight": rows for name, rows in names.items()}
     old = write_model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
     words = (
         "convert",
@@ -424,12 +448,15 @@ def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -
 
     new, swap = load_file("out.safetensors"), [0, 2, 1, 3]
     for name, heads, still in (("q_b_proj", HEADS, 6), ("kv_a_proj_with_mqa", 1, 12)):
-        rows = old[f"{LLAMA}.{name}.weight"].reshape(heads, still + 4, -1)
+        rows = old[f"{ATTENTION_OF_LAYER_0}.{name}.weight"].reshape(heads, still + 4, -1)
         expected = np.concatenate([rows[:, :still], rows[:, still:][:, swap]], axis=1)
         assert np.array_equal(
-            new[f"{LLAMA}.{name}.weight"], expected.reshape(-1, expected.shape[2])
+            new[f"{ATTENTION_OF_LAYER_0}.{name}.weight"], expected.reshape(-1, expected.shape[2])
         )
-    assert np.array_equal(new[f"{LLAMA}.q_a_proj.weight"], old[f"{LLAMA}.q_a_proj.weight"])
+    assert np.array_equal(
+        new[f"{ATTENTION_OF_LAYER_0}.q_a_proj.weight"],
+        old[f"{ATTENTION_OF_LAYER_0}.q_a_proj.weight"],
+    )
 
 
 def test_a_gate_beside_each_query_stays(run_pecli, write_model) -> None:
@@ -440,11 +467,15 @@ def test_a_gate_beside_each_query_stays(run_pecli, write_model) -> None:
     config = sizes(
         model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5
     )
-    old = write_model(Family(config, 2, separate(LLAMA, 2), kv=2))
-    old[f"{LLAMA}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)
+    old = write_model(Family(config, 2, separate(ATTENTION_OF_LAYER_0, 2), kv=2))
+    old[f"{ATTENTION_OF_LAYER_0}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(
+        HIDDEN
+    )
     save_file(old, "model.safetensors")
 
     assert run_pecli(*BY_MODEL, "--check", "-o", "out.safetensors").exit_code == SUCCESS
 
-    rows = load_file("out.safetensors")[f"{LLAMA}.q_proj.weight"][:, 0].reshape(HEADS, 2 * DIM)
+    rows = load_file("out.safetensors")[f"{ATTENTION_OF_LAYER_0}.q_proj.weight"][:, 0].reshape(
+        HEADS, 2 * DIM
+    )
     assert rows[1].tolist() == [16, 18, 17, 19, *range(20, 32)]

@@ -12,13 +12,13 @@ from pecli.errors import ParameterError
 from pecli.tensors.interpolation import Interpolation
 from pecli.tensors.resize import resize
 
-TABLE = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
+TABLE_17_BY_4 = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
     """One kept row and 6 x 5 cells are 31 rows."""
-    given = TABLE.astype(dtype)[None]
+    given = TABLE_17_BY_4.astype(dtype)[None]
     made = resize(given, (6, 5), grid=(4, 4), keep=1)
 
     assert made.shape == (1, 31, 4)
@@ -44,11 +44,11 @@ def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
     grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch
 ) -> None:
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
-    whole = resize(TABLE, to, **given)
+    whole = resize(TABLE_17_BY_4, to, **given)
 
     for elements in (1, 30, 200):
         monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", elements)
-        assert resize(TABLE, to, **given).tobytes() == whole.tobytes()
+        assert resize(TABLE_17_BY_4, to, **given).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])
@@ -61,7 +61,9 @@ def test_nan_and_infinity_are_resized_without_a_warning(value: float) -> None:
     assert made.shape == (5, 4)
 
 
-CASES = json.loads(Path(__file__).with_name("interpolate.json").read_text("ascii"))["cases"]
+INTERPOLATED_BY_TORCH = json.loads(Path(__file__).with_name("interpolate.json").read_text("ascii"))[
+    "cases"
+]
 
 
 def decoded(text: str, grid: list[int]) -> np.ndarray:
@@ -92,7 +94,7 @@ def case_name(case: dict[str, Any]) -> str:
     return f"{'-'.join(words)}-{case['old']}-{case['new']}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_name)
+@pytest.mark.parametrize("case", INTERPOLATED_BY_TORCH, ids=case_name)
 def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> None:
     """interpolate.json holds results of torch's F.interpolate."""
     given = decoded(case["given"], case["old"])

@@ -13,14 +13,14 @@ YARN = pecli.Rope(
     6, 16, scaling="yarn", factor=4, original_max_position_embeddings=64
 )  # its amplitude is 1.14
 IDS = np.array([[5, 4, 3, 2, 1, 0], [0, 0, 1, 1, 2, 2]])
-APPLIED = [
+ENCODINGS_AND_OPTIONS = [
     (pecli.Rope(6, 16), {"offset": 3}), (YARN, {}), (YARN, {"inverse": True}), (YARN, {"layout": "deepseek"}),
     (pecli.Rope(6, 8), {"trailing": True, "layout": "interleaved"}), (pecli.Rope(6, 16), {"positions": IDS}),
     (pecli.Rope(6, 16), {"shift": -7}), (pecli.Rope(6, 16, recipe="float32"), {}), (pecli.Sinusoidal(6, 16), {}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("encoding", "options"), APPLIED, ids=repr)
+@pytest.mark.parametrize(("encoding", "options"), ENCODINGS_AND_OPTIONS, ids=repr)
 def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) -> None:
     """torch.autograd.gradcheck compares them."""
     x = torch.randn(2, 6, 16, dtype=torch.float64, requires_grad=True)

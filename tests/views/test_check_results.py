@@ -42,11 +42,11 @@ def count_pixels_of(area: np.ndarray, colour: palettes.Colour) -> int:
     return int((np.abs(area - np.array(colour)).max(axis=2) <= 2).sum())
 
 
-A = np.sin(np.outer(np.arange(512), 10000.0 ** (-np.arange(64) / 64)))
+TABLE_512_BY_64 = np.sin(np.outer(np.arange(512), 10000.0 ** (-np.arange(64) / 64)))
 
 
 def with_errors(**at: float) -> np.ndarray:
-    b = A.copy()
+    b = TABLE_512_BY_64.copy()
     for name, value in at.items():
         row, column = map(int, name[1:].split("_"))
         b[row, column] += value
@@ -56,7 +56,7 @@ def with_errors(**at: float) -> np.ndarray:
 def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> None:
     """Two elements of a table of 512 x 64 are 2 and 1e-5 off."""
     b = with_errors(_300_20=2.0, _10_3=1e-5)
-    picture = comparison_picture_of(A, b, atol=1e-3)
+    picture = comparison_picture_of(TABLE_512_BY_64, b, atol=1e-3)
     one, other, apart = picture.heatmaps
 
     assert [panel.title for panel in picture.heatmaps] == ["array, A", "array, B", "difference"]
@@ -96,7 +96,7 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     )
     assert [curve.x.tolist() for chart in charts for curve in chart.curves] == [[*range(16)]] * 3
 
-    many = {f"t{k}": A[:9] for k in range(6)}
+    many = {f"t{k}": TABLE_512_BY_64[:9] for k in range(6)}
     others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
@@ -104,7 +104,7 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     assert len(left.heatmaps) == 12
     assert left.subtitle == f"Ring: the largest error of a table. Left out: t4, t5, {shape}"
 
-    result = pecli.diff(A, A)
+    result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
     for files, title in (
         ({}, ""),
         ({"a": "x.npy"}, "A: x.npy"),
@@ -144,7 +144,7 @@ def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
 def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
-    area = pixels(A, b)
+    area = pixels(TABLE_512_BY_64, b)
 
     assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1, (
         "one error among many has the colour of the largest"

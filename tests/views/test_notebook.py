@@ -26,7 +26,7 @@ def difference() -> Any:
     return pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))})
 
 
-RESULTS: dict[str, tuple[Callable[[], Any], str]] = {
+RESULTS_AND_WORDS: dict[str, tuple[Callable[[], Any], str]] = {
     "scheme": (lambda: ROPE, "seq_len=64"),
     "slopes": (lambda: pecli.Alibi(8), "heads=8"),
     "long": (lambda: pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
@@ -48,7 +48,7 @@ RESULTS: dict[str, tuple[Callable[[], Any], str]] = {
 
 @cache
 def result(name: str) -> Any:
-    function, _ = RESULTS[name]
+    function, _ = RESULTS_AND_WORDS[name]
     return function()
 
 
@@ -61,11 +61,11 @@ def shown(name: str) -> str:
 WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", RESULTS_AND_WORDS)
 @pytest.mark.sample("slopes", "model without rotary encodings", "pass", "audit", "runtimes")
 def test_everything_displays_itself(name: str) -> None:
     """Each result has words that its HTML must show; its picture must not be blank."""
-    _, words = RESULTS[name]
+    _, words = RESULTS_AND_WORDS[name]
     page = Page(shown(name))
 
     assert words in " ".join(" ".join(page.words).split())
@@ -106,7 +106,7 @@ def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> No
     ]
 
 
-CELLS = """import pecli
+CELLS_OF_A_NOTEBOOK = """import pecli
 pecli.Rope(64, 16)
 pecli.load_model("llama-3.1-8b")
 pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, pecli.Rope(64, 16))
@@ -122,7 +122,7 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(line) for line in CELLS.splitlines()]
+        cells=[nbformat.v4.new_code_cell(line) for line in CELLS_OF_A_NOTEBOOK.splitlines()]
     )
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     outputs = [

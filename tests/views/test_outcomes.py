@@ -12,7 +12,7 @@ from pecli.errors import FileError, NoTablesError, ParameterError
 from pecli.views.outcomes import annotate, show_outcomes, write_junit
 from tests.views.problems import Stated
 
-EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
+PASSED_VERIFICATION = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
 _DIFFERENT = Comparison(
     "cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5
 )
@@ -25,7 +25,7 @@ _NOT_COMPARED = Comparison(
 )
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
 RESULTS = [
-    EXACT,
+    PASSED_VERIFICATION,
     OFF,
     SHAPE,
     UNLIKE,
@@ -34,7 +34,7 @@ RESULTS = [
 ]
 RESULTS.append(FileError("config.json", "does not exist"))
 OUTCOMES = [
-    Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0)
+    Outcome(Check("f", lambda: PASSED_VERIFICATION, f"check {k}", "m"), each, 0.0)
     for k, each in enumerate(RESULTS)
 ]
 EXPECTED = """\
@@ -64,7 +64,7 @@ def test_checks_in_a_pipe_and_on_a_terminal(capsys, turn_to_terminal) -> None:
     assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
 
 
-HOSTILE = [
+HOSTILE_TEXTS = [
     "<&\"'>]]>",
     "a\x1b[2Jb\x00",
     "two\nlines\r\n",
@@ -90,7 +90,7 @@ def outcomes_named(name: str) -> list[Outcome]:
     ]
 
 
-@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None:
     """Control characters and lone surrogates are not allowed in XML."""
     write_junit(str(tmp_path / "r.xml"), outcomes_named(name))
@@ -122,7 +122,9 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
-    plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
+    plain = Outcome(
+        Check("a.npy", lambda: PASSED_VERIFICATION), Verification("a.npy", "rope", ()), 0
+    )
     write_junit(str(tmp_path / "r.xml"), [plain, *outcomes_named("b")])
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
 
@@ -134,7 +136,7 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     assert suites[0][0].get("name") == "a.npy"
 
 
-@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
     """GitHub's escapes: %25, %0D, %0A, and in properties %3A and %2C."""
 
@@ -169,7 +171,7 @@ def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch)
 def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
     (tmp_path / "a.npz").write_bytes(b"")
     file = f"{tmp_path / 'a.npz'}:cos"
-    outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
+    outcome = Outcome(Check(file, lambda: PASSED_VERIFICATION), FileError(file, "is empty"), 0)
     annotate([outcome])
 
     assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out
@@ -177,7 +179,7 @@ def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize(("count", "summary"), [(1, "1 check: 1 error"), (2, "2 checks: 2 errors")])
 def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> None:
-    outcome = Outcome(Check("f", lambda: EXACT), FileError("f", "is empty"), 0.0)
+    outcome = Outcome(Check("f", lambda: PASSED_VERIFICATION), FileError("f", "is empty"), 0.0)
     show_outcomes([outcome] * count)
     *_, row, last = capsys.readouterr().out.splitlines()
 
@@ -187,9 +189,11 @@ def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> No
 
 def test_a_file_without_tables_is_an_error_alone_and_skipped_among_others(capsys) -> None:
     problem = NoTablesError("f", "has none")
-    annotate([Outcome(Check("f", lambda: EXACT), problem, 0.0)])
+    annotate([Outcome(Check("f", lambda: PASSED_VERIFICATION), problem, 0.0)])
 
     assert capsys.readouterr().out == "::error file=f,title=pecli verify%3A f::f: has none\n"
 
-    annotate([Outcome(Check("f", lambda: EXACT, group="the command line"), problem, 0.0)])
+    annotate(
+        [Outcome(Check("f", lambda: PASSED_VERIFICATION, group="the command line"), problem, 0.0)]
+    )
     assert capsys.readouterr().out == ""

@@ -61,24 +61,24 @@ SCALING = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
 }
-CONFIG = {
+LLAMA3_CONFIG = {
     "model_type": "llama",
     "hidden_size": 64,
     "num_attention_heads": 4,
     "max_position_embeddings": 16384,
 }
-CONFIG |= {"rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", **SCALING}}
+LLAMA3_CONFIG |= {"rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", **SCALING}}
 PLAIN = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 PLAIN |= {"max_position_embeddings": 512}
-RIGHT = pecli.Rope(4096, 16, base=5e5, scaling="llama3", **SCALING)
+RIGHT_ROPE = pecli.Rope(4096, 16, base=5e5, scaling="llama3", **SCALING)
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model and a file that is wrong, drawn; the tests of other pages draw nothing."""
     folder = tmp_path_factory.mktemp("page")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    wrong = replace(RIGHT, seq_len=64, base=10000.0)
+    (folder / "config.json").write_text(json.dumps(LLAMA3_CONFIG))
+    wrong = replace(RIGHT_ROPE, seq_len=64, base=10000.0)
     pecli.save(folder / "wrong.npz", {"cos": wrong.tables()["cos"]})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -204,14 +204,14 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
 
 def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
     """The files are right, of base 10000, and too short to prove the scaling."""
-    wrong = replace(RIGHT, base=10000.0).tables()["cos"]
+    wrong = replace(RIGHT_ROPE, base=10000.0).tables()["cos"]
     for name, cos in {
-        "right": RIGHT.tables()["cos"],
+        "right": RIGHT_ROPE.tables()["cos"],
         "wrong": wrong,
-        "short": RIGHT.tables()["cos"][:3],
+        "short": RIGHT_ROPE.tables()["cos"][:3],
     }.items():
         pecli.save(f"{name}.npz", {"cos": cos})
-    Path("config.json").write_text(json.dumps(CONFIG))
+    Path("config.json").write_text(json.dumps(LLAMA3_CONFIG))
     page = report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
     box, nav, first = (
         page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">')
@@ -267,7 +267,7 @@ def test_models_without_rope_show_what_they_have(
 def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: list[Picture]) -> None:
     for name in ("one", "other"):
         Path(name).mkdir()
-        Path(name, "config.json").write_text(json.dumps(CONFIG))
+        Path(name, "config.json").write_text(json.dumps(LLAMA3_CONFIG))
     page = report("one/", "other")
 
     assert "<h1>one, other</h1>" in page
@@ -310,10 +310,10 @@ def test_the_exit_code_is_the_answer_of_the_checks(run_pecli, pictures: list[Pic
 
 @pytest.mark.thorough
 def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
-    Path("config.json").write_text(json.dumps(CONFIG))
-    pecli.save("rope.npz", RIGHT)
+    Path("config.json").write_text(json.dumps(LLAMA3_CONFIG))
+    pecli.save("rope.npz", RIGHT_ROPE)
 
-    for given in (CONFIG, pecli.load_config(CONFIG)):
+    for given in (LLAMA3_CONFIG, pecli.load_config(LLAMA3_CONFIG)):
         words = words_of(report(given, "rope.npz", atol=1e-3))
         assert "passed" in words
         assert "base 500000" in words
@@ -333,7 +333,7 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
 
 
 def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
-    page = report(PLAIN, CONFIG)
+    page = report(PLAIN, LLAMA3_CONFIG)
     comparison = page[page.index("Comparison</h2>") : page.index('id="part2"')]
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", comparison)
     by_parameter = {name: values for name, *values in rows}
@@ -344,7 +344,7 @@ def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
 
 def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
     pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
-    page = report(CONFIG, interactive=True)
+    page = report(LLAMA3_CONFIG, interactive=True)
 
     assert "script-src 'unsafe-inline'" in page
     assert '<div id="sliders"></div>' in page

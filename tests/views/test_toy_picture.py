@@ -13,7 +13,7 @@ from pecli.views.pictures.panels import Chart, Curve, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
-WORDS = ("sinusoidal", "--seq-len", "16", "--dim", "8")
+SINUSOIDAL_COMMAND = ("sinusoidal", "--seq-len", "16", "--dim", "8")
 
 
 def draw_toy(subjects: Sequence[PlotSource], request: PlotRequest) -> Picture:
@@ -29,14 +29,14 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_draws_a_new_kind_of_picture(run_pecli: Callable) -> None:
-    outcome = run_pecli("plot", *WORDS, "--kind", "toy")
+    outcome = run_pecli("plot", *SINUSOIDAL_COMMAND, "--kind", "toy")
     assert outcome.exit_code == SUCCESS
     assert "a toy" in outcome.out
 
 
 def test_a_new_kind_of_picture_is_written_to_a_figure(run_pecli: Callable, tmp_path: Path) -> None:
     file = tmp_path / "t.svg"
-    assert run_pecli("plot", *WORDS, "--kind", "toy", "-o", file).exit_code == SUCCESS
+    assert run_pecli("plot", *SINUSOIDAL_COMMAND, "--kind", "toy", "-o", file).exit_code == SUCCESS
 
 
 def test_a_new_kind_of_picture_refuses_schemes_that_it_does_not_fit(run_pecli: Callable) -> None:

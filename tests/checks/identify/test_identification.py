@@ -27,18 +27,18 @@ from tests.checks.waves import (
 from tests.tools.sweeps.identification import attempt_identification
 from tests.tools.sweeps.tables import Waves
 
-WIDE = {
+TABLES_70000_WIDE = {
     "zeros": np.zeros((2, 70_000), np.float32),
     "slopes": 2.0 ** -(np.arange(1, 70_001, dtype=np.float32) / 8750),
     "frequencies of nobody": np.linspace(1, 0.1, 5000) ** 2,
 }
 
 
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("name", TABLES_70000_WIDE)
 def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(name: str) -> None:
     tracemalloc.start()
     try:
-        assert pecli.identify(WIDE[name]).matches == ()
+        assert pecli.identify(TABLES_70000_WIDE[name]).matches == ()
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
         tracemalloc.stop()
@@ -169,26 +169,30 @@ def negatives() -> dict[str, np.ndarray]:
     }
 
 
-NEGATIVES = negatives()
+TABLES_OF_NO_SCHEME = negatives()
 
 
-@pytest.mark.parametrize("name", NEGATIVES)
+@pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
 def test_what_is_no_table_is_not_identified(name: str) -> None:
     """Matrices of low rank, ramps, identities and noise: none of them is a table of positions."""
-    table = NEGATIVES[name]
+    table = TABLES_OF_NO_SCHEME[name]
     found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
 
     assert [match.command for match in found.matches] == []
     assert found.description
 
 
-DESCRIBED = {"low rank": "of rank 3, not 64", "a constant": "all 0.7", "nothing": "empty"}
-DESCRIBED["not numbers"] = "64 of 64 elements are infinite or not numbers"
+WORDS_FOR_UNKNOWN_TABLES = {
+    "low rank": "of rank 3, not 64",
+    "a constant": "all 0.7",
+    "nothing": "empty",
+}
+WORDS_FOR_UNKNOWN_TABLES["not numbers"] = "64 of 64 elements are infinite or not numbers"
 
 
-@pytest.mark.parametrize(("name", "words"), DESCRIBED.items())
+@pytest.mark.parametrize(("name", "words"), WORDS_FOR_UNKNOWN_TABLES.items())
 def test_an_unknown_table_is_described(name: str, words: str) -> None:
-    assert words in "\n".join(pecli.identify(NEGATIVES[name]).description)
+    assert words in "\n".join(pecli.identify(TABLES_OF_NO_SCHEME[name]).description)
 
 
 def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:

@@ -39,7 +39,7 @@ from tests.checks.model_forms.model_files import (
 )
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
-KINDS = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K")
+GGUF_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K")
 HuggingFace = Callable[[str], Path]
 
 
@@ -73,7 +73,7 @@ def exchange_keys_and_values(array: Array) -> Array:
     return np.concatenate([queries, values, keys])
 
 
-MISTAKES: dict[str, list[tuple[Plant, str]]] = {
+MISTAKES_OF_CONVERTERS: dict[str, list[tuple[Plant, str]]] = {
     "llama": [
         (
             edit_tensors("attn_k", permute_keys_as_queries),
@@ -188,7 +188,7 @@ def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GGUF_TYPES)
 @pytest.mark.parametrize("model", CONFIGS)
 @pytest.mark.sample(3)
 def test_a_right_pair_passes(
@@ -208,7 +208,9 @@ def test_a_right_pair_passes(
 
 
 @pytest.mark.parametrize("shift", range(4))
-@pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+@pytest.mark.parametrize(
+    ("model", "number"), [(model, k) for model in MISTAKES_OF_CONVERTERS for k in range(5)]
+)
 @pytest.mark.sample(14)
 def test_a_mistake_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
@@ -217,7 +219,7 @@ def test_a_mistake_is_named(
     name it.
     """
     kind = ("F16", "Q8_0", "Q4_K", "Q6_K")[(number + shift) % 4]
-    mistake, expected = MISTAKES[model][number]
+    mistake, expected = MISTAKES_OF_CONVERTERS[model][number]
     path = write_converted(tmp_path / "model.gguf", model, kind, mistake)
     found = pecli.diff(hugging_face(model), path)
 

@@ -10,7 +10,7 @@ from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.stored import Stored
 from pecli.compare.comparison import Comparison
 
-SMALL = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
+FLOAT32_4_BY_2 = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
 SCALE = np.array([0.5], np.float16)
 Q8_0 = Stored(
@@ -18,7 +18,7 @@ Q8_0 = Stored(
 )
 """One block in steps of 0.5, whose largest element is 127 steps."""
 Q8_0_VALUES = EIGHT_BITS[None] / np.float32(2)
-THIRD = np.arange(32) == 3
+AT_INDEX_3 = np.arange(32) == 3
 
 
 def compare_pair(
@@ -31,13 +31,13 @@ def compare_pair(
 @pytest.mark.parametrize(("error", "mismatched"), [(0, 0), (1e-3, 2)])
 def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
     is_second_row = (np.arange(4) == 1)[:, None]
-    checked = SMALL + np.float32(error) * is_second_row
+    checked = FLOAT32_4_BY_2 + np.float32(error) * is_second_row
 
-    assert compare_pair(SMALL, checked).mismatched == mismatched
+    assert compare_pair(FLOAT32_4_BY_2, checked).mismatched == mismatched
 
 
 def test_a_comparison_has_both_dtypes() -> None:
-    result = compare_pair(SMALL, SMALL.astype(np.float16))
+    result = compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2.astype(np.float16))
     assert result.expected_dtype == "float32"
     assert result.dtype == "float16"
     assert result.shape == (4, 2)
@@ -48,8 +48,8 @@ def test_a_comparison_has_both_dtypes() -> None:
 @pytest.mark.parametrize(("share", "mismatched"), [(0, 0), (2**-10.5, 0), (2**-8, 8)])
 def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     """float16 has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot."""
-    checked = (SMALL * (1 + share)).astype(np.float16)
-    assert compare_pair(SMALL, checked).mismatched == mismatched
+    checked = (FLOAT32_4_BY_2 * (1 + share)).astype(np.float16)
+    assert compare_pair(FLOAT32_4_BY_2, checked).mismatched == mismatched
 
 
 @pytest.mark.parametrize(
@@ -57,24 +57,27 @@ def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
 )
 def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -> None:
-    assert compare_pair(SMALL, SMALL + np.float32(2.0**-9), **tolerance).mismatched == mismatched
+    assert (
+        compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + np.float32(2.0**-9), **tolerance).mismatched
+        == mismatched
+    )
 
 
 def test_rows_are_compared_in_the_expected_order() -> None:
     """llama.cpp permutes rows of queries and keys."""
     order = np.array([1, 0, 3, 2])
-    assert compare_pair(SMALL, SMALL[order]).mismatched == 8
-    assert compare_pair(SMALL, SMALL[order], order).mismatched == 0
+    assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order]).mismatched == 8
+    assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order], order).mismatched == 0
 
 
 def test_norms_may_have_one_added() -> None:
     """GGUF stores Gemma's norms as 1 + weight."""
-    assert compare_pair(SMALL, SMALL + 1).mismatched == 8
-    assert compare_pair(SMALL, SMALL + 1, added=1).mismatched == 0
+    assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1).mismatched == 8
+    assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1, added=1).mismatched == 0
 
 
 def test_nan_is_an_infinite_error() -> None:
-    result = compare_pair(SMALL, np.full_like(SMALL, np.nan))
+    result = compare_pair(FLOAT32_4_BY_2, np.full_like(FLOAT32_4_BY_2, np.nan))
     assert result.max_abs_error == np.inf
     assert result.mismatched == 8
 
@@ -98,9 +101,9 @@ def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
 
 
 def test_float64_is_compared_in_float64() -> None:
-    doubles = SMALL.astype(np.float64)
-    assert compare_pair(doubles, SMALL).mismatched == 0
-    assert compare_pair(doubles + 1e-12, SMALL).mismatched == 0
+    doubles = FLOAT32_4_BY_2.astype(np.float64)
+    assert compare_pair(doubles, FLOAT32_4_BY_2).mismatched == 0
+    assert compare_pair(doubles + 1e-12, FLOAT32_4_BY_2).mismatched == 0
     assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 
 
@@ -113,8 +116,8 @@ def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched
 @pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
 def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
     """Four steps of 0.5 in one element."""
-    assert compare_pair(Q8_0_VALUES + np.float32(off) * THIRD, Q8_0).mismatched == mismatched
+    assert compare_pair(Q8_0_VALUES + np.float32(off) * AT_INDEX_3, Q8_0).mismatched == mismatched
 
 
 def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
-    assert compare_pair(Q8_0_VALUES + np.float32(2.5) * THIRD, Q8_0).max_abs_error == 2.5
+    assert compare_pair(Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3, Q8_0).max_abs_error == 2.5

@@ -28,10 +28,10 @@ from pecli.tensors.head_layout import Heads
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 RANDOM = np.random.default_rng(0)
-SQUARE = RANDOM.normal(size=(8, 8))
-TABLES = RANDOM.normal(size=(3, 12, 16))
-QUERIES = RANDOM.normal(size=(16, 3))
-NORM = np.arange(3.0)
+RANDOM_SQUARE = RANDOM.normal(size=(8, 8))
+RANDOM_TABLES = RANDOM.normal(size=(3, 12, 16))
+RANDOM_QUERIES = RANDOM.normal(size=(16, 3))
+NORM_WEIGHTS = np.arange(3.0)
 TWO_HEADS = Heads(2, 1)
 
 
@@ -76,18 +76,22 @@ def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
 
 
 def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
-    problems = match_tensors_of({"a": SQUARE, "b": SQUARE}, {"a": SQUARE}).problems
+    problems = match_tensors_of(
+        {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}, {"a": RANDOM_SQUARE}
+    ).problems
     assert problems == [TensorProblem("b", MissingTensor("B"))]
 
 
 def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
-    problems = match_tensors_of({"a": SQUARE}, {"a": SQUARE, "b": SQUARE}).problems
+    problems = match_tensors_of(
+        {"a": RANDOM_SQUARE}, {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
+    ).problems
     assert problems == [TensorProblem("b", MissingTensor("A"))]
 
 
 def test_an_output_that_is_tied_to_the_embedding_is_not_missing() -> None:
-    tied = {"token_embd.weight": SQUARE}
-    assert not match_tensors_of(tied, {**tied, "output.weight": SQUARE}).problems
+    tied = {"token_embd.weight": RANDOM_SQUARE}
+    assert not match_tensors_of(tied, {**tied, "output.weight": RANDOM_SQUARE}).problems
 
 
 def test_empty_tensors_are_not_compared() -> None:
@@ -129,7 +133,10 @@ def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, add
     added.
     """
     about = {"architecture": architecture, "kind": kind}
-    assert reason_of_difference(NORM, NORM + added, "attn_norm.weight", **about) is None
+    assert (
+        reason_of_difference(NORM_WEIGHTS, NORM_WEIGHTS + added, "attn_norm.weight", **about)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,9 @@ def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, add
     ],
 )
 def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expected: Finding) -> None:
-    found = reason_of_difference(NORM, NORM + added, "attn_norm.weight", architecture=architecture)
+    found = reason_of_difference(
+        NORM_WEIGHTS, NORM_WEIGHTS + added, "attn_norm.weight", architecture=architecture
+    )
     assert found == expected
 
 
@@ -152,33 +161,36 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
 ) -> None:
-    assert reason_of_difference(TABLES[0], TABLES[0] * factor) == expected
+    assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] * factor) == expected
 
 
 def test_exchanged_halves_are_named() -> None:
     assert (
-        reason_of_difference(TABLES[0], np.roll(TABLES[0], 6, axis=0)) == Mistake.HALVES_EXCHANGED
+        reason_of_difference(RANDOM_TABLES[0], np.roll(RANDOM_TABLES[0], 6, axis=0))
+        == Mistake.HALVES_EXCHANGED
     )
 
 
 def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
-    assert reason_of_difference(TABLES[0], TABLES[0] + 0.1) == BeyondRounding("float64")
+    assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] + 0.1) == BeyondRounding(
+        "float64"
+    )
 
 
 def test_a_transposed_square_matrix_is_named() -> None:
-    assert reason_of_difference(SQUARE, SQUARE.T) == Mistake.TRANSPOSED
+    assert reason_of_difference(RANDOM_SQUARE, RANDOM_SQUARE.T) == Mistake.TRANSPOSED
 
 
 def test_a_tensor_of_another_layer_is_named() -> None:
-    tensors = {"blk.0.up.weight": TABLES[0], "blk.1.up.weight": TABLES[1]}
-    checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+    tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.1.up.weight": RANDOM_TABLES[1]}
+    checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
     assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
-    tensors = {"blk.0.up.weight": TABLES[0], "blk.0.gate.weight": TABLES[1]}
-    checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+    tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
+    checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
     assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedTensor("gate")}
 
@@ -186,14 +198,16 @@ def test_another_tensor_of_the_same_layer_is_named() -> None:
 @pytest.mark.parametrize(("name", "heads"), [("attn_q.weight", 2), ("attn_k.weight", 1)])
 def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int) -> None:
     """The order is LlamaModel.permute's of llama.cpp, with 2 query heads and 1 key head."""
-    (pair,) = match_tensors_of({name: QUERIES}, {name: QUERIES}, heads=TWO_HEADS).pairs
+    (pair,) = match_tensors_of(
+        {name: RANDOM_QUERIES}, {name: RANDOM_QUERIES}, heads=TWO_HEADS
+    ).pairs
     assert pair.order is not None
     assert pair.order.tolist() == permutation(heads).tolist()
 
 
 def test_values_are_not_permuted() -> None:
     (pair,) = match_tensors_of(
-        {"attn_v.weight": QUERIES}, {"attn_v.weight": QUERIES}, heads=TWO_HEADS
+        {"attn_v.weight": RANDOM_QUERIES}, {"attn_v.weight": RANDOM_QUERIES}, heads=TWO_HEADS
     ).pairs
     assert pair.order is None
 
@@ -212,20 +226,25 @@ def test_values_are_not_permuted() -> None:
 def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
     """The right order is llama.cpp's permutation of 2 heads (None: no mistake)."""
     assert (
-        reason_of_difference(QUERIES, QUERIES[rows], "attn_q.weight", heads=TWO_HEADS) == expected
+        reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=TWO_HEADS)
+        == expected
     )
 
 
 def test_an_inverse_permutation_is_named() -> None:
     rows = np.argsort(permutation(1))
-    found = reason_of_difference(QUERIES, QUERIES[rows], "attn_q.weight", heads=Heads(1))
+    found = reason_of_difference(
+        RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=Heads(1)
+    )
 
     assert found == Mistake.PERMUTED_BACKWARDS
 
 
 def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
     """llama.cpp#3364: models with grouped queries were converted so."""
-    found = reason_of_difference(QUERIES, QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS)
+    found = reason_of_difference(
+        RANDOM_QUERIES, RANDOM_QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS
+    )
     assert found == PermutedInHeads(2, 1, are_kv_heads=True)
 
 
@@ -241,4 +260,7 @@ def test_keys_have_as_many_heads_as_queries_unless_stated(
     rows: Any, expected: Finding | None
 ) -> None:
     heads = Heads(2, head_dim=8)
-    assert reason_of_difference(QUERIES, QUERIES[rows], "attn_k.weight", heads=heads) == expected
+    assert (
+        reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)
+        == expected
+    )

@@ -16,14 +16,14 @@ from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.models.encoding import ModelEncodings
 
 ENCODINGS = ModelEncodings("", "", ())
-FORMS = BothModels(
+HUGGING_FACE_AND_GGUF = BothModels(
     reference=ModelFiles("A", ModelFormat.HUGGING_FACE, "llama", ENCODINGS, "halves"),
     checked=ModelFiles("B", ModelFormat.GGUF, "llama", ENCODINGS, "interleaved"),
 )
 
 
 def sentences_about(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
-    return tensor_sentences([TensorProblem(name, finding) for name in names], FORMS)
+    return tensor_sentences([TensorProblem(name, finding) for name in names], HUGGING_FACE_AND_GGUF)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
         TensorProblem("output.weight", finding, 4.0),
     ]
 
-    assert tensor_sentences(problems, FORMS) == [
+    assert tensor_sentences(problems, HUGGING_FACE_AND_GGUF) == [
         "B: ffn_up of layers 0–1 is off by up to 0.5, beyond the rounding of float16",
         "B: output is off by up to 4, beyond the rounding of float16",
     ]
@@ -94,5 +94,5 @@ def test_three_tensors_are_listed() -> None:
 
 def test_more_than_twelve_lines_are_counted() -> None:
     problems = [TensorProblem("x", SwappedLayer(str(layer))) for layer in range(14)]
-    assert tensor_sentences(problems[:12], FORMS)[-1] == "B: x is layer 11 of A"
-    assert tensor_sentences(problems, FORMS)[-1] == "and 2 more such lines"
+    assert tensor_sentences(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
+    assert tensor_sentences(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"

@@ -8,7 +8,7 @@ import pytest
 
 from pecli.checks.model_forms.stored import Stored
 
-SMALL = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
+FLOAT32_4_BY_2 = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
 SHARDS = Stored.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
@@ -65,10 +65,10 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("kind", "array", "is_read"),
     [
-        ("Q8_0", SMALL, True),
-        ("float16", SMALL, True),
-        ("IQ4_XS", SMALL, False),
-        ("int8", SMALL, False),
+        ("Q8_0", FLOAT32_4_BY_2, True),
+        ("float16", FLOAT32_4_BY_2, True),
+        ("IQ4_XS", FLOAT32_4_BY_2, False),
+        ("int8", FLOAT32_4_BY_2, False),
         ("float32", None, False),
     ],
 )
@@ -88,16 +88,18 @@ def test_a_sample_has_at_most_256_columns(width: int, sampled: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16])
 def test_values_are_widened_exactly(dtype: Any) -> None:
-    stored = SMALL.astype(dtype)
+    stored = FLOAT32_4_BY_2.astype(dtype)
     values = Stored.of(stored).floats(stored, np.empty((9, 2), np.float32))
 
-    assert values.tolist() == SMALL.tolist()
+    assert values.tolist() == FLOAT32_4_BY_2.tolist()
 
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-22), (ml_dtypes.bfloat16, 2.0**-7)])
 def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
     """The step is relative: twice as large at −2 as at 1."""
-    steps = Stored.of(SMALL.astype(dtype)).rounding_steps(np.array([[1.0, -2.0]], np.float32))
+    steps = Stored.of(FLOAT32_4_BY_2.astype(dtype)).rounding_steps(
+        np.array([[1.0, -2.0]], np.float32)
+    )
     assert steps.tolist() == [[step, 2 * step]]
 
 

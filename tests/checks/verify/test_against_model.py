@@ -23,7 +23,12 @@ from tests.checks.waves import (
 
 WITHIN_2E_6 = Tolerance(atol=2e-6)
 LENGTH, DIM = 24, 16
-LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
+LLAMA_OF_BASE_500000 = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 5e5,
+}
 GEMMA = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 4, "head_dim": DIM,
          "rope_theta": 1e6, "rope_local_base_freq": 1e4}  # fmt: skip
 
@@ -37,29 +42,29 @@ def float32_tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.nd
     return np.cos(angles), np.sin(angles)
 
 
-def verify_with_config(tensors, config=LLAMA, tolerance=WITHIN_2E_6, **options):
+def verify_with_config(tensors, config=LLAMA_OF_BASE_500000, tolerance=WITHIN_2E_6, **options):
     return pecli.verify(tensors, pecli.load_config(config), tolerance, **options)
 
 
 COS, SIN = float32_tables()
-ONE, TWO, TURNS = (
+ONE_COLUMN_PER_FREQUENCY, TWO_COLUMNS_AS_HALVES, TWO_COLUMNS_AS_NEIGHBOURS = (
     "one column per frequency",
     "two columns per frequency (c0 c1 … c0 c1 …)",
     "c0 c0 c1 c1 …",
 )
 FORMS = {
-    "cos": (COS, "cos", ONE),
-    "sin": (SIN, "sin", ONE),
-    "transformers": (doubled_as_halves(COS), "cos", TWO),
-    "transformers, batch and head": (doubled_as_halves(SIN)[None, None], "sin", f"{TWO}, axes of length 1 dropped"),
-    "interleaved": (doubled_as_neighbours(COS), "cos", f"two columns per frequency ({TURNS})"),
-    "megatron": (doubled_as_halves(COS)[:, None, None], "cos", f"{TWO}, axes of length 1 dropped"),
+    "cos": (COS, "cos", ONE_COLUMN_PER_FREQUENCY),
+    "sin": (SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
+    "transformers": (doubled_as_halves(COS), "cos", TWO_COLUMNS_AS_HALVES),
+    "transformers, batch and head": (doubled_as_halves(SIN)[None, None], "sin", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
+    "interleaved": (doubled_as_neighbours(COS), "cos", f"two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
+    "megatron": (doubled_as_halves(COS)[:, None, None], "cos", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
     "in turn": (interleaved_columns(COS, SIN), "cos_sin", "cosines and sines interleaved"),
     "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
     "stacked, doubled": (doubled_as_neighbours(np.stack([COS, SIN])), "cos_sin",
-                         f"the cosines, then the sines, two columns per frequency ({TURNS})"),
+                         f"the cosines, then the sines, two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
 }  # fmt: skip
@@ -74,7 +79,8 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
     result = verify_with_config(
-        tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {})
+        tmp_path / "dump.npy",
+        **({"layout": "interleaved"} if TWO_COLUMNS_AS_NEIGHBOURS in words else {}),
     )
 
     assert result.passed
@@ -116,16 +122,22 @@ def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
     assert result.tensors[0].name == "inv_freq"
 
     np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
-    assert verify_with_config(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
+    assert verify_with_config(
+        tmp_path / "inv_freq.npy", {**LLAMA_OF_BASE_500000, "head_dim": 2}
+    ).passed
 
 
-DYNAMIC = {
-    **LLAMA,
+DYNAMIC_LLAMA = {
+    **LLAMA_OF_BASE_500000,
     "max_position_embeddings": 8,
     "rope_scaling": {"type": "dynamic", "factor": 2.0},
 }
 LONGROPE = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
-LONG = {**LLAMA, "original_max_position_embeddings": 8, "rope_scaling": {**LONGROPE, "factor": 2.0}}
+LONGROPE_LLAMA = {
+    **LLAMA_OF_BASE_500000,
+    "original_max_position_embeddings": 8,
+    "rope_scaling": {**LONGROPE, "factor": 2.0},
+}
 
 
 def test_an_offset_and_a_length_choose_the_expected_rows() -> None:
@@ -134,18 +146,22 @@ def test_an_offset_and_a_length_choose_the_expected_rows() -> None:
     assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
 
     grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
-    assert verify_with_config(grown, DYNAMIC, length=32).passed
-    assert not verify_with_config(grown, DYNAMIC, reasons=False).passed  # the table ends at 24
+    assert verify_with_config(grown, DYNAMIC_LLAMA, length=32).passed
+    assert not verify_with_config(
+        grown, DYNAMIC_LLAMA, reasons=False
+    ).passed  # the table ends at 24
 
 
-@pytest.mark.parametrize("config", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
+@pytest.mark.parametrize("config", [DYNAMIC_LLAMA, LONGROPE_LLAMA], ids=["dynamic", "longrope"])
 def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
     """Modules recompute inv_freq at the length of the prompt, or keep that of the start: a dump may
     hold either.
     """
     exact = Tolerance(rtol=1e-14)
     base, divisor = (
-        (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
+        (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1)
+        if config is DYNAMIC_LLAMA
+        else (5e5, 4)
     )
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
     found = verify_with_config(dump, config, Tolerance())
@@ -180,7 +196,9 @@ def test_a_name_counts_more_than_the_content(tmp_path) -> None:
         {"cos_cached": doubled_as_halves(SIN), "sin_cached": doubled_as_halves(COS)}
     )
     assert [tensor.passed for tensor in result.tensors] == [False, False]
-    assert {*result.readings.values()} == {TWO}  # a layout is seen whatever the values are
+    assert {*result.readings.values()} == {
+        TWO_COLUMNS_AS_HALVES
+    }  # a layout is seen whatever the values are
     assert result.explanations[0].mistakes == (Swapped(),)
 
     np.save(tmp_path / "sin.npy", COS)  # the name of the file, where the array has none
@@ -193,7 +211,10 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     result = verify_with_config(tmp_path / "all.npz")
 
     assert result.passed
-    assert result.readings == {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"}
+    assert result.readings == {
+        "arr_0": f"sin, {ONE_COLUMN_PER_FREQUENCY}",
+        "arr_1": f"cos, {ONE_COLUMN_PER_FREQUENCY}",
+    }
 
 
 def test_layer_types_by_name_and_by_fit() -> None:
@@ -213,7 +234,9 @@ def test_layer_types_by_name_and_by_fit() -> None:
     assert result.readings["rope.sin_cached"].startswith(
         "sliding_attention layers, which it fits best"
     )
-    assert result.readings["full_attention.cos"].startswith(f"full_attention layers, {ONE}")
+    assert result.readings["full_attention.cos"].startswith(
+        f"full_attention layers, {ONE_COLUMN_PER_FREQUENCY}"
+    )
     assert not verify_with_config(
         {"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention"
     ).passed
@@ -281,7 +304,7 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
 
     result = verify_with_config(f"{tmp_path / 'model.safetensors'}:lm_head")
     assert result.passed
-    assert result.readings == {"lm_head": f"cos, {ONE}"}
+    assert result.readings == {"lm_head": f"cos, {ONE_COLUMN_PER_FREQUENCY}"}
 
 
 @pytest.mark.parametrize(
@@ -310,8 +333,8 @@ def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> Non
 
     These are multiples of 8, and could be 2 or 4 rows of 8 cosines whose rows were joined.
     """
-    frequencies = inverse_frequencies(LLAMA["rope_theta"], dim_of_file)
-    dim, _, shape = pecli.verify({"inv_freq": frequencies}, LLAMA).diagnosis
+    frequencies = inverse_frequencies(LLAMA_OF_BASE_500000["rope_theta"], dim_of_file)
+    dim, _, shape = pecli.verify({"inv_freq": frequencies}, LLAMA_OF_BASE_500000).diagnosis
 
     assert dim.startswith(f"inv_freq: rotary dimension is {dim_of_file} (the spec says 16)")
     assert shape.startswith(f"inv_freq: its shape is ({dim_of_file // 2}) where (8), ")
@@ -481,9 +504,9 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
 def test_tables_in_lines_of_text(tmp_path) -> None:
     both, bloom = np.concatenate([COS, SIN]), {"model_type": "bloom", "n_head": 6}
     for lines, config in (
-        (both, LLAMA),
-        (doubled_as_halves(both), LLAMA),
-        (COS, LLAMA),
+        (both, LLAMA_OF_BASE_500000),
+        (doubled_as_halves(both), LLAMA_OF_BASE_500000),
+        (COS, LLAMA_OF_BASE_500000),
         (BIAS.reshape(54, 9), bloom),
     ):
         np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
@@ -497,8 +520,10 @@ def bfloat16(values: np.ndarray) -> np.ndarray:
 
 
 FALCON = {"model_type": "falcon", "hidden_size": 768, "num_attention_heads": 12, "alibi": True}
-TWELVE = np.array([*(2.0 ** -np.arange(1, 9)), *(2.0 ** -(np.arange(4) + 0.5))])
-ROUNDED = bfloat16(bfloat16(TWELVE)[:, None] * bfloat16(np.arange(300))[None])
+SLOPES_OF_12_HEADS = np.array([*(2.0 ** -np.arange(1, 9)), *(2.0 ** -(np.arange(4) + 0.5))])
+BIAS_ROUNDED_TO_BFLOAT16 = bfloat16(
+    bfloat16(SLOPES_OF_12_HEADS)[:, None] * bfloat16(np.arange(300))[None]
+)
 """As `build_alibi_tensor` of transformers' Falcon computes it: slopes, positions and products in bfloat16."""
 PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
 
@@ -506,14 +531,14 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        ("slopes", TWELVE.astype(np.float32), None),
-        ("slopes", bfloat16(TWELVE), "rounded to bfloat16"),
-        ("bias", ROUNDED, PRODUCTS),
-        ("bias", ROUNDED[:, None], PRODUCTS),
-        ("bias", ROUNDED / np.float32(8), f"{PRODUCTS}, divided by √head_dim"),
+        ("slopes", SLOPES_OF_12_HEADS.astype(np.float32), None),
+        ("slopes", bfloat16(SLOPES_OF_12_HEADS), "rounded to bfloat16"),
+        ("bias", BIAS_ROUNDED_TO_BFLOAT16, PRODUCTS),
+        ("bias", BIAS_ROUNDED_TO_BFLOAT16[:, None], PRODUCTS),
+        ("bias", BIAS_ROUNDED_TO_BFLOAT16 / np.float32(8), f"{PRODUCTS}, divided by √head_dim"),
         (
             "bias",
-            (TWELVE[:, None] * np.arange(300) / 8).astype(np.float32),
+            (SLOPES_OF_12_HEADS[:, None] * np.arange(300) / 8).astype(np.float32),
             "in the key form, divided by √head_dim",
         ),
     ],

@@ -10,7 +10,7 @@ import pecli
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
-CONFIG: dict[str, Any] = {
+LLAMA_CONFIG: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": HEADS * DIM,
     "num_attention_heads": HEADS,
@@ -36,7 +36,7 @@ def heads_folded_into_columns(x: np.ndarray) -> np.ndarray:
     return x.reshape(*x.shape[:-2], -1)
 
 
-CASES: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
+AXES_OF_HEADS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
     "heads folded into columns": (
         heads_folded_into_columns(QUERIES),
         heads_folded_into_columns(rotated_by_formula(QUERIES)),
@@ -92,47 +92,47 @@ CASES: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_the_right_rotation_passes_with_a_note(case: str) -> None:
     """Each case has queries before and after a rotation by the textbook formula, with axes in
     another order.
     """
-    before, after, note = CASES[case]
-    result = pecli.verify(after, CONFIG, before=before, atol=1e-9)
+    before, after, note = AXES_OF_HEADS[case]
+    result = pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9)
 
     assert result.passed
     assert note in result.readings["array"]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "a single row"])
+@pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
 def test_a_wrong_element_has_its_own_index(case: str) -> None:
     """The last element of the array as it was dumped is wrong."""
-    before, after, _ = CASES[case]
+    before, after, _ = AXES_OF_HEADS[case]
     wrong = after.copy()
     index = tuple(length - 1 for length in wrong.shape)
     wrong[index] += 1
-    (tensor,) = pecli.verify(wrong, CONFIG, before=before, atol=1e-9, reasons=False).tensors
+    (tensor,) = pecli.verify(wrong, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).tensors
 
     assert tensor.mismatched == 1
     assert tensor.worst_index == index
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_a_rotation_that_is_off_by_a_thousandth_fails(case: str) -> None:
-    before, after, _ = CASES[case]
+    before, after, _ = AXES_OF_HEADS[case]
     if case == "a single row":
         pytest.skip("position 0 is not rotated")
     unrotated = np.empty_like(after)
     unrotated[...] = after * 1.001
 
-    assert not pecli.verify(unrotated, CONFIG, before=before, atol=1e-9, reasons=False).passed
+    assert not pecli.verify(unrotated, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
 
 
 def test_a_mistake_of_all_folded_heads_is_named() -> None:
-    interleaved = pecli.apply(QUERIES, CONFIG, layout="interleaved")
+    interleaved = pecli.apply(QUERIES, LLAMA_CONFIG, layout="interleaved")
     result = pecli.verify(
         heads_folded_into_columns(interleaved),
-        CONFIG,
+        LLAMA_CONFIG,
         before=heads_folded_into_columns(QUERIES),
         atol=1e-9,
     )
@@ -146,7 +146,7 @@ def test_rows_of_folded_tensors_are_positions() -> None:
     wrong = heads_folded_into_columns(rotated_by_formula(QUERIES))
     wrong[1, 3, 2 * DIM + 4] += 1
     (tensor,) = pecli.verify(
-        wrong, CONFIG, before=heads_folded_into_columns(QUERIES), atol=1e-9, reasons=False
+        wrong, LLAMA_CONFIG, before=heads_folded_into_columns(QUERIES), atol=1e-9, reasons=False
     ).tensors
 
     assert tensor.where["rows"] == [(3, 3)]
@@ -158,7 +158,7 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
     """Keys of 2 heads are repeated 3 times for 6 query heads; one copy is changed."""
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
-    result = pecli.verify(wrong, CONFIG, before=KEYS, atol=1e-9)
+    result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9)
 
     assert result.problems == ("array: its copies differ",)
 
@@ -166,13 +166,13 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
 def test_positions_are_never_taken_for_copies() -> None:
     longer = np.concatenate([rotated_by_formula(KEYS)] * 2, axis=2)
     with pytest.raises(ParameterError, match="they must be alike"):
-        pecli.verify(longer, CONFIG, before=KEYS)
+        pecli.verify(longer, LLAMA_CONFIG, before=KEYS)
 
 
 def test_columns_that_are_no_number_of_heads_are_not_unfolded() -> None:
     before = RANDOM.normal(size=(LENGTH, 5 * DIM))
     with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
-        pecli.verify(before, CONFIG, before=before)
+        pecli.verify(before, LLAMA_CONFIG, before=before)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
 
-    assert pecli.verify(after, CONFIG, before=before, atol=1e-9).passed
+    assert pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
 
 
 def test_the_number_of_tokens_tells_where_positions_are() -> None:
@@ -199,7 +199,7 @@ def test_the_number_of_tokens_tells_where_positions_are() -> None:
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)
 
-    assert pecli.verify(after, CONFIG, before=before, positions=positions, atol=1e-9).passed
+    assert pecli.verify(after, LLAMA_CONFIG, before=before, positions=positions, atol=1e-9).passed
 
 
 def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
@@ -208,6 +208,6 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
     np.save(
         tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
     )
-    answer = pecli.verify(tmp_path / "after.npy", CONFIG, before=tmp_path / "before.npy")
+    answer = pecli.verify(tmp_path / "after.npy", LLAMA_CONFIG, before=tmp_path / "before.npy")
 
     assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]

@@ -10,8 +10,8 @@ from tests.checks.queries import BEFORE, TWO_LAYER_KINDS
 from tests.checks.rope_dumps import ATOL, CONFIG, COS, INV_FREQ, ROPE, SIN, cosines_and_sines
 from tests.checks.waves import Array
 
-SLIDING = "sliding_attention"
-FULL = "full_attention"
+SLIDING_ATTENTION = "sliding_attention"
+FULL_ATTENTION = "full_attention"
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 
@@ -71,7 +71,7 @@ def test_a_table_of_other_layers_is_named() -> None:
 
 def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
-    result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL, atol=1e-6)
+    result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL_ATTENTION, atol=1e-6)
 
     assert result.unchecked == ("sliding_attention_cos",)
 
@@ -85,9 +85,9 @@ def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, pas
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("model.layers.5.cos", FULL),
-        ("blk.4.cos", SLIDING),
-        ("cos_local", SLIDING),
+        ("model.layers.5.cos", FULL_ATTENTION),
+        ("blk.4.cos", SLIDING_ATTENTION),
+        ("cos_local", SLIDING_ATTENTION),
         ("vision.layers.5.cos", None),
     ],
 )
@@ -105,11 +105,17 @@ def test_numbers_of_layers_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("changes", "layers"),
     [
-        ({}, [SLIDING, FULL]),
-        ({"layer_types": None}, [SLIDING] * 5 + [FULL]),
-        ({"layer_types": [], "sliding_window_pattern": 2}, [SLIDING, FULL] * 3),
-        ({"layer_types": [], "sliding_window_pattern": "LLG"}, [SLIDING] * 5 + [FULL]),
-        ({"layer_types": [], "sliding_window_pattern": -1}, [SLIDING] * 5 + [FULL]),
+        ({}, [SLIDING_ATTENTION, FULL_ATTENTION]),
+        ({"layer_types": None}, [SLIDING_ATTENTION] * 5 + [FULL_ATTENTION]),
+        ({"layer_types": [], "sliding_window_pattern": 2}, [SLIDING_ATTENTION, FULL_ATTENTION] * 3),
+        (
+            {"layer_types": [], "sliding_window_pattern": "LLG"},
+            [SLIDING_ATTENTION] * 5 + [FULL_ATTENTION],
+        ),
+        (
+            {"layer_types": [], "sliding_window_pattern": -1},
+            [SLIDING_ATTENTION] * 5 + [FULL_ATTENTION],
+        ),
     ],
     ids=["a list", "no key", "every second", "a pattern of letters", "a pattern below zero"],
 )
@@ -124,19 +130,27 @@ def test_layers_are_those_of_a_key_or_else_of_the_family(
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
     layers = pecli.load_model("gemma-3-4b").layers
-    assert layers[:7] == (SLIDING, SLIDING, SLIDING, SLIDING, SLIDING, FULL, SLIDING)
+    assert layers[:7] == (
+        SLIDING_ATTENTION,
+        SLIDING_ATTENTION,
+        SLIDING_ATTENTION,
+        SLIDING_ATTENTION,
+        SLIDING_ATTENTION,
+        FULL_ATTENTION,
+        SLIDING_ATTENTION,
+    )
 
 
 @pytest.mark.parametrize(
     ("kinds", "diagnosis"),
     [
-        ((SLIDING, FULL), ()),
+        ((SLIDING_ATTENTION, FULL_ATTENTION), ()),
         (
-            (SLIDING, SLIDING),
+            (SLIDING_ATTENTION, SLIDING_ATTENTION),
             ("layers.1.cos, layers.1.sin: right for sliding_attention layers",),
         ),
         (
-            (FULL, SLIDING),
+            (FULL_ATTENTION, SLIDING_ATTENTION),
             (
                 "layers.0.cos, layers.0.sin: right for full_attention layers",
                 "layers.1.cos, layers.1.sin: right for sliding_attention layers",
@@ -161,7 +175,10 @@ def test_tables_are_held_against_the_kind_of_their_layer(
 
 @pytest.mark.parametrize(
     ("kinds", "verdicts"),
-    [((SLIDING, FULL), [True, True]), ((FULL, FULL), [False, True])],
+    [
+        ((SLIDING_ATTENTION, FULL_ATTENTION), [True, True]),
+        ((FULL_ATTENTION, FULL_ATTENTION), [False, True]),
+    ],
     ids=["right", "full attention everywhere"],
 )
 def test_queries_are_held_against_the_kind_of_their_layer(

@@ -12,7 +12,7 @@ from pecli.checks.verify.named_pairs import pair_names
 from pecli.errors import FileError
 from tests.eval_callback_log import eval_callback_log
 
-CONFIG: dict[str, Any] = {
+LLAMA_CONFIG: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 256,
     "num_attention_heads": 4,
@@ -89,7 +89,7 @@ def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
         "k_post": rotated_by_formula(queries(2), 10000).astype(np.float32),
     }
     pecli.save(tmp_path / f"run.{suffix}", tensors)
-    result = pecli.verify(tmp_path / f"run.{suffix}", CONFIG, atol=1e-5)
+    result = pecli.verify(tmp_path / f"run.{suffix}", LLAMA_CONFIG, atol=1e-5)
 
     assert result.passed, result
     assert sorted(tensor.name for tensor in result.tensors) == ["k", "q"]
@@ -101,7 +101,7 @@ def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path
         "q_post": rotated_by_formula(queries(), 500000).astype(np.float32),
     }
     pecli.save(tmp_path / "run.npz", tensors)
-    result = pecli.verify(tmp_path / "run.npz", CONFIG, atol=1e-5)
+    result = pecli.verify(tmp_path / "run.npz", LLAMA_CONFIG, atol=1e-5)
 
     assert not result.passed
     assert "base is 500000" in result.reasons[0]
@@ -114,11 +114,11 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
     tensors = {"q": queries(), "q_rope": rotated_by_formula(queries(), 10000).astype(np.float32)}
     right_file = {**tensors, "cos": tables["cos"], "sin": tables["sin"]}
     wrong_file = {**tensors, "cos": wrong["cos"], "sin": wrong["sin"]}
-    right = pecli.verify(right_file, CONFIG, atol=1e-5)
+    right = pecli.verify(right_file, LLAMA_CONFIG, atol=1e-5)
 
     assert right.passed, right
     assert [tensor.name for tensor in right.tensors] == ["q", "cos", "sin"]
-    assert not pecli.verify(wrong_file, CONFIG, atol=1e-5, reasons=False).passed
+    assert not pecli.verify(wrong_file, LLAMA_CONFIG, atol=1e-5, reasons=False).passed
 
 
 def test_options_of_a_rotation_apply() -> None:
@@ -128,8 +128,8 @@ def test_options_of_a_rotation_apply() -> None:
         "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),
     }
 
-    assert not pecli.verify(tensors, CONFIG, atol=1e-5, reasons=False).passed
-    assert pecli.verify(tensors, CONFIG, atol=1e-5, offset=7).passed
+    assert not pecli.verify(tensors, LLAMA_CONFIG, atol=1e-5, reasons=False).passed
+    assert pecli.verify(tensors, LLAMA_CONFIG, atol=1e-5, offset=7).passed
 
 
 def test_a_model_without_rotation_checks_its_tables() -> None:
@@ -154,7 +154,7 @@ def eval_callback_log_of(base: float, layout: str, edge: int, tokens: int = 40) 
 def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) -> None:
     """Of interleaved pairs, the first and the last are printed: 4 channels of 6 tokens and all heads."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
-    result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+    result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
 
     assert result.passed, result
     assert result.readings["Qcur-0"] == "96 of 10,240 elements compared"
@@ -164,7 +164,7 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
 def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
     """The first pair rotates by one radian whatever the base is: only the last one is wrong."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", 3))
-    result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+    result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
 
     assert not result.passed
 
@@ -180,13 +180,13 @@ def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
     """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "halves", 3))
     with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
-        pecli.verify(tmp_path / "x.log", CONFIG, layout="halves")
+        pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="halves")
 
 
 @pytest.mark.parametrize(("base", "passed"), [(10000, True), (500000, False)])
 def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> None:
     (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", 4096, tokens=9))
-    result = pecli.verify(tmp_path / "x.log", CONFIG)
+    result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG)
 
     assert result.passed is passed
     if not passed:
@@ -196,7 +196,7 @@ def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> N
 def test_a_log_is_not_a_file_before(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
-        pecli.verify(tmp_path / "x.log", CONFIG, before=tmp_path / "x.log")
+        pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, before=tmp_path / "x.log")
 
 
 def test_two_files_whose_names_end_in_before_and_after(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_two_files_whose_names_end_in_before_and_after(tmp_path: Path) -> None:
         q_after=pecli.apply(queries, scheme),
         k_after=pecli.apply(keys, scheme),
     )
-    result = pecli.verify(tmp_path / "a.npz", CONFIG, before=tmp_path / "b.npz")
+    result = pecli.verify(tmp_path / "a.npz", LLAMA_CONFIG, before=tmp_path / "b.npz")
 
     assert [tensor.name for tensor in result.tensors] == ["q_after", "k_after"]
     assert result.passed

@@ -17,7 +17,7 @@ BERT = {
     "num_attention_heads": 2,
     "max_position_embeddings": 64,
 }
-BOTH = np.hstack([COS, SIN])
+COS_BESIDE_SIN = np.hstack([COS, SIN])
 
 
 def error_of_verify(*arguments: Any, **settings: Any) -> str:
@@ -177,7 +177,7 @@ def test_what_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
 
 @pytest.mark.parametrize(
     ("dump", "batch"),
-    [(np.stack([BOTH] * 3), 3), (as_cos_sin_cache(np.stack([BOTH] * 2)), 2)],
+    [(np.stack([COS_BESIDE_SIN] * 3), 3), (as_cos_sin_cache(np.stack([COS_BESIDE_SIN] * 2)), 2)],
     ids=["three without a name", "two with a name"],
 )
 def test_a_table_for_each_sequence_of_a_batch(dump: Any, batch: int) -> None:
@@ -186,7 +186,9 @@ def test_a_table_for_each_sequence_of_a_batch(dump: Any, batch: int) -> None:
 
 
 def test_two_tables_without_a_name_are_cosines_and_sines() -> None:
-    message = error_of_verify(np.stack([BOTH] * 2), CONFIG, attention_mask=np.ones((2, 12), int))
+    message = error_of_verify(
+        np.stack([COS_BESIDE_SIN] * 2), CONFIG, attention_mask=np.ones((2, 12), int)
+    )
     assert message == (
         "attention_mask is of shape (2, 12); no table of these arrays is (2, 12, …); "
         "leave it out, or dump tables per batch"

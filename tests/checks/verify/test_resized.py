@@ -8,9 +8,9 @@ import pytest
 import pecli
 from pecli.errors import FileError, ParameterError
 from pecli.tensors.interpolation import Interpolation
-from tests.tensors.test_resize import CASES, case_name, decoded, options_of
+from tests.tensors.test_resize import INTERPOLATED_BY_TORCH, case_name, decoded, options_of
 
-GROWN_OR_SHRUNK = [case for case in CASES if case["old"] != case["new"]]
+GROWN_OR_SHRUNK = [case for case in INTERPOLATED_BY_TORCH if case["old"] != case["new"]]
 RNG = np.random.default_rng(7)
 OLD_TABLE = (RNG.standard_normal((1 + 5 * 6, 12)) * 0.02).astype(np.float32)
 GRID = (5, 6)
@@ -19,7 +19,7 @@ GRID = (5, 6)
 def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.ndarray]:
     """Return what torch made of the same table with the same options: its rows."""
     tables = []
-    for other in CASES:
+    for other in INTERPOLATED_BY_TORCH:
         if other["given"] == case["given"] and Interpolation(**options_of(other)) == interpolation:
             tables.append(decoded(other["made"], other["new"]))
     return tables
@@ -105,7 +105,7 @@ def with_other_first_row() -> np.ndarray:
     return table
 
 
-MISTAKES = {
+MISTAKES_OF_RESIZING = {
     "the new rows come column by column": column_by_column(),
     "the old rows are taken for 6x5": pecli.resize(OLD_TABLE, (9, 8), grid=(6, 5), keep=1),
     "the new rows are made for 8x9": resized_old_table((8, 9)),
@@ -117,12 +117,12 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("words", MISTAKES)
+@pytest.mark.parametrize("words", MISTAKES_OF_RESIZING)
 def test_a_mistake_is_named(words: str) -> None:
     """The old table is a grid of 5 x 6 after one row for the class token; the new one should be 9 x
     8.
     """
-    result = verify_against_old_table(MISTAKES[words], to=(9, 8))
+    result = verify_against_old_table(MISTAKES_OF_RESIZING[words], to=(9, 8))
     assert not result.passed
     assert words in result.diagnosis[0]
 

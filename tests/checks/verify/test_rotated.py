@@ -26,7 +26,7 @@ from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
-LLAMA = "llama-3.1-8b"
+LLAMA_3_1_8B = "llama-3.1-8b"
 RNG = np.random.default_rng(0)
 SCALED = Waves(128, 5e5, {"type": "llama3", **LLAMA3}).frequencies()[0]
 YARN40 = Waves(
@@ -77,7 +77,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
 
 @pytest.mark.parametrize(
     ("model", "shape"),
-    [(LLAMA, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
+    [(LLAMA_3_1_8B, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
     q = random_queries(*shape)
@@ -87,29 +87,35 @@ def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None
 
 
 A, B = np.split(random_queries(64, 128).astype(np.float64), 2, axis=-1)
-X = np.concatenate([A, B], axis=-1)
+RANDOM_QUERIES = np.concatenate([A, B], axis=-1)
 COS, SIN = cos_and_sin_at(64)
-INTERLEAVED = np.stack([-X[:, 1::2], X[:, 0::2]], axis=-1).reshape(64, 128)
+INTERLEAVED = np.stack([-RANDOM_QUERIES[:, 1::2], RANDOM_QUERIES[:, 0::2]], axis=-1).reshape(
+    64, 128
+)
 FIRST = A * COS - B * SIN
-MISTAKES = {
+MISTAKES_OF_ROTATION = {
     Rotation("no minus"): np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1),
     Rotation("two minuses"): np.concatenate([FIRST, B * COS - A * SIN], axis=-1),
     Rotation("in place"): np.concatenate([FIRST, B * COS + FIRST * SIN], axis=-1),
     Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
-    Layout("halves", "interleaved, with cos and sin doubled as halves"): X * np.tile(COS, 2)
+    Layout("halves", "interleaved, with cos and sin doubled as halves"): RANDOM_QUERIES
+    * np.tile(COS, 2)
     + INTERLEAVED * np.tile(SIN, 2),
-    Layout("halves", "halves, with cos and sin doubled as interleaved"): X
+    Layout("halves", "halves, with cos and sin doubled as interleaved"): RANDOM_QUERIES
     * np.repeat(COS, 2, axis=1)
     + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
-    Rows("constant", 777): rotated_as_halves(X, *cos_and_sin_at(np.full(64, 777))),
+    Rows("constant", 777): rotated_as_halves(RANDOM_QUERIES, *cos_and_sin_at(np.full(64, 777))),
 }
 
 
-@pytest.mark.parametrize("edit", MISTAKES, ids=str)
+@pytest.mark.parametrize("edit", MISTAKES_OF_ROTATION, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
     """Each mistake is written out as a formula, such as a missing minus or an update in place."""
     found = pecli.verify(
-        MISTAKES[edit].astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3
+        MISTAKES_OF_ROTATION[edit].astype(np.float32),
+        LLAMA_3_1_8B,
+        before=RANDOM_QUERIES.astype(np.float32),
+        atol=1e-3,
     )
     assert [each.edits for each in found.explanations] == [(edit,)]
     assert found.explanations[0].residual < 1e-6
@@ -117,32 +123,32 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 
 
 def test_what_nothing_explains_gets_no_reason() -> None:
-    x = X[:24]
+    x = RANDOM_QUERIES[:24]
     noisy = rotated_as_halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
 
     for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
         found = pecli.verify(
-            after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3
+            after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=1e-3
         )
         assert not found.passed
         assert not found.diagnosis
 
 
 ONE, EIGHT = random_queries(1, 4, 1, 128), random_queries(1, 8, 64, 128)
-BITS = rotated_as_halves(X, COS, SIN).view(np.uint32)
-ROW, HEAD = rotated_as_halves(X, COS, SIN), rotated_as_halves(EIGHT, COS, SIN)
-ROW[37], HEAD[0, 5] = X[37], EIGHT[0, 5]
+BITS = rotated_as_halves(RANDOM_QUERIES, COS, SIN).view(np.uint32)
+ROW, HEAD = rotated_as_halves(RANDOM_QUERIES, COS, SIN), rotated_as_halves(EIGHT, COS, SIN)
+ROW[37], HEAD[0, 5] = RANDOM_QUERIES[37], EIGHT[0, 5]
 MANY = random_queries(1, 32, 64, 128)
 NOISY = rotated_as_halves(MANY, COS, SIN)
 NOISY[0, 5] += 0.01 * random_queries(64, 128)
-LONG, HALF = random_queries(1, 2, 600, 128), ml_dtypes.bfloat16
-NARROW = LONG.astype(HALF)
+LONG, BFLOAT16 = random_queries(1, 2, 600, 128), ml_dtypes.bfloat16
+NARROW = LONG.astype(BFLOAT16)
 FIRST, SECOND = np.split(NARROW, 2, axis=-1)
-COSINES, SINES = (each.astype(HALF) for each in cos_and_sin_at(600))
+COSINES, SINES = (each.astype(BFLOAT16) for each in cos_and_sin_at(600))
 IN_BFLOAT16 = np.concatenate(
     [FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1
 )
-COARSE = SCALED.astype(HALF).astype(np.float64)
+COARSE = SCALED.astype(BFLOAT16).astype(np.float64)
 PARTLY = {
     "frequencies in bfloat16": (
         LONG,
@@ -155,8 +161,12 @@ PARTLY = {
         rotated_as_halves(ONE, *cos_and_sin_at([777])),
         Parameter("offset", 0, 777),
     ),
-    "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
-    "one wrong row": (X, ROW, RowsWrong((37,))),
+    "bfloat16": (
+        RANDOM_QUERIES,
+        ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32),
+        Dtype("bfloat16"),
+    ),
+    "one wrong row": (RANDOM_QUERIES, ROW, RowsWrong((37,))),
     "noise in one of many heads": (MANY, NOISY, HeadsWrong(((0, 5),))),
     "one head that is not rotated": (
         EIGHT,
@@ -171,8 +181,8 @@ PARTLY = {
 def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) -> None:
     """Queries are rotated in float64 by the formula; all but those in bfloat16 are dumped in float32."""
     before, after, planted = PARTLY[case]
-    dtype = HALF if after.dtype == HALF else np.float32
-    result = pecli.verify(after.astype(dtype), LLAMA, before=before.astype(dtype), atol=1e-3)
+    dtype = BFLOAT16 if after.dtype == BFLOAT16 else np.float32
+    result = pecli.verify(after.astype(dtype), LLAMA_3_1_8B, before=before.astype(dtype), atol=1e-3)
     (reason,) = result.explanations
 
     assert reason.edits == (planted,)
@@ -182,7 +192,7 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
     q = random_queries(2, 2, 24, 128)
     found = pecli.verify(
         rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(2))),
-        LLAMA,
+        LLAMA_3_1_8B,
         before=q,
         atol=1e-3,
     )
@@ -198,19 +208,21 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
     ("x", "after", "atol", "weak"),
     [
         (
-            X[:1],
-            rotated_as_halves(X[:1], COS[:1], SIN[:1]),
+            RANDOM_QUERIES[:1],
+            rotated_as_halves(RANDOM_QUERIES[:1], COS[:1], SIN[:1]),
             0,
             "1 row cannot detect a missing rotation",
         ),
-        (0 * X, 0 * X, 0, "64 rows cannot detect a missing rotation"),
+        (0 * RANDOM_QUERIES, 0 * RANDOM_QUERIES, 0, "64 rows cannot detect a missing rotation"),
         (
-            X[:3],
-            rotated_as_halves(X[:3], *cos_and_sin_at(3, inverse_frequencies(5e5, 128))),
+            RANDOM_QUERIES[:3],
+            rotated_as_halves(
+                RANDOM_QUERIES[:3], *cos_and_sin_at(3, inverse_frequencies(5e5, 128))
+            ),
             1e-2,
             "whether the llama3 scaling is missing",
         ),
-        (X, rotated_as_halves(X, COS, SIN), 1e-3, ""),
+        (RANDOM_QUERIES, rotated_as_halves(RANDOM_QUERIES, COS, SIN), 1e-3, ""),
     ],
 )
 def test_a_pass_that_known_mistakes_get_too_is_weak(
@@ -220,7 +232,7 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(
     llama3's scaling as well.
     """
     found = pecli.verify(
-        after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=atol or 1e-6
+        after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=atol or 1e-6
     )
     assert found.passed
     assert weak in " ".join(found.weak)
@@ -240,12 +252,12 @@ def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_sa
     q = random_queries(2, 24, 32, 128)
     after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
 
-    assert pecli.verify(after, LLAMA, before=q, atol=1e-5).passed
+    assert pecli.verify(after, LLAMA_3_1_8B, before=q, atol=1e-5).passed
 
     few = {"before": q[:, :, :4], "atol": 1e-5}
-    assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
+    assert not pecli.verify(after[:, :, :4], LLAMA_3_1_8B, **few).passed
     for axis in (1, -3):
-        assert pecli.verify(after[:, :, :4], LLAMA, seq_axis=axis, **few).passed
+        assert pecli.verify(after[:, :, :4], LLAMA_3_1_8B, seq_axis=axis, **few).passed
 
 
 SHAPED = [("qwen3-8b", (1, 8, 32, 128), 1e6), ("mistral-7b-v0.1", (1, 8, 32, 128), 1e4)]
@@ -265,15 +277,15 @@ def test_as_many_positions_as_heads_of_keys_of_a_preset(
 def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     q = random_queries(1, 4, 32, 128)  # 32 is the model's number of heads
     along_heads = rotated_as_halves(q, *cos_and_sin_at(32))
-    found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
+    found = pecli.verify(along_heads, LLAMA_3_1_8B, before=q, atol=1e-5)
 
     assert not found.passed
     assert found.diagnosis[0].startswith("after: positions are along axis -2, not -3; ")
     assert "verify with --seq-axis 2" in found.diagnosis[1]
-    assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
+    assert pecli.verify(along_heads, LLAMA_3_1_8B, before=q, seq_axis=2, atol=1e-5).passed
 
     late = (each[1:] for each in cos_and_sin_at(33))  # of a shard of 4 heads, one position too far
-    found = pecli.verify(rotated_as_halves(q, *late), LLAMA, before=q, atol=1e-5)
+    found = pecli.verify(rotated_as_halves(q, *late), LLAMA_3_1_8B, before=q, atol=1e-5)
     assert (
         "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
         in found.diagnosis[0]
@@ -287,7 +299,7 @@ def test_an_axis_is_not_turned_there_and_back() -> None:
         q, *(each[:, None] for each in cos_and_sin_at(24))
     )  # right, but for how float32 rounds
 
-    assert pecli.verify(after, LLAMA, before=q, recipe="float32").diagnosis == ()
+    assert pecli.verify(after, LLAMA_3_1_8B, before=q, recipe="float32").diagnosis == ()
 
 
 def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_path) -> None:
@@ -306,7 +318,12 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
 
     np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
     missing = run_pecli(
-        "verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA
+        "verify",
+        tmp_path / "after.npz",
+        "--before",
+        tmp_path / "other.npz",
+        "--model",
+        LLAMA_3_1_8B,
     )
     assert missing.exit_code == FILE_ERROR
     assert "the names must agree" in missing.err
@@ -355,5 +372,8 @@ def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) 
 def test_what_is_there_before_alone_is_listed() -> None:
     q = random_queries(2, 24, 128)
     assert pecli.verify(
-        {"q": rotated_as_halves(q, *cos_and_sin_at(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5
+        {"q": rotated_as_halves(q, *cos_and_sin_at(24))},
+        LLAMA_3_1_8B,
+        before={"q": q, "k": q},
+        atol=1e-5,
     ).unchecked == ("k",)

@@ -14,9 +14,9 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
-MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
+LEFT_PADDED_MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
 ROW_NUMBERS = np.arange(LENGTH)
-POSITIONS_BY_MASK = np.maximum(MASK.cumsum(axis=1) - 1, 0)
+POSITIONS_BY_MASK = np.maximum(LEFT_PADDED_MASK.cumsum(axis=1) - 1, 0)
 PACKED = np.r_[np.arange(16), np.arange(8)]
 IMAGE = np.stack([np.full(LENGTH, 5), 5 + ROW_NUMBERS // 6, 5 + ROW_NUMBERS % 6])
 
@@ -68,10 +68,10 @@ def rotated_by_formula(
 
 STALE = np.tile(ROW_NUMBERS, (2, HEADS, 1))
 STALE[1, 1] = np.maximum(ROW_NUMBERS - 1, 0)
-PADDED, MOVED, SEEN = {"attention_mask": MASK}, {"shift": 5}, {"positions": IMAGE}
+PADDED, MOVED, SEEN = {"attention_mask": LEFT_PADDED_MASK}, {"shift": 5}, {"positions": IMAGE}
 SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
     "right": (PADDED, POSITIONS_BY_MASK, "", ""),
-    "padding filled with 1": (PADDED, np.where(MASK, POSITIONS_BY_MASK, 1), "", ""),
+    "padding filled with 1": (PADDED, np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1), "", ""),
     "left padding ignored": (
         PADDED, ROW_NUMBERS, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
     "packing not reset": (
@@ -137,7 +137,7 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
 def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     np.save(tmp_path / "q.npy", before)
-    np.save(tmp_path / "mask.npy", MASK)
+    np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
     (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
     np.save(
@@ -271,7 +271,7 @@ def tables_at(places: np.ndarray) -> dict[str, np.ndarray]:
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-PADDED_BY_ONES = np.where(MASK, POSITIONS_BY_MASK, 1)
+PADDED_BY_ONES = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
 
 
 def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
@@ -292,7 +292,7 @@ def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
 
 def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
     ones = tables_at(PADDED_BY_ONES)
-    assert pecli.verify(ones, llama_config(), attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(ones, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
     assert pecli.verify(
         tables_at(POSITIONS_BY_MASK), llama_config(), positions=POSITIONS_BY_MASK, atol=1e-6
     )
@@ -303,7 +303,7 @@ def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
 
 def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
     ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
-    result = pecli.verify(ignored, llama_config(), attention_mask=MASK, atol=1e-6)
+    result = pecli.verify(ignored, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
 
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
 
@@ -317,7 +317,7 @@ def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
 
 def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> None:
     np.savez(tmp_path / "dump.npz", **tables_at(np.stack([ROW_NUMBERS] * 2)))
-    np.save(tmp_path / "mask.npy", MASK)
+    np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
     (tmp_path / "config.json").write_text(json.dumps(llama_config()))
     words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
     outcome = run_pecli(*words, "--attention-mask", tmp_path / "mask.npy")
@@ -329,27 +329,27 @@ def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> N
 def test_what_a_mask_hides_is_not_passed() -> None:
     """Each of these passed, once."""
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    for tokens in ({}, {"shift": 5}, {"attention_mask": MASK}):
+    for tokens in ({}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}):
         assert "no finite numbers" in str(
             pecli.verify(q * np.nan, llama_config(), before=q * np.nan, atol=1e-3, **tokens)
         )
         assert pecli.verify(0 * q, llama_config(), before=0 * q, atol=1e-3, **tokens).weak
 
-    padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
+    padded = np.where(LEFT_PADDED_MASK[:, None, :, None] == 0, np.nan, q)
     result = pecli.verify(
         rotated_by_formula(padded, POSITIONS_BY_MASK),
         llama_config(),
         before=padded,
-        attention_mask=MASK,
+        attention_mask=LEFT_PADDED_MASK,
         atol=1e-4,
     )
 
     assert result.passed
 
     (reading,) = result.readings.values()
-    assert reading == f"{(MASK == 0).sum()} rows of padding not compared"
+    assert reading == f"{(LEFT_PADDED_MASK == 0).sum()} rows of padding not compared"
 
-    lone = np.stack([0 * MASK[0], MASK[0]])
+    lone = np.stack([0 * LEFT_PADDED_MASK[0], LEFT_PADDED_MASK[0]])
     result = pecli.verify(q + 1, llama_config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
 
@@ -360,10 +360,10 @@ def test_what_a_mask_hides_is_not_passed() -> None:
 def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(
-        rotated_by_formula(q, POSITIONS_BY_MASK + MASK),
+        rotated_by_formula(q, POSITIONS_BY_MASK + LEFT_PADDED_MASK),
         llama_config(),
         before=q,
-        attention_mask=MASK,
+        attention_mask=LEFT_PADDED_MASK,
         atol=1e-4,
     )
 
@@ -409,10 +409,10 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
     after = (before + WPE[POSITIONS_BY_MASK]).astype(np.float32)
 
-    assert pecli.verify(after, WPE, before=before, attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(after, WPE, before=before, attention_mask=LEFT_PADDED_MASK, atol=1e-6)
 
-    filled = np.where(MASK[..., None], after, before + WPE[1])
-    assert pecli.verify(filled, WPE, before=before, attention_mask=MASK, atol=1e-6)
+    filled = np.where(LEFT_PADDED_MASK[..., None], after, before + WPE[1])
+    assert pecli.verify(filled, WPE, before=before, attention_mask=LEFT_PADDED_MASK, atol=1e-6)
 
     waves = np.outer(ROW_NUMBERS, 10000.0 ** (-np.arange(16) / 16))
     added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(
@@ -425,7 +425,7 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
 
-    for name, array in {"x": before, "after": after, "wpe": WPE, "mask": MASK}.items():
+    for name, array in {"x": before, "after": after, "wpe": WPE, "mask": LEFT_PADDED_MASK}.items():
         np.save(tmp_path / f"{name}.npy", array)
     words = (
         "verify",
@@ -479,11 +479,16 @@ def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
 
-    for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
+    for mask in (
+        LEFT_PADDED_MASK,
+        LEFT_PADDED_MASK.astype(bool),
+        LEFT_PADDED_MASK.astype(np.float32),
+        LEFT_PADDED_MASK.astype(ml_dtypes.bfloat16),
+    ):
         assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
 
     np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "mask.npy", MASK)
+    np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
     words = (
         "apply",
         "rope",

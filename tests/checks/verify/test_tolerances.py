@@ -11,15 +11,15 @@ from pecli.checks.weak_checks import looks_like_table
 from tests.checks.rope_dumps import CONFIG, COS, ROPE, SIN, cosines_and_sines
 from tests.checks.waves import Array
 
-SLOPES = 2.0 ** -np.arange(1, 9)
-LAST_OFF_BY_A_FIFTH = SLOPES * np.r_[np.ones(7), 1.2]
+SLOPES_OF_8_HEADS = 2.0 ** -np.arange(1, 9)
+LAST_OFF_BY_A_FIFTH = SLOPES_OF_8_HEADS * np.r_[np.ones(7), 1.2]
 """Slopes, the last of which is off by 0.0008: less than a tolerance of 1e-3."""
-NAIVE = 2.0 ** (-8 * np.arange(1, 7) / 6)
+NAIVE_SLOPES_OF_6_HEADS = 2.0 ** (-8 * np.arange(1, 7) / 6)
 
 
 @pytest.mark.parametrize(
     ("slopes", "passed"),
-    [(SLOPES, True), (LAST_OFF_BY_A_FIFTH, False)],
+    [(SLOPES_OF_8_HEADS, True), (LAST_OFF_BY_A_FIFTH, False)],
     ids=["right", "the last off by a fifth"],
 )
 def test_an_absolute_tolerance_does_not_apply_to_slopes(slopes: Array, passed: bool) -> None:
@@ -29,7 +29,7 @@ def test_an_absolute_tolerance_does_not_apply_to_slopes(slopes: Array, passed: b
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("t", True)])
 def test_a_vector_whose_name_says_nothing_may_be_anything(name: str, passed: bool) -> None:
-    result = pecli.diff({name: SLOPES}, {name: LAST_OFF_BY_A_FIFTH}, atol=1e-3)
+    result = pecli.diff({name: SLOPES_OF_8_HEADS}, {name: LAST_OFF_BY_A_FIFTH}, atol=1e-3)
     assert result.passed == passed
 
 
@@ -37,7 +37,7 @@ def test_a_vector_whose_name_says_nothing_may_be_anything(name: str, passed: boo
 def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, passed: bool) -> None:
     """Slopes of 6 heads by the naive rule are no powers of two, so bfloat16 rounds them."""
     scheme = pecli.Alibi(heads=6, rule="naive", slopes=True, dtype=dtype)
-    dump = {"slopes": NAIVE.astype(ml_dtypes.bfloat16)}
+    dump = {"slopes": NAIVE_SLOPES_OF_6_HEADS.astype(ml_dtypes.bfloat16)}
 
     assert pecli.verify(dump, scheme, atol=1e-2).passed == passed
 

@@ -19,8 +19,8 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 COS, SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
 INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
-ROPE = pecli.Rope(6, 8)
-BOTH = {"cos": COS, "sin": SIN}
+ROPE_6_BY_8 = pecli.Rope(6, 8)
+COS_AND_SIN = {"cos": COS, "sin": SIN}
 
 
 def test_findings_fail_and_explanations_do_not() -> None:
@@ -45,11 +45,11 @@ def test_findings_fail_and_explanations_do_not() -> None:
     ],
 )
 def test_tensors_go_by_the_names_of_other_programs(names) -> None:
-    result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE)
+    result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE_6_BY_8)
     assert result.passed
     assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
 
-    swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE)
+    swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE_6_BY_8)
     assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(
         names[:2]
     )
@@ -60,10 +60,12 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
     tensors = {
         f"layers.{k}.rotary_emb.{name}_cached": array.copy()
         for k in range(3)
-        for name, array in BOTH.items()
+        for name, array in COS_AND_SIN.items()
     }
     tensors["layers.1.rotary_emb.sin_cached"][2, 2] += 1
-    result = pecli.verify({**tensors, "layers.1.q_proj.weight": np.zeros((2, 2), np.float32)}, ROPE)
+    result = pecli.verify(
+        {**tensors, "layers.1.q_proj.weight": np.zeros((2, 2), np.float32)}, ROPE_6_BY_8
+    )
 
     assert len(result.tensors) == 6
     assert result.problems == ()
@@ -75,9 +77,9 @@ def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
     tensors = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
 
-    assert pecli.verify(tensors, ROPE, tolerance, any_dtype=True).passed
+    assert pecli.verify(tensors, ROPE_6_BY_8, tolerance, any_dtype=True).passed
 
-    result = pecli.verify(tensors, ROPE, tolerance, any_dtype=False)
+    result = pecli.verify(tensors, ROPE_6_BY_8, tolerance, any_dtype=False)
     assert [problem.split(":")[0] for problem in result.problems] == ["cos", "sin"]
     assert "float32 is expected" in result.problems[0]
 
@@ -107,7 +109,9 @@ def test_a_file_of_integers_has_no_dtype_of_tables(run_pecli, tmp_path) -> None:
 def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {
-        f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()
+        f"{layers}_{name}": array
+        for layers in ("full", "sliding")
+        for name, array in COS_AND_SIN.items()
     }
     result = pecli.verify(tensors, bundle)
 
@@ -216,12 +220,12 @@ class Exchanged:
 ], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
 def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     found = {"cos": wrap(COS), "sin": wrap(SIN)}
-    result = pecli.verify(found, ROPE, atol=1e-7)
+    result = pecli.verify(found, ROPE_6_BY_8, atol=1e-7)
 
     assert result.passed
     assert [tensor.dtype for tensor in result.tensors] == [dtype] * 2
     assert not pecli.verify(
-        {"cos": found["sin"], "sin": found["cos"]}, ROPE, atol=1e-7, reasons=False
+        {"cos": found["sin"], "sin": found["cos"]}, ROPE_6_BY_8, atol=1e-7, reasons=False
     ).passed
 
     pecli.save(tmp_path / "t.safetensors", found)

@@ -15,7 +15,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 from tests.engine.strategies import dtypes
 
-ALL = ("float32", "float16", "bfloat16", "float64")
+ALL_DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 def exact_filler(
@@ -35,7 +35,7 @@ def filled_table(
     return out
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("first", [0, 777, 2**40 - 300])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
 @pytest.mark.sample(12)
@@ -51,7 +51,7 @@ def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
         np.testing.assert_array_equal(oracle.bits(found).ravel(), digits.round(dtype))
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
 def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; an odd width ends early."""
@@ -81,7 +81,7 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
     assert alone.tobytes() == whole[row : row + 1].tobytes()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
 @pytest.mark.sample(12)
@@ -125,12 +125,12 @@ def test_products_stay_within_the_bound(part):
         assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
-CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
+HARD_CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
 """The hardest of 1.1e10 elements of tables with well-known bases and dims, positions to 2^20 and below 2^40: made in
 float64 from products of two small tables of flint's, those that look like ties of a dtype computed again as balls (some
 come within 1e-10 ulp of a tie). And of 60,000 amplitudes for each dtype that bring an element close to a tie, the best.
 """
-NARROW = ("float32", "float16", "bfloat16")
+NARROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def name_of(case: dict) -> str:
@@ -144,7 +144,7 @@ def truth(case: dict) -> int:
 
 
 @pytest.mark.parametrize("before", [0, 1, 70])
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("case", HARD_CASES, ids=name_of)
 @pytest.mark.sample(20)
 def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
     """Alone, and as part of a table that begins before it; the oracle is Arb."""
@@ -191,7 +191,7 @@ def by_integers(monkeypatch):
     return elements
 
 
-@pytest.mark.parametrize("dtype", [*NARROW, "float64"])
+@pytest.mark.parametrize("dtype", [*NARROW_DTYPES, "float64"])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
 def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitude):
     """Floats settle nearly all; with a coarse error bound, integers do."""
@@ -214,7 +214,7 @@ def test_what_no_number_of_bits_decides_is_no_silent_guess():
         correct_rounding.round_waves(one, lambda: one, *places, "bfloat16")
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
 def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     """With a coarser unit every element is in doubt; the bytes do not change."""

@@ -232,7 +232,7 @@ def test_constants_negation_and_picking():
     assert exact(a[1:3]) == exact(a)[1:3]
 
 
-NARROW = ("float32", "float16", "bfloat16")
+NARROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def awkward(dtype: str, seed: int = 0) -> np.ndarray:
@@ -256,7 +256,7 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
     return rounded(lambda: [rational(value) for value in values], dtype)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
     """Arb rounds the exact fractions; without tiny numbers and NaN there is a shorter way to
     bfloat16.
@@ -286,7 +286,7 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
     assert np.isnan(nan)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_the_low_part_breaks_ties(dtype):
     """A double-double is hi + lo; a tie of hi is decided by the sign of lo."""
     hi = awkward(dtype)[::3]
@@ -312,7 +312,7 @@ def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_values_are_undecided_only_within_the_error_of_a_tie(dtype):
     tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
     error = np.array(2.0**-70)

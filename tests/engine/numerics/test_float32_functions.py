@@ -85,7 +85,7 @@ def test_angles_just_below_a_sector_keep_their_digits():
 
 
 f32 = np.float32
-TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
+POWERS_BY_TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
 """Powers of PyTorch (make_data.py)."""
 
 
@@ -230,14 +230,14 @@ def test_a_power_next_to_a_tie_of_float32():
     assert power(10000.0, 0.8086530566215515) == 1716.375244140625
 
 
-@pytest.mark.parametrize("name", TORCH.files)
+@pytest.mark.parametrize("name", POWERS_BY_TORCH.files)
 @pytest.mark.sample(8)
 def test_powers_are_those_of_pytorch(name: str) -> None:
     """torch_powers.npz holds PyTorch's float32 powers (make_data.py writes it)."""
     base, dim = (float(part) for part in name.split(","))
     exponents = np.arange(0, dim, 2, dtype=f32) / f32(dim)
 
-    np.testing.assert_array_equal(torch_powers(base, exponents), TORCH[name])
+    np.testing.assert_array_equal(torch_powers(base, exponents), POWERS_BY_TORCH[name])
 
 
 @pytest.mark.parametrize("value", [0.25, 1.0, 3.0, 150000.0])

@@ -11,7 +11,7 @@ from pecli.engine.schemes.rope import Rope, as_read
 from pecli.errors import UnsupportedError
 
 DIM, BASE = 64, 1e6
-UNSCALED = BASE ** (-np.arange(0, DIM, 2) / DIM)
+UNSCALED_FREQUENCIES = BASE ** (-np.arange(0, DIM, 2) / DIM)
 YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
 SHORT, LONG = np.linspace(1, 2, 32), np.linspace(1, 8, 32)
@@ -30,7 +30,7 @@ def yarn_frequencies(
     )
     low, high = (np.floor(low), np.ceil(high)) if truncate else (low, high)
     ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
-    return UNSCALED * (1 - ramp) + UNSCALED / factor * ramp
+    return UNSCALED_FREQUENCIES * (1 - ramp) + UNSCALED_FREQUENCIES / factor * ramp
 
 
 class Departure(NamedTuple):
@@ -43,7 +43,7 @@ class Departure(NamedTuple):
     cause: str
 
 
-DEPARTURES = {
+DEPARTURES_OF_RUNTIMES = {
     "SGLang's dynamic NTK is that of f² − f + 1": Departure(
         "sglang",
         {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 4096, "length": 4096},
@@ -61,12 +61,12 @@ DEPARTURES = {
     "exllamav3 uses the long factors from position 0 on": Departure(
         "exllamav3",
         {**LONGROPE, "length": 2048},
-        UNSCALED / LONG,
+        UNSCALED_FREQUENCIES / LONG,
         np.sqrt(1 + np.log(32) / np.log(4096)),
         "the long factors from position 0 on",
     ),
     "ONNX Runtime GenAI recognises YaRN by beta_fast": Departure(
-        "onnxruntime-genai", YARN, UNSCALED, 1.0, "nothing is scaled"
+        "onnxruntime-genai", YARN, UNSCALED_FREQUENCIES, 1.0, "nothing is scaled"
     ),
     "ONNX Runtime GenAI rounds no limits": Departure(
         "onnxruntime-genai",
@@ -92,7 +92,8 @@ DEPARTURES = {
     "candle multiplies by LongRoPE's factors": Departure(
         "candle",
         {**LONGROPE, "length": 8192},
-        UNSCALED * SHORT,  # the short ones, because inverse frequencies are those of position 1
+        UNSCALED_FREQUENCIES
+        * SHORT,  # the short ones, because inverse frequencies are those of position 1
         1.0,
         "by the long ones from position 4,096 on",
     ),
@@ -113,27 +114,27 @@ def departing_rope(case: Departure) -> Rope:
     return Rope(1, **{"dim": DIM, "base": BASE, **case.scaling}, runtime=case.runtime)
 
 
-@pytest.mark.parametrize("name", DEPARTURES)
+@pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
     """The expected ones are written in NumPy from the runtime's source."""
-    case = DEPARTURES[name]
+    case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).inverse_frequencies()
 
     np.testing.assert_allclose(found, case.frequencies, rtol=4e-7)  # They are float32.
 
 
-@pytest.mark.parametrize("name", DEPARTURES)
+@pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
     """The expected one is written from the runtime's source."""
-    case = DEPARTURES[name]
+    case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).attention_factor_value()
 
     assert found == pytest.approx(case.attention, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", DEPARTURES)
+@pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_states_the_cause(name: str) -> None:
-    case = DEPARTURES[name]
+    case = DEPARTURES_OF_RUNTIMES[name]
     assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 
 
@@ -160,7 +161,9 @@ def test_candle_switches_factors_at_the_original_length() -> None:
     assert as_read(rope) == rope  # No single scaling describes all positions.
 
     tables = rope.at(places)
-    angles = places[:, None] * np.where(places[:, None] < 4096, UNSCALED * SHORT, UNSCALED * LONG)
+    angles = places[:, None] * np.where(
+        places[:, None] < 4096, UNSCALED_FREQUENCIES * SHORT, UNSCALED_FREQUENCIES * LONG
+    )
     # float32 angles of up to 30,000 are off by up to 2e-3.
     np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)
 
@@ -272,7 +275,9 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
 
-    np.testing.assert_allclose(found, UNSCALED * (1 - ramp) + UNSCALED / 4 * ramp, rtol=4e-7)
+    np.testing.assert_allclose(
+        found, UNSCALED_FREQUENCIES * (1 - ramp) + UNSCALED_FREQUENCIES / 4 * ramp, rtol=4e-7
+    )
 
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]

@@ -8,7 +8,7 @@ import pytest
 
 from pecli.engine.schemes.rope import Rope, as_read
 
-G4 = 1 + 0.1 * math.log(4)
+YARN_FACTOR_OF_4 = 1 + 0.1 * math.log(4)
 """YaRN's attention factor at factor 4."""
 
 
@@ -81,15 +81,15 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
 @pytest.mark.parametrize(
     ("runtime", "parameters", "expected"),
     [
-        ("mlx-lm", {}, G4),
+        ("mlx-lm", {}, YARN_FACTOR_OF_4),
         ("mlx-lm", {"mscale": 0.0}, 1.0),
-        ("mlx-lm", {"mscale_all_dim": 0.5}, G4 / (1 + 0.05 * math.log(4))),
+        ("mlx-lm", {"mscale_all_dim": 0.5}, YARN_FACTOR_OF_4 / (1 + 0.05 * math.log(4))),
         (
             "onnxruntime-genai",
             {"beta_fast": 32.0, "mscale": 0.7, "mscale_all_dim": 0.5},
             (1 + 0.07 * math.log(4)) / (1 + 0.05 * math.log(4)),
         ),
-        ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, G4),
+        ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, YARN_FACTOR_OF_4),
     ],
 )
 def test_each_runtime_has_its_own_attention_factor(

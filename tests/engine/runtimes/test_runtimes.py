@@ -14,7 +14,7 @@ from pecli.errors import UnsupportedError
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
-COMPUTED, GPU = np.load(DATA / "runtimes.npz"), np.load(DATA / "gpu.npz")
+COMPUTED_BY_RUNTIMES, GPU = np.load(DATA / "runtimes.npz"), np.load(DATA / "gpu.npz")
 ULP = 2.0**-23
 """Of a number between 1 and 2: what the sines of other libraries and an attention factor leave open."""
 
@@ -38,11 +38,15 @@ def rope_of_case(case: str, runtime: str) -> Rope:
 
 def tables_computed_by(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
     own = f"{runtime}/{case}"
-    name = f"transformers/{case}" if runtime == "vllm" and f"{own}.cos" not in COMPUTED else own
-    return COMPUTED[f"{name}.cos"], COMPUTED[f"{name}.sin"]
+    name = (
+        f"transformers/{case}"
+        if runtime == "vllm" and f"{own}.cos" not in COMPUTED_BY_RUNTIMES
+        else own
+    )
+    return COMPUTED_BY_RUNTIMES[f"{name}.cos"], COMPUTED_BY_RUNTIMES[f"{name}.sin"]
 
 
-DEPARTURES = {
+KNOWN_DEPARTURES = {
     (
         "gpt-oss-20b",
         "llama.cpp",
@@ -65,14 +69,14 @@ def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str)
             rope_of_case(case, runtime)
         return
     cos, sin = tables_computed_by(case, runtime)
-    found = rope_of_case(case, runtime).at(COMPUTED["positions"][: len(cos)])
+    found = rope_of_case(case, runtime).at(COMPUTED_BY_RUNTIMES["positions"][: len(cos)])
 
     np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
     np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
 
     causes, expected = (
         rope_of_case(case, runtime).runtime_reading.causes,
-        DEPARTURES.get((case, runtime)),
+        KNOWN_DEPARTURES.get((case, runtime)),
     )
     assert [cause.startswith(expected or "") for cause in causes] == ([True] if expected else [])
 
@@ -166,7 +170,7 @@ def test_vllm_ends_where_its_tables_end() -> None:
         Rope(65, 8, **dynamic, runtime="vllm")
 
 
-LACKING = {
+SCALINGS_A_RUNTIME_LACKS = {
     "transformers": ("ntk", "ntk-fixed"),
     "vllm": ("ntk", "proportional"),
     "llama.cpp": ("ntk", "ntk-fixed", "dynamic", "proportional"),
@@ -180,7 +184,7 @@ def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling:
     every = {**LONGROPE, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     names = SCALINGS[scaling].names()
     own: dict[str, Any] = {name: value for name, value in every.items() if name in names}
-    if scaling in LACKING[runtime]:
+    if scaling in SCALINGS_A_RUNTIME_LACKS[runtime]:
         with pytest.raises(UnsupportedError, match=f"it has no {scaling} scaling"):
             Rope(64, 8, scaling=scaling, runtime=runtime, **own)
         return

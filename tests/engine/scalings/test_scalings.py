@@ -106,7 +106,7 @@ def values(case: str, position: int, function) -> list[arb]:
     return [function(v * position) * factor for v in inverse]
 
 
-PUBLISHED = [
+PUBLISHED_FREQUENCIES = [
     ("dynamic", {}, 1, 8.0931e-01),
     ("dynamic", {}, 63, 1.6265e-06),
     ("yarn", {}, 17, 8.3479e-02),
@@ -117,7 +117,7 @@ PUBLISHED = [
 """Frequencies that are published to five digits: head_dim 128, base 10000, M 2048."""
 
 
-@pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED)
+@pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED_FREQUENCIES)
 def test_frequencies_are_the_published_ones(
     case: str, changes: dict[str, Any], pair: int, expected: float
 ) -> None:

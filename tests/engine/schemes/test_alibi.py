@@ -9,14 +9,14 @@ from flint import arb
 from pecli.engine.schemes.alibi import Alibi
 from tests.oracle import DTYPES, bits, digits_of, get_slopes, rational, rounded, settled
 
-ALL = tuple(DTYPES)
+ALL_DTYPES = tuple(DTYPES)
 FORMS = ("symmetric", "causal", "key", "key-last")
 
 
 def assert_slopes_are(heads: int, exponents: list[Fraction], **options) -> None:
     """In every dtype, from digits that are computed once."""
     digits = settled(lambda: digits_of([arb(2) ** rational(-exponent) for exponent in exponents]))
-    for dtype in ALL:
+    for dtype in ALL_DTYPES:
         np.testing.assert_array_equal(
             bits(slopes(heads, dtype=dtype, **options)), digits.round(dtype)
         )
@@ -70,7 +70,7 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
     return np.array(out, found.dtype).reshape(len(exponents), len(queries), seq_len)
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("heads", "seq_len"), [(1, 1), (3, 1), (2, 2), (12, 17), (5, 9)])
 @pytest.mark.sample(24)
@@ -79,7 +79,7 @@ def test_every_form_has_the_slopes_of_the_paper_times_distances(heads, seq_len, 
     np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("form", ["key", "key-last"])
 @pytest.mark.parametrize("rule", ["paper", "naive"])
 def test_large_distances(form, rule, dtype):

@@ -20,25 +20,27 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import ulps
 
 DATA = Path(__file__).parent / "data"
-OLDER = {
+OLDER_COMMANDS = {
     name: row["command"]
     for name, row in json.loads((DATA / "grids" / "index.json").read_text()).items()
 }
 IN_FLOAT64 = ("mae", "mae-cls", "vit-mae", "cogvideox", "flux", "wan")
 STYLES = json.loads((DATA / "styles.json").read_text())
 COMMANDS = {name: command for name, (command, _) in STYLES.items()}
-CLASSES = {name: config for name, (_, config) in STYLES.items() if config}
+CONFIGS_OF_STYLES = {name: config for name, (_, config) in STYLES.items() if config}
 """What makes each of the tables in styles.npz: a command, and the configuration of a class of diffusers."""
 IN_FLOAT32 = {"ltx": 2e-3, "ltx2": 2e-3, "ltx2-split": 2e-3}
 """How far angles of 15,000 radians are off, which the library has in float32; others are within 1e-4."""
 
 
 def tables_of(name: str) -> dict[str, np.ndarray]:
-    with np.load(DATA / f"grids/{name}.npz" if name in OLDER else DATA / "styles.npz") as data:
+    with np.load(
+        DATA / f"grids/{name}.npz" if name in OLDER_COMMANDS else DATA / "styles.npz"
+    ) as data:
         return {
             key.partition("/")[2] or key: data[key]
             for key in data
-            if name in OLDER or key.startswith(f"{name}/")
+            if name in OLDER_COMMANDS or key.startswith(f"{name}/")
         }
 
 
@@ -57,7 +59,11 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
     same within 1e-4.
     """
     commands = " ".join(
-        [*OLDER.values(), *COMMANDS.values(), *(f"--style {case}" for case in (*ADDED, *ROTARY))]
+        [
+            *OLDER_COMMANDS.values(),
+            *COMMANDS.values(),
+            *(f"--style {case}" for case in (*ADDED_STYLES, *ROTARY_STYLES)),
+        ]
     )
     assert {*grid_styles.ADDED, *grid_styles.ROTARY} <= {*re.findall(r"--style (\S+)", commands)}
 
@@ -77,7 +83,7 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
             )
 
 
-@pytest.mark.parametrize("name", [*OLDER, *COMMANDS])
+@pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
 @pytest.mark.sample(5)
 def test_commands_make_and_verify_tables_of_other_projects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,7 +91,7 @@ def test_commands_make_and_verify_tables_of_other_projects(
     """The tables are of other libraries' own code (see the data's index.json)."""
     monkeypatch.chdir(DATA / "grids")
     words, theirs, atol = (
-        shlex.split({**OLDER, **COMMANDS}[name]),
+        shlex.split({**OLDER_COMMANDS, **COMMANDS}[name]),
         tables_of(name),
         IN_FLOAT32.get(name, 1e-4),
     )
@@ -100,7 +106,7 @@ def test_commands_make_and_verify_tables_of_other_projects(
         assert run([*map(str, command), "-q"]) == 0
 
     tables = pecli.load(made)
-    for tensor, table in theirs.items() if name in OLDER else ():
+    for tensor, table in theirs.items() if name in OLDER_COMMANDS else ():
         assert tables[tensor].shape == table.shape
         np.testing.assert_allclose(
             tables[tensor], table, rtol=0, atol=0 if table.dtype.kind == "i" else atol
@@ -146,7 +152,7 @@ def pixtral(h: int, w: int) -> list[float]:
     return [p * 777.0 ** (-2 * i / 16) for p, first in ((h, 0), (w, 1)) for i in range(first, 8, 2)]
 
 
-ADDED: dict[str, tuple[dict, Callable[..., list[float]]]] = {
+ADDED_STYLES: dict[str, tuple[dict, Callable[..., list[float]]]] = {
     "mae": ({"grid": (2, 3), "dim": 8, "base": 500.0, "keep": 2},
         lambda h, w: halves(angles(w, 4, 500.0)) + halves(angles(h, 4, 500.0))),
     "sd3": ({"grid": (6, 9), "dim": 16, "grid_base": (4,), "grid_scale": (0.3,)},
@@ -157,7 +163,7 @@ ADDED: dict[str, tuple[dict, Callable[..., list[float]]]] = {
         lambda h, w: interleaved(angles(detr(h, 3), 12)) + interleaved(angles(detr(w, 8), 12))),
     "timm": ({"grid": (3, 4), "dim": 16}, lambda h, w: halves(angles(h, 8) + angles(w, 8))),
 }  # fmt: skip
-ROTARY: dict[str, tuple[dict, Callable[..., list[float]]]] = {
+ROTARY_STYLES: dict[str, tuple[dict, Callable[..., list[float]]]] = {
     "flux": ({"grid": (2, 3), "dim": 64}, lambda h, w: angles(0, 8) + angles(h, 28) + angles(w, 28)),
     "hunyuan-video": ({"grid": (2, 3, 2), "dim": 32},
         lambda t, h, w: angles(t, 4, 256.0) + angles(h, 14, 256.0) + angles(w, 14, 256.0)),
@@ -186,12 +192,12 @@ def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
     """The formulas are written out here from each project's code, for sizes of which there are no
     tables.
     """
-    for case, (parameters, formula) in ADDED.items():
+    for case, (parameters, formula) in ADDED_STYLES.items():
         found = Sinusoidal(**parameters, style=case, dtype="float64").tables()["pe"]
         np.testing.assert_allclose(
             found, rows_of(case, parameters, formula), rtol=0, atol=2e-14, err_msg=case
         )
-    for case, (parameters, formula) in ROTARY.items():
+    for case, (parameters, formula) in ROTARY_STYLES.items():
         tables = Rope(**parameters, style=case, dtype="float64").tables()
         turned = np.exp(1j * rows_of(case, parameters, formula))
         np.testing.assert_allclose(
@@ -304,10 +310,10 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", CONFIGS_OF_STYLES)
 @pytest.mark.sample(4)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(CLASSES[name]))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS_OF_STYLES[name]))
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     words = shlex.split(COMMANDS[name])
     place = [

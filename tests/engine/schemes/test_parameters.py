@@ -22,7 +22,7 @@ WORD = Choice("", options=("interleaved", "halves"))
 FLAG = Flag("")
 
 
-TAKEN = {
+VALUES_AND_WHAT_THEY_MEAN = {
     COUNT: [
         (7, 7),
         (np.int64(7), 7),
@@ -65,7 +65,7 @@ KINDS_REFUSED = {
 
 
 def test_values_and_texts_that_are_accepted_become_plain_python_values():
-    for parameter, cases in TAKEN.items():
+    for parameter, cases in VALUES_AND_WHAT_THEY_MEAN.items():
         for given, value in cases:
             found = (
                 parameter.parse("x", given)

@@ -21,7 +21,7 @@ FEW = 2 * ULP
 """float32 functions of whatever library runs the tests are off by a last bit or two."""
 f32, bf16 = np.float32, ml_dtypes.bfloat16
 
-TORCH = json.loads(Path(__file__).with_name("torch_rope.json").read_text())
+ROPE_BY_TORCH = json.loads(Path(__file__).with_name("torch_rope.json").read_text())
 LISTS = {"short_factor": [1.0] * 16, "long_factor": [1.0 + k for k in range(16)]}
 LIMITS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 NARROW = [
@@ -95,7 +95,7 @@ def singles(row: list[str]) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "case",
-    TORCH["cases"],
+    ROPE_BY_TORCH["cases"],
     ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}",
 )
 def test_the_float32_recipe_has_the_bits_of_transformers(case):
@@ -109,14 +109,14 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
         1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling
     )
     if rope.scaling == "longrope":
-        rope = replace(rope, length=max(TORCH["positions"]) + 1)
+        rope = replace(rope, length=max(ROPE_BY_TORCH["positions"]) + 1)
     inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
     same = inv_freq == theirs
 
     assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
     assert ulps(inv_freq, theirs).max() <= 1
 
-    found = rope.at(TORCH["positions"])
+    found = rope.at(ROPE_BY_TORCH["positions"])
     for name in ("cos", "sin"):
         values = np.array([singles(row) for row in case[name]])
         np.testing.assert_allclose(found[name][:, same], values[:, same], rtol=0, atol=ULP)
@@ -133,7 +133,7 @@ def test_a_stretched_base_is_rounded_to_float32(scaling):
     assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
 
 
-PUBLISHED = {
+PUBLISHED_ERRORS = {
     257: [5.7e-6, 2.9e-5, 0.11, 0.86],
     4095: [1.4e-4, 4.1e-4, 1.7, 0.87],
     131071: [4.2e-3, 1.2e-2, 1.9, 0.86],
@@ -144,7 +144,7 @@ what inverse frequencies rounded once from float64 give; HF's own, rounded thric
 """
 
 
-@pytest.mark.parametrize("position", PUBLISHED)
+@pytest.mark.parametrize("position", PUBLISHED_ERRORS)
 def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position):
     """The largest |Δcos| for head_dim 128 and base 10000, as measured by others."""
     exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
@@ -152,7 +152,9 @@ def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position):
     tables = [Rope(1, 128, offset=position, recipe=recipe).tables()["cos"] for recipe in recipes]
     found = [float(np.abs(table - exact).max()) for table in tables]
 
-    assert [f"{value:.1e}" for value in found] == [f"{value:.1e}" for value in PUBLISHED[position]]
+    assert [f"{value:.1e}" for value in found] == [
+        f"{value:.1e}" for value in PUBLISHED_ERRORS[position]
+    ]
 
     cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
     assert (

@@ -16,7 +16,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from tests.engine import strategies
 
-SMALL = {
+SMALLEST_PARAMETERS = {
     "sinusoidal": {"seq_len": 3, "dim": 4},
     "rope": {"seq_len": 3, "dim": 4},
     "alibi": {"heads": 3, "seq_len": 4},
@@ -26,8 +26,8 @@ SMALL = {
 
 
 def test_every_scheme_is_registered_by_its_name():
-    assert list(SCHEMES) == list(SMALL)
-    assert [scheme_named(name).name for name in SCHEMES] == list(SMALL)
+    assert list(SCHEMES) == list(SMALLEST_PARAMETERS)
+    assert [scheme_named(name).name for name in SCHEMES] == list(SMALLEST_PARAMETERS)
 
 
 @given(strategies.schemes())
@@ -45,9 +45,9 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
         assert tables[name].tobytes() == table.tobytes()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
 def test_a_spec_names_every_parameter(name):
-    scheme = scheme_named(name)(**SMALL[name])
+    scheme = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     parameters = scheme.spec()["parameters"]
     omitted = {
         name
@@ -69,7 +69,7 @@ def test_a_spec_names_every_parameter(name):
 @pytest.mark.parametrize("name", ["sinusoidal", "rope", "alibi"])
 def test_exact_goes_without_saying(name):
     """A spec from before there were recipes is exact, and an exact spec is what it was then."""
-    exact = scheme_named(name)(**SMALL[name])
+    exact = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     spec = exact.spec()
 
     assert "recipe" not in spec["parameters"]
@@ -83,10 +83,10 @@ def test_exact_goes_without_saying(name):
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
 def test_no_value_in_a_spec_breaks_out(name, value):
     """Whatever stands in a parameter's place, it is taken or refused."""
-    good = scheme_named(name)(**SMALL[name]).spec()["parameters"]
+    good = scheme_named(name)(**SMALLEST_PARAMETERS[name]).spec()["parameters"]
     for key in good:
         with suppress(ParameterError):
             Scheme.from_spec({"scheme": name, "parameters": {**good, key: value}})

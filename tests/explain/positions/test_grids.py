@@ -16,11 +16,13 @@ from pecli.engine.schemes.scheme import Scheme
 
 DATA = Path(__file__).parent.parent.parent / "engine" / "schemes" / "data" / "grids"
 INDEX = json.loads((DATA / "index.json").read_text())
-UNKNOWN = ("t5", "deberta", "swin", "timesteps", "mrope")
+STYLES_WITHOUT_A_GRID = ("t5", "deberta", "swin", "timesteps", "mrope")
 """Tables of integers, and tables at positions of their own: they are compared with a spec, and not identified."""
 
 
-@pytest.mark.parametrize("name", [name for name in INDEX if not name.startswith(UNKNOWN)])
+@pytest.mark.parametrize(
+    "name", [name for name in INDEX if not name.startswith(STYLES_WITHOUT_A_GRID)]
+)
 @pytest.mark.sample(4)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     """The tables were made by transformers, diffusers and others (see the data's index.json); the
@@ -88,7 +90,7 @@ def reasons_of_verify(found: Scheme, spec: Scheme) -> str:
     return " ".join(result.diagnosis)
 
 
-PLACES = np.load(DATA / "mrope-positions.npy")
+MROPE_POSITIONS = np.load(DATA / "mrope-positions.npy")
 MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
 
 
@@ -102,11 +104,11 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
             "keep is 0 (the spec says 1)"),
         (Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
             Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)), "grid_base is 4 (the spec says 8)"),
-        (Rope(positions=PLACES[[0, 2, 1]], **MROPE), Rope(positions=PLACES, **MROPE),
+        (Rope(positions=MROPE_POSITIONS[[0, 2, 1]], **MROPE), Rope(positions=MROPE_POSITIONS, **MROPE),
             "positions are those of the axes t,w,h (the spec says t,h,w)"),
-        (Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=PLACES, **MROPE),
+        (Rope(positions=MROPE_POSITIONS, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=MROPE_POSITIONS, **MROPE),
             "mrope_section is 24,24,16 (the spec says 16,24,24)"),
-        (Rope(positions=PLACES, **MROPE, mrope_interleaved=True), Rope(positions=PLACES, **MROPE),
+        (Rope(positions=MROPE_POSITIONS, **MROPE, mrope_interleaved=True), Rope(positions=MROPE_POSITIONS, **MROPE),
             "M-RoPE sections are interleaved, where the model has them one after the other"),
     ],
 )  # fmt: skip
@@ -253,7 +255,7 @@ def test_dumps_of_a_model_at_its_own_positions(
     }
     config["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    np.save(tmp_path / "wrong.npy", PLACES[[0, 2, 1]])
+    np.save(tmp_path / "wrong.npy", MROPE_POSITIONS[[0, 2, 1]])
     words = [
         "verify",
         str(DATA / "mrope-qwen2.5-vl.npz"),

@@ -163,7 +163,7 @@ def test_options_of_figures_are_refused(
 
 # In a browser
 
-MOVES: dict[str, dict[str, Any]] = {
+MOVES_OF_SLIDERS: dict[str, dict[str, Any]] = {
     "as-opened": {},
     "theta": {"base": 300},
     "factor": {"factor": 450},
@@ -235,7 +235,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     words = ["plot", "llama-3.1-8b", "--kind", "wavelengths", "-q", "-o", str(path)]
     subprocess.run([sys.executable, "-m", "pecli", *words], check=True)
     page = path.read_text("utf-8")
-    driver = DRIVER.replace("MOVES", json.dumps(MOVES))
+    driver = DRIVER.replace("MOVES", json.dumps(MOVES_OF_SLIDERS))
     driver = driver.replace("HOVERED_PAIR", str(HOVERED_PAIR))
     path.write_text(page.replace("</body>", driver + "</body>"), "utf-8")
     profile = f"--user-data-dir={folder / 'profile'}"
@@ -265,7 +265,7 @@ def rope_of(shown: dict[str, Any]) -> pecli.Rope:
     return pecli.Rope(16, 128, **settings)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
 def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> None:
     """Chromium runs the page's JavaScript; the sliders' settings are given to the engine."""
     shown = drawn[move]
@@ -274,7 +274,7 @@ def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> 
     np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
 def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
     """Up to distance 40, a point of the curve is one distance."""
     shown = drawn[move]

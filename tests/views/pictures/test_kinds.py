@@ -54,7 +54,7 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
 
 
 ROPE, CHANNEL_2 = pecli.Rope(64, 8), PlotRequest(channels=(2,))
-NAMES = [
+SCHEMES_AND_NAMES = [
     ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
     (
         [ROPE, pecli.Rope(128, 8), ROPE],
@@ -68,7 +68,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("label", ["", "llama-3.1-8b"])
-@pytest.mark.parametrize(("schemes", "expected"), NAMES)
+@pytest.mark.parametrize(("schemes", "expected"), SCHEMES_AND_NAMES)
 def test_no_two_names_are_alike_and_none_is_cut(
     schemes: list[pecli.Scheme], expected: list[str], label: str
 ) -> None:
@@ -260,17 +260,19 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
     assert panel.columns == "column"
 
 
-EVA = pecli.Rope(grid=(4, 6), dim=8, style="eva")
+EVA_ON_4_BY_6 = pecli.Rope(grid=(4, 6), dim=8, style="eva")
 
 
 def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
-    picture = drawn_picture("patch", EVA)
+    picture = drawn_picture("patch", EVA_ON_4_BY_6)
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3"]
 
 
 def test_patches_of_two_towers_are_named_after_them() -> None:
-    picture = drawn_picture("patch", EVA, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0))
+    picture = drawn_picture(
+        "patch", EVA_ON_4_BY_6, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0)
+    )
     first, second = picture.panels
 
     assert "base 10000" in first.title

@@ -6,8 +6,8 @@ import pytest
 from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture
 
-MATRIX = HeatmapPanel("", np.eye(2))
-CHART = Chart("", [])
+HEATMAP_2_BY_2 = HeatmapPanel("", np.eye(2))
+EMPTY_CHART = Chart("", [])
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_an_axis_states_how_many_rows_a_cell_stands_for(rows: int, name: str, sh
     assert name_of_rows == shown
 
 
-WIDE = HeatmapPanel("", np.zeros((2, 3)))
-ERRORS = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
+HEATMAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)))
+ERROR_MAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
 
 
 @pytest.mark.parametrize(
     ("picture", "inches"),
     [
         (Picture(""), (8.0, 2.0)),
-        (Picture("", [ERRORS] * 6, 3), (10.0, 7.1)),
-        (Picture("", [WIDE] * 3, 3), (8.0, 5.0)),
-        (Picture("", [WIDE] * 4, 3), (8.0, 6.5)),
+        (Picture("", [ERROR_MAP_2_BY_3] * 6, 3), (10.0, 7.1)),
+        (Picture("", [HEATMAP_2_BY_3] * 3, 3), (8.0, 5.0)),
+        (Picture("", [HEATMAP_2_BY_3] * 4, 3), (8.0, 6.5)),
     ],
     ids=["no panels", "two rows of comparisons", "one row", "two rows"],
 )
@@ -113,10 +113,10 @@ def test_a_chart_has_its_own_row_below_several_heatmaps_or_if_panels_are_narrow(
     heatmaps: int, narrow: bool, lengths: list[int]
 ) -> None:
     """The picture has some matrices and two charts, at most two panels in a row."""
-    picture = Picture("", [*[MATRIX] * heatmaps, CHART, CHART])
+    picture = Picture("", [*[HEATMAP_2_BY_2] * heatmaps, EMPTY_CHART, EMPTY_CHART])
     assert [len(row) for row in picture.rows(2, narrow=narrow)] == lengths
 
 
 def test_a_chart_stands_beside_a_single_heatmap() -> None:
-    (row,) = Picture("", [MATRIX, CHART]).rows(2)
-    assert row == [MATRIX, CHART]
+    (row,) = Picture("", [HEATMAP_2_BY_2, EMPTY_CHART]).rows(2)
+    assert row == [HEATMAP_2_BY_2, EMPTY_CHART]

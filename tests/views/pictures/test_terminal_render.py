@@ -14,7 +14,7 @@ from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Level, Pictu
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, drawn_picture, without_colours
 
-TRUE, FEW, GREY, ASCII = TERMINALS.values()
+TRUE_COLOURS, FEW_COLOURS, GREY_TERMINAL, ASCII_TERMINAL = TERMINALS.values()
 POSITIONS = np.arange(201.0)
 
 
@@ -23,7 +23,7 @@ def heatmap_lines(values: np.ndarray, kind: Terminal, title: str = "", **how: An
 
 
 def curve_lines(
-    lines: list[Curve], kind: Terminal = GREY, title: str = "", **how: Any
+    lines: list[Curve], kind: Terminal = GREY_TERMINAL, title: str = "", **how: Any
 ) -> list[str]:
     return terminal_render.lines(Picture(title, [Chart("", lines, **how)]), kind)
 
@@ -86,19 +86,21 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
         assert len(shown) < kind.lines
 
     bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
-    assert len(terminal_render.lines(drawn_picture("similarity", *bases), FEW)) <= 23
+    assert len(terminal_render.lines(drawn_picture("similarity", *bases), FEW_COLOURS)) <= 23
 
     heats = [
         HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)
     ]
-    assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW)) <= 23
+    assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW_COLOURS)) <= 23
 
 
 def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
     """A half block ▀ shows two rows: its foreground and its background."""
     (constant,) = {
         pair
-        for line in lines_inside_axes(heatmap_lines(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
+        for line in lines_inside_axes(
+            heatmap_lines(np.zeros((64, 32)), TRUE_COLOURS, limits=(-1.0, 1.0))
+        )
         for pair in colours_of_half_blocks(line)
     }
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
@@ -108,7 +110,7 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
     )  # the middle lies between two of 256 steps
 
     gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
-    for line in lines_inside_axes(heatmap_lines(gradient, TRUE)):
+    for line in lines_inside_axes(heatmap_lines(gradient, TRUE_COLOURS)):
         pairs = colours_of_half_blocks(line)
         assert pairs[0] == (palettes.DIVERGING[0],) * 2
         assert pairs[-1] == (palettes.DIVERGING[-1],) * 2
@@ -116,7 +118,7 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
 
     codes = {
         colour
-        for line in lines_inside_axes(heatmap_lines(gradient, FEW))
+        for line in lines_inside_axes(heatmap_lines(gradient, FEW_COLOURS))
         for pair in colours_of_half_blocks(line)
         for (colour,) in pair
     }
@@ -124,19 +126,23 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
     assert codes == set(palettes.DIVERGING_256)
 
     rising = "".join(
-        curve_lines([Curve("", POSITIONS, POSITIONS * k) for k in range(3)], FEW, ordered=True)
+        curve_lines(
+            [Curve("", POSITIONS, POSITIONS * k) for k in range(3)], FEW_COLOURS, ordered=True
+        )
     )
     assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {
         int(code) for code in re.findall(r"38;5;(\d+)", rising)
     }
 
-    shown = lines_inside_axes(heatmap_lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
+    shown = lines_inside_axes(heatmap_lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE_COLOURS))
     assert [colours_of_half_blocks(line) for line in shown] == [
         [(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40
     ] * 20
 
 
-@pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
+@pytest.mark.parametrize(
+    ("terminal", "shades"), [(GREY_TERMINAL, " ░▒▓█"), (ASCII_TERMINAL, " .:-=+*#%@")]
+)
 def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: str) -> None:
     for line in lines_inside_axes(heatmap_lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal)):
         ranks = [shades.index(character) for character in line]
@@ -160,31 +166,35 @@ def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
 def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     values = np.zeros((16, 16))
     values[0], values[1] = np.nan, -np.inf
-    shown = heatmap_lines(values, ASCII)
+    shown = heatmap_lines(values, ASCII_TERMINAL)
 
     assert set(lines_inside_axes(shown)[0]) == set(lines_inside_axes(shown)[1]) == {"x"}
     assert "x" not in lines_inside_axes(shown)[-1]
     assert "not finite" in shown[-1]
     assert (
-        colours_of_half_blocks(lines_inside_axes(heatmap_lines(values, TRUE))[0])[0]
+        colours_of_half_blocks(lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0])[0]
         == (palettes.UNKNOWN,) * 2
     )
 
 
 def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
-    (line,) = set(lines_inside_axes(heatmap_lines(values, ASCII, limits=(1e-3, 1.0), log=True)))
+    (line,) = set(
+        lines_inside_axes(heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True))
+    )
 
     assert re.fullmatch(r" +\.+-+\*+@+", line)
 
-    (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII)))
+    (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII_TERMINAL)))
     assert line[0] == " "
     assert line[-1] == "@"
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
     """100 x 50 cells stand for a table of a million rows from 1000 on, and 500 columns."""
-    shown = heatmap_lines(np.zeros((100, 50)), GREY, first_row=1000, table_shape=(1_000_000, 500))
+    shown = heatmap_lines(
+        np.zeros((100, 50)), GREY_TERMINAL, first_row=1000, table_shape=(1_000_000, 500)
+    )
     numbers = [
         int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
@@ -280,7 +290,7 @@ def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
     """Of 100 rows and columns, 80 characters show half, and 38 less the numbers a quarter."""
     shown = heatmap_lines(
         np.eye(100),
-        TRUE._replace(columns=columns, lines=60),
+        TRUE_COLOURS._replace(columns=columns, lines=60),
         columns="position",
         reduction=Reduction.SAMPLE,
     )
@@ -321,7 +331,9 @@ def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
     assert "100" not in shown[-2].split()
 
 
-@pytest.mark.parametrize("terminal", [GREY, ASCII, FEW, Terminal(60, 16, 1 << 24)])
+@pytest.mark.parametrize(
+    "terminal", [GREY_TERMINAL, ASCII_TERMINAL, FEW_COLOURS, Terminal(60, 16, 1 << 24)]
+)
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
     lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
@@ -361,8 +373,8 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
 def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
     steep = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
     for kind, mark, minus, words in (
-        (GREY, "●", "−", "−5 × 2 → 1…"),
-        (ASCII, "*", "-", "-5 x 2 -> 1..."),
+        (GREY_TERMINAL, "●", "−", "−5 × 2 → 1…"),
+        (ASCII_TERMINAL, "*", "-", "-5 x 2 -> 1..."),
     ):
         shown = curve_lines(
             [steep, steep._replace(label="", x=steep.x + 3)], kind, "at -1e-5 of x-1", joined=False
@@ -372,11 +384,13 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
         assert any(line.startswith(f"{minus}10 ") for line in shown)
         assert shown[-1] == f"{mark} {words}"
 
-    rows = heatmap_lines(np.zeros((8, 8)), GREY, first_row=-4, limits=(-1.0, 1.0))
+    rows = heatmap_lines(np.zeros((8, 8)), GREY_TERMINAL, first_row=-4, limits=(-1.0, 1.0))
     assert next(filter(None, (line.split("│")[0].strip() for line in rows if "│" in line))) == "−4"
 
 
-@pytest.mark.parametrize(("kind", "mark"), [(GREY, "●"), (TRUE, "●"), (ASCII, "O")])
+@pytest.mark.parametrize(
+    ("kind", "mark"), [(GREY_TERMINAL, "●"), (TRUE_COLOURS, "●"), (ASCII_TERMINAL, "O")]
+)
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
     line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
     drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
@@ -388,7 +402,9 @@ def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
 
 def test_marked_points_beyond_the_range_are_not_drawn() -> None:
     line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
-    assert "●" not in "".join(curve_lines([line], GREY, y_limits=(POSITIONS[1], POSITIONS[-2])))
+    assert "●" not in "".join(
+        curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS[1], POSITIONS[-2]))
+    )
 
 
 @pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
@@ -397,7 +413,7 @@ def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
     assert len(curve_lines([Curve("c", POSITIONS, y)], log_y=log)) > 10
 
 
-@pytest.mark.parametrize("terminal", [GREY, FEW._replace(unicode=False)])
+@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS._replace(unicode=False)])
 def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: Terminal) -> None:
     shown = curve_lines(
         [Curve("a", POSITIONS, POSITIONS), Curve("b", POSITIONS, -POSITIONS)], terminal
@@ -409,7 +425,7 @@ def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: 
         assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
 
 
-@pytest.mark.parametrize("terminal", [GREY, FEW, ASCII])
+@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS, ASCII_TERMINAL])
 @pytest.mark.parametrize("count", [2, 3])
 def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
     inside = "".join(

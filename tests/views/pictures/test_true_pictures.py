@@ -14,7 +14,7 @@ from pecli.views.pictures.plot_sources import PlotRequest, of_file
 from pecli.views.screen import Terminal
 from tests.views.pictures.drawing import drawn_picture, without_colours
 
-VIDEO = pecli.Rope(grid=(4, 6, 6), axes=(8, 12, 12))
+ROPE_OF_4_FRAMES = pecli.Rope(grid=(4, 6, 6), axes=(8, 12, 12))
 
 
 def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
@@ -22,7 +22,7 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    picture = drawn_picture("heatmap", VIDEO, request=PlotRequest(channels=(0, 4, 10)))
+    picture = drawn_picture("heatmap", ROPE_OF_4_FRAMES, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
         assert panel.ends == (-1.0, 1.0)
@@ -35,7 +35,7 @@ def test_panels_of_one_constant_have_a_scale_around_it() -> None:
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_the_frame_of_a_video_is_named(kind: str) -> None:
-    for panel in drawn_picture(kind, VIDEO).panels:
+    for panel in drawn_picture(kind, ROPE_OF_4_FRAMES).panels:
         assert panel.title.endswith(", frame 0 of 4")
 
 
@@ -98,7 +98,7 @@ def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
     assert labels == {"sinusoidal, no padding_idx", "sinusoidal, padding_idx 0"}
 
 
-LONG = pecli.Rope(20_000, 16, base=5e5)
+ROPE_20000_BY_16 = pecli.Rope(20_000, 16, base=5e5)
 
 
 def exact_scores(distances: range) -> list[float]:
@@ -109,7 +109,7 @@ def exact_scores(distances: range) -> list[float]:
 
 def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
     """A point stands for a range of distances; the exact scores are computed by the definition."""
-    (curve,) = drawn_picture("decay", LONG).panels[0].curves
+    (curve,) = drawn_picture("decay", ROPE_20000_BY_16).panels[0].curves
     assert len(curve.x) <= 300
     assert curve.x[0] == 1.0
     assert curve.x[-1] == 19_999.0
@@ -123,12 +123,12 @@ def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> No
 
 
 def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
-    assert drawn_picture("decay", LONG).panels[0].title.endswith(": median, min–max")
+    assert drawn_picture("decay", ROPE_20000_BY_16).panels[0].title.endswith(": median, min–max")
     assert "median" not in drawn_picture("decay", pecli.Rope(1000, 16)).panels[0].title
 
 
 def test_a_figure_fills_the_range_around_a_curve() -> None:
-    picture = drawn_picture("decay", LONG)
+    picture = drawn_picture("decay", ROPE_20000_BY_16)
     (fill,) = render(picture).axes[0].collections
     heights = fill.get_paths()[0].vertices[:, 1]
     spread = picture.panels[0].curves[0].spread
