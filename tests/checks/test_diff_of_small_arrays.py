@@ -49,6 +49,7 @@ CHANGES = {
 def test_what_was_done_is_named(name: str) -> None:
     change = CHANGES[name]
     diagnosis = pecli.diff({"x": change.a}, {"x": change.b}).diagnosis
+
     assert diagnosis[-1].startswith(f"x: in B, {change.words}")
     assert diagnosis[-1].endswith("; exact")
 
@@ -69,6 +70,7 @@ NOT_NAMED = {
 def test_no_reason_is_made_up(name: str) -> None:
     a, b = NOT_NAMED[name]
     result = pecli.diff({"x": a}, {"x": b})
+
     assert not result.passed
     assert result.explanations == ()
 
@@ -78,4 +80,5 @@ def test_tensors_that_changed_places_may_be_complex() -> None:
     second = 2 * first[::-1]
     a = {"cos": first, "sin": second}
     b = {"cos": second, "sin": first}
+
     assert pecli.diff(a, b).diagnosis == ("cos, sin: in B, sin and cos are swapped; exact",)

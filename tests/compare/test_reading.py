@@ -13,11 +13,7 @@ from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import doubled_as_halves
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
-<<<<<<< HEAD
-COSINES = candidate_of({"cos": COS}, has_frequencies=True, transposable=True)
-=======
-COSINES_TO_READ = candidate_of({"cos": COS}, waves=True, transposable=True)
->>>>>>> ea80ffae (tests: name cases and constants by what they hold)
+COSINES_TO_READ = candidate_of({"cos": COS}, has_frequencies=True, transposable=True)
 
 
 def no_tables(rows: int) -> MadeTables:

@@ -166,4 +166,5 @@ def test_wrong_rows_are_named_beside_errors_within_the_tolerance() -> None:
     table = VALUES + noise
     table[5:7] = 0.25
     result = pecli.verify({"pe": table}, SINUSOIDAL, atol=1e-3)
+
     assert result.diagnosis[0].startswith("pe: only rows 5, 6 differ; explains every element")

@@ -384,5 +384,6 @@ def test_long_names_and_mutations_are_read_or_refused(working_folder: Path) -> N
     refused = count_refused_mutations(
         small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
     )
+
     assert refused > len(small) // 20
     assert count_refused_mutations(large, "y.pt", step=29) > len(large) // 116

@@ -191,5 +191,6 @@ def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
             "long_mscale": 1.5,
         }
     )
+
     assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
     assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]

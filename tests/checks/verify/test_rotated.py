@@ -117,6 +117,7 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
         before=RANDOM_QUERIES.astype(np.float32),
         atol=1e-3,
     )
+
     assert [each.edits for each in found.explanations] == [(edit,)]
     assert found.explanations[0].residual < 1e-6
     assert not any("reproduce" in line for line in found.diagnosis)
@@ -325,6 +326,7 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
         "--model",
         LLAMA_3_1_8B,
     )
+
     assert missing.exit_code == FILE_ERROR
     assert "the names must agree" in missing.err
 

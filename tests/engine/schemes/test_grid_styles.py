@@ -65,6 +65,7 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
             *(f"--style {case}" for case in (*ADDED_STYLES, *ROTARY_STYLES)),
         ]
     )
+
     assert {*grid_styles.ADDED, *grid_styles.ROTARY} <= {*re.findall(r"--style (\S+)", commands)}
 
     for name in COMMANDS:

@@ -106,7 +106,9 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
     options = "rope --seq-len 4 --dim 4 --kind circle"
     panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
     first_pair = panels[0]["data"][0]
+
     assert first_pair["type"] == "scatterpolar"
+
     # Its frequency is 1: it turns by one radian from each position to the next.
     turned = np.degrees(np.arange(4)) % 360
     np.testing.assert_allclose(np.mod(first_pair["theta"], 360), turned, rtol=1e-6)
@@ -117,6 +119,7 @@ def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
 ) -> None:
     options = "rope --seq-len 9000 --dim 8 --kind decay"
     low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
+
     assert low["line"]["width"] == 0
     assert high["fill"] == "tonexty"
     assert (np.array(low["y"]) <= np.array(median["y"])).all()
@@ -129,6 +132,7 @@ def test_contexts_of_models_are_dots_on_their_curves(
     options = "llama-3.1-8b llama-2-7b --kind wavelengths"
     traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
     dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
+
     assert dots == [[8192, 131072], [4096]]
 
 
@@ -138,6 +142,7 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 ) -> None:
     options = f"rope --kind wavelengths --scaling {method} --factor 8"
     (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
+
     assert settings["method"] == method
     assert settings["factor"] == 8
 
