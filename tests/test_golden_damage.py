@@ -203,13 +203,13 @@ def test_a_case_with_impossible_numbers_is_refused(
 def test_an_attention_factor_is_no_table_to_verify(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    damaged = only_case(suite, ENTRY)
+    damaged = only_case(suite, DAMAGED_ENTRY)
     factor = {"shape": [], "decimal": [1.0]}
-    damaged.cases[f"{ENTRY}.json"]["tensors"] = {"attention_factor": factor}
+    damaged.cases[f"{DAMAGED_ENTRY}.json"]["tensors"] = {"attention_factor": factor}
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
     assert outcome.exit_code == FILE_ERROR
-    assert f"case '{ENTRY}' has no tensors" in outcome.err
+    assert f"case '{DAMAGED_ENTRY}' has no tensors" in outcome.err
 
 
 def test_a_rotation_without_the_tensor_before_it(
@@ -238,7 +238,7 @@ def verdicts_at_a_limit(
 def test_an_index_beyond_its_limit_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only_case(suite, ENTRY).save(folder, digests=True)
+    only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
     at, beyond = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
     assert at.exit_code == SUCCESS
     assert beyond.exit_code == FILE_ERROR
@@ -248,8 +248,10 @@ def test_an_index_beyond_its_limit_is_refused(
 def test_a_case_beyond_its_limit_fails_without_being_read(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only_case(suite, ENTRY).save(folder, digests=True)
-    at, beyond = verdicts_at_a_limit(run_pecli, folder, f"{ENTRY}.json", "MAX_CASE", monkeypatch)
+    only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
+    at, beyond = verdicts_at_a_limit(
+        run_pecli, folder, f"{DAMAGED_ENTRY}.json", "MAX_CASE", monkeypatch
+    )
     assert at.exit_code == SUCCESS
     assert beyond.exit_code == CHECK_FAILED
     assert "its sha256 is not that of the index" in beyond.out
