@@ -29,16 +29,20 @@ from pecli.explain.frequency_schedule import (
 from pecli.explain.wave_tables import scheme_of_waves
 
 
-def computation_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveComputation | None:
+def computation_of(
+    scheme: Scheme, tensors: tuple[str, ...], column_count: int | None = None
+) -> WaveComputation | None:
     """Return the steps by which a scheme makes some of its tensors, so that mistakes can be planted in them.
 
     Args:
         scheme: A rotary or sinusoidal scheme.
         tensors: Their names: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
+        column_count: How many columns the tables have side by side, if that is known. No positions
+            are made in vain then: a transposed table of 2 × 10^8 elements has 10^8 rows.
 
     Returns:
         Frequencies, positions, amplitude and columns; None for other schemes, whose tensors are not
-        cosines, sines or frequencies.
+        cosines, sines or frequencies, and if they have another number of columns.
     """
     if not isinstance(scheme, Positioned):
         return None
@@ -50,13 +54,16 @@ def computation_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveComputation 
     if tensors == ("inv_freq",):
         one_row = np.ones((1, 1))
         return FrequencyComputation(frequencies, 0 * axes, one_row, 1.0, Vector(), schedule)
+    columns = _columns(scheme, tensors, pairs)
+    if column_count is not None and len(columns.columns.sign) != column_count:
+        return None
     positions = _positions(scheme)
     return WaveComputation(
         frequencies,
         axes,
         positions,
         _amplitude(scheme),
-        _columns(scheme, tensors, pairs),
+        columns,
         schedule,
         empty_rows=_empty_rows(scheme, positions),
     )
@@ -83,7 +90,7 @@ def _positions(scheme: Positioned) -> Floats:
         first = scheme.first_position
         positions = np.arange(first, first + scheme.seq_len, dtype=np.float64)
         axes = max(scheme.pair_axes, default=0) + 1
-        return np.tile(positions, (axes, 1))
+        return np.broadcast_to(positions, (axes, scheme.seq_len))
     coordinates = scheme.coordinates()
     index = coordinates.index(0, coordinates.rows)
     axes_of_rows = []

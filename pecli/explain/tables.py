@@ -26,6 +26,9 @@ from pecli.explain.subject import computation_of, with_parameter
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
 
+MAX_POSITION_BYTES = 1 << 26
+"""Memory for positions that any table may take: 8 million rows."""
+
 
 def explain_tables(
     scheme: Scheme,
@@ -113,7 +116,10 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
 
 def wave_case(given: Shaped) -> Case | None:
     """Return the case of tables of cosines and sines; None if their shape is not the scheme's."""
-    computation = computation_of(given.scheme, tuple(given.tensors))
+    if _has_too_many_rows(given):
+        return None
+    column_count = sum(tensor.shape[-1] for tensor in given.tensors.values())
+    computation = computation_of(given.scheme, tuple(given.tensors), column_count)
     if computation is None or computation.rows != given.shape[0]:
         return None
     if given.exponent_dim is not None and computation.schedule is not None:
@@ -121,6 +127,17 @@ def wave_case(given: Shaped) -> Case | None:
             computation.schedule.having("half", given.exponent_dim / 2)
         )
     return case_of(given.scheme, computation, given.tensors, given.edits)
+
+
+def _has_too_many_rows(given: Shaped) -> bool:
+    """Return True if the positions of its rows would take much memory beside the tables themselves.
+
+    Tables of cosines and sines have many columns. 2 × 10^8 numbers, transposed, would be 10^8 rows of
+    one pair, and each case would have as many positions in float64.
+    """
+    tensor_bytes = sum(tensor.nbytes for tensor in given.tensors.values())
+    position_bytes = given.shape[0] * np.dtype(np.float64).itemsize
+    return position_bytes > max(MAX_POSITION_BYTES, tensor_bytes // 8)
 
 
 def case_of(

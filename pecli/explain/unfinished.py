@@ -33,7 +33,7 @@ def with_second_columns(
         return None
     tables: dict[str, Array] = {}
     for name, array in tensors.items():
-        table = _doubled(layout, widened(array))
+        table = _doubled(layout, array)
         if table is None:
             return None
         tables[name] = table.astype(np.float32)
@@ -54,9 +54,9 @@ def functions_of_angles(tensors: Mapping[str, Array]) -> dict[str, Array] | None
         return None
     tables: dict[str, Array] = {}
     for name, array in tensors.items():
-        angles = widened(array)
-        if not are_angles(angles):
+        if not are_angles(array):
             return None
+        angles = widened(array)
         values = np.cos(angles) if name == "cos" else np.sin(angles)
         tables[name] = values.astype(np.float32)
     return tables
@@ -67,7 +67,7 @@ def _are_cos_and_sin(tensors: Mapping[str, Array]) -> bool:
     return are_named and all(array.ndim == 2 for array in tensors.values())
 
 
-def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
+def _doubled(layout: PairLayout, values: Array) -> Floats | None:
     """Return a table whose second columns, which are zeros, are filled with copies of the first ones.
 
     The second column of pair i is i + width/2 in halves, and 2i + 1 interleaved.
@@ -86,12 +86,13 @@ def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
         second = slice(1, None, 2)
     if values[:, second].any() or not values[:, first].any():
         return None
-    table = values.copy()
-    table[:, second] = values[:, first]
+    table = widened(values)
+    table[:, second] = table[:, first]
     return table
 
 
-BLOCK_ROWS = 1024  # rows whose steps are compared at once, for little memory
+BLOCK_ELEMENTS = 1 << 20
+"""Elements that are looked at together: a large table is not widened as a whole."""
 LARGEST_COSINE = 1.5
 """Cosines with an attention factor exceed 1: YaRN's is 0.1·ln(40) + 1 = 1.37 for a factor of 40."""
 
@@ -99,22 +100,37 @@ LARGEST_ANGLE = 1e9
 """Radians of the farthest position that anybody uses: larger numbers are none of a table of angles."""
 
 
-def are_angles(values: Floats) -> bool:
+def are_angles(values: Array) -> bool:
     """Return True if a table (rows, columns) holds angles: position × frequency, not yet their cosines.
 
     Each column then grows in equal steps, 0 1.2 2.4 3.6, and some values are larger than a cosine times
     any usual amplitude.
     """
-    if len(values) < 3 or not np.isfinite(values).all():
+    if len(values) < 3 or values.shape[1] == 0:
         return False
-    size = np.maximum(values.max(axis=0), -values.min(axis=0))
-    if size.max(initial=0.0) <= LARGEST_COSINE or size.max() > LARGEST_ANGLE:
+    block_rows = max(1, BLOCK_ELEMENTS // values.shape[1])
+    lowest, highest = _ranges_of_columns(values, block_rows)
+    size = np.maximum(highest, -lowest)
+    # A NaN or an infinity in a column makes its size one, too.
+    if not np.isfinite(size).all() or not LARGEST_COSINE < size.max() <= LARGEST_ANGLE:
         return False
-    first_step = values[1] - values[0]
+    first_rows = widened(values[:2])
+    first_step = first_rows[1] - first_rows[0]
     # Tables that are not angles are often large, and end here with their first block.
-    for start in range(0, len(values) - 1, BLOCK_ROWS):
-        steps = np.diff(values[start : start + BLOCK_ROWS + 1], axis=0)
+    for start in range(0, len(values) - 1, block_rows):
+        steps = np.diff(widened(values[start : start + block_rows + 1]), axis=0)
         is_even = np.abs(steps - first_step) <= LINEAR * size + LINEAR
         if not is_even.all():
             return False
-    return bool((values != values[0]).any())
+    return bool((lowest < highest).any())
+
+
+def _ranges_of_columns(values: Array, block_rows: int) -> tuple[Floats, Floats]:
+    """Return the least and the largest number of every column; NaN if one of them is."""
+    lowest = np.full(values.shape[1], np.inf)
+    highest = np.full(values.shape[1], -np.inf)
+    for start in range(0, len(values), block_rows):
+        block = widened(values[start : start + block_rows])
+        np.minimum(lowest, block.min(axis=0), out=lowest)
+        np.maximum(highest, block.max(axis=0), out=highest)
+    return lowest, highest

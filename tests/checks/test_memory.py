@@ -52,6 +52,9 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
         pytest.param("report a.npy -o report.html", (2, -1), marks=pytest.mark.thorough),
         pytest.param("verify a.npy --model gpt2", (-1, 768), marks=pytest.mark.thorough),
         pytest.param("verify a.npy --model gpt2", (512, -1), marks=pytest.mark.thorough),
+        pytest.param("verify a.npy --model llama-3.1-8b", (2, -1), marks=pytest.mark.thorough),
+        pytest.param("verify a.npy --model llama-3.1-8b", (-1, 2), marks=pytest.mark.thorough),
+        pytest.param("verify a.npy --model llama-3.1-8b", (-1,), marks=pytest.mark.thorough),
     ],
 )
 def test_reading_a_large_file_takes_little_more_memory_than_the_file(
