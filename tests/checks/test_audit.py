@@ -41,7 +41,7 @@ def test_errors_do_not_depend_on_the_size_of_blocks(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:
     """Expected errors are computed from whole tables at once, the audit's in blocks."""
-    monkeypatch.setattr(position_errors, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", elements)
     rope = Rope(ROWS, 16, offset=offset)
     found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
     drift = drift_of(found)
