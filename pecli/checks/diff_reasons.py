@@ -86,7 +86,9 @@ def _explain_tensors(
             if rounding is not None:
                 explanations += rounding
                 continue
-        if not _is_noise(result):
+        # Rounding may be explained table by table, though not for cosines and sines in one array.
+        has_finding = result.finding is not None
+        if has_finding or not _is_noise(result):
             to_search += match.pairs()
     with time_limit.time_limit():
         return explanations + _explain_tables(to_search[:MAX_EXPLAINED_TABLES], scheme, tolerance)

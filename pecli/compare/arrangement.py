@@ -212,7 +212,8 @@ def _choices_of_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[i
         if len(wanted) != len(lengths):
             return
     has_one_row = all(length == 1 for length in lengths)
-    for axes in reversed([*combinations(range(len(lengths)), len(wanted))]):
+    later_axes_first = reversed([*combinations(range(len(lengths)), len(wanted))])
+    for axes in later_axes_first:
         pairs = zip(axes, wanted, strict=True)
         if all(_may_count_rows(lengths[axis], rows, has_one_row) for axis, rows in pairs):
             yield axes

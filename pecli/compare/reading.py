@@ -580,7 +580,7 @@ def _readings_of(
         tensor.shape, candidate, is_complex=is_complex, is_text=is_text, guesses=guesses
     ):
         if guesses and tensor.is_constant:
-            return  # Memory that nobody set is as constant as position 0.
+            return  # Memory that was never written is as constant as cosines at position 0.
         yield from _readings_by_scale(tensor.values, candidate, arrangement, is_complex=is_complex)
 
 

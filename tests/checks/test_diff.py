@@ -307,6 +307,18 @@ def test_empty_and_tiny_tensors() -> None:
         assert not diff_of(dump, {**dump, "layers.1.q.after": other}).passed
 
 
+def test_rounding_is_explained_for_cosines_and_sines_in_one_array() -> None:
+    """The array is float32, and the tables beside it float64: each of them explains the rounding."""
+    tables = pecli.Rope(64, 16, dtype="float64").tables()
+    stacked = np.stack([tables["cos"], tables["sin"]]).astype(np.float32)
+    apart = {"cos": tables["cos"], "sin": tables["sin"]}
+    explanations = diff_of({"cos_sin": stacked}, apart).explanations
+    assert [explanation.tensors for explanation in explanations] == [("cos",), ("sin",)]
+    for explanation in explanations:
+        (edit,) = explanation.edits
+        assert edit.as_json() == {"edit": "dtype", "found": "float32"}
+
+
 def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
     a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
     b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)

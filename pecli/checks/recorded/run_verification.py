@@ -23,6 +23,7 @@ from pecli.checks.recorded.run_shapes import check_shapes
 from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.grouping import grouped
 from pecli.errors import NoTablesError, counted, listed
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -237,13 +238,8 @@ def _doubts_about(
         yield ImagesAsRecorded()
 
 
-def _largest_checks(checks: Iterable[ModuleCheck]) -> Iterable[ModuleCheck]:
-    """Return the largest check within the layers of each type."""
-    largest: dict[str, ModuleCheck] = {}
-    for check in checks:
-        if check.layer is None:
-            continue
-        largest_so_far = largest.setdefault(check.layer_type, check)
-        if check.size > largest_so_far.size:
-            largest[check.layer_type] = check
-    return largest.values()
+def _largest_checks(checks: Iterable[ModuleCheck]) -> list[ModuleCheck]:
+    """Return the check of most elements within the layers of each type."""
+    in_layers = [check for check in checks if check.layer is not None]
+    by_type = grouped(in_layers, lambda check: check.layer_type)
+    return [max(of_type, key=lambda check: check.size) for of_type in by_type.values()]

@@ -206,7 +206,7 @@ class _SchemeCheck:
 
     def _candidates(self, dtype: str) -> Sequence[CandidateTable]:
         if dtype not in self._candidates_by_dtype:
-            self._candidates_by_dtype[dtype] = _candidates(self.scheme, dtype)
+            self._candidates_by_dtype[dtype] = _candidates_in_dtype(self.scheme, dtype)
         return self._candidates_by_dtype[dtype]
 
     def missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
@@ -230,15 +230,17 @@ def _may_mean(tensor: str, table: str) -> bool:
     return layers in tensor and role_of(tensor) == table_role
 
 
-def _candidates(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
-    """Return what tensors of a dtype may be; frequencies and slopes in half precision only if the scheme has it."""
+def _candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
+    """Return the tables of a scheme that a tensor of a dtype may be.
+
+    Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
+    cosines. So these are expected in float32, unless the scheme itself is in half precision.
+    """
     candidates = scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):
         return candidates
-    wide = {
-        candidate.names: candidate for candidate in scheme_candidates(scheme.in_dtype("float32"))
-    }
+    in_float32 = scheme_candidates(scheme.in_dtype("float32"))
     return [
-        wide[candidate.names] if is_relative(candidate.name) else candidate
-        for candidate in candidates
+        wide if is_relative(wide.name) else narrow
+        for narrow, wide in zip(candidates, in_float32, strict=True)
     ]

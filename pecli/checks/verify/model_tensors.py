@@ -145,16 +145,16 @@ class ModelTensors:
         array = np.atleast_1d(self.tensors[name])
         if transposed:
             array = array.T
-        candidates = self._candidates(name, array, role, self.likely(name))
+        candidates = self._candidates_of(name, array, role, self.likely(name))
         return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
 
     def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
-        candidates = self._candidates(name, array, role, [encoding])
+        candidates = self._candidates_of(name, array, role, [encoding])
         return best_reading(array, candidates, is_text=self.file.has_rows_only)
 
-    def _candidates(
+    def _candidates_of(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[CandidateTable]:
         """Return the tables of some encodings that an array may hold, judging by its name and dtype."""

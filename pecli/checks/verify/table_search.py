@@ -21,13 +21,14 @@ def find_tables(tensors: ModelTensors) -> Tables:
     64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
     position), and sines only transposed, the sines are wrong: then they are read upright as well.
     """
-    tables = _candidates(tensors)
+    tables = _named_or_recognised(tensors)
     for name in lone_transposes(tables):
         tables[name] = tensors.best_reading(name, tensors.role(name), upright=True)
     return tables
 
 
-def _candidates(tensors: ModelTensors) -> Tables:
+def _named_or_recognised(tensors: ModelTensors) -> Tables:
+    """Return the only tensor of a file, or those whose names state a table, or else values do."""
     names = [*tensors.tensors]
     if len(names) == 1:
         return {names[0]: _only_table(tensors, names[0])}
