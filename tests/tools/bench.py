@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -314,10 +315,12 @@ def text_of(figures: dict[str, list[Row]]) -> str:
 
 
 def setting() -> str:
-    """Return the versions and the machine of a run: «torch 2.15.0, NumPy 2.4.0, 2 cores (x86_64)»."""
+    """Return the versions and the machine of a run: «torch 2.15.0, NumPy 2.4.0, 2 cores (x86)»."""
     words = [f"NumPy {np.__version__}"]
     if find_spec("torch"):
         words.insert(0, f"torch {import_module('torch').__version__}")
+    if find_spec("numba"):  # Compiled loops are used after some turns, and the best turn counts.
+        words.append(f"numba {version('numba')}")
     words.append(f"{os.cpu_count()} cores ({platform.machine()})")
     return ", ".join(words)
 
