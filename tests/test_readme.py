@@ -350,6 +350,7 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
 def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
+    """The steps of samples/ci/github-workflow.yml: cosines of base 10000 pass, and ones fail."""
     assert "PECLI" in WORKFLOW["env"]
 
     installed = shell(INSTALL, tmp_path, **machine)

@@ -120,6 +120,7 @@ model.eval()
 
 @pytest.mark.parametrize("code", FORBIDDEN_EXAMPLES)
 def test_a_rule_for_tests_sees_what_it_forbids(code: str) -> None:
+    """Each example is a line of code, beside the rule that must find one offence in it."""
     assert len([*FORBIDDEN_EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
 
 

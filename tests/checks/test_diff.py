@@ -263,7 +263,7 @@ def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
     assert diff_of(noise, first_half_twice).explanations == ()
 
 
-def test_names_of_tensors_and_tolerances_count() -> None:
+def test_tensors_that_one_file_lacks_fail_a_diff() -> None:
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == (
@@ -271,16 +271,26 @@ def test_names_of_tensors_and_tolerances_count() -> None:
         "extra: only B has it, A does not",
     )
     assert not result.passed
+
+
+def test_the_only_tensors_of_two_files_are_compared_whatever_their_names() -> None:
     assert diff_of({"pe": INTERLEAVED_TABLE}, {"weight": INTERLEAVED_TABLE}).passed
 
+
+def test_files_without_a_common_name_list_all_their_tensors() -> None:
     only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
     ).diagnosis
     assert {line.split(":")[0] for line in only} == {"inv_freq", "slopes", "weight", "bias"}
 
-    turned = diff_of({"cos": COS[:16]}, {"cos": COS[:16].T})
-    assert not turned.passed
 
+def test_a_transposed_square_table_differs() -> None:
+    """16 rows of 16 cosines have the same shape when they are transposed."""
+    assert not diff_of({"cos": COS[:16]}, {"cos": COS[:16].T}).passed
+
+
+def test_a_difference_within_atol_passes_without_a_reason() -> None:
+    """1e-6 is more than the rounding of float32, and less than 2e-6."""
     near = INTERLEAVED_TABLE + np.float32(1e-6)
     assert not diff_of(INTERLEAVED_TABLE, near).passed
 

@@ -254,12 +254,12 @@ KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[
 )
 @pytest.mark.sample("a batch of three")
 class TestKerasBias:
-    def test_against_a_model(self, dump: Array) -> None:
+    def test_a_bias_as_keras_writes_it_passes_against_its_model(self, dump: Array) -> None:
         assert pecli.verify(dump, {"model_type": "bloom", "n_head": 8}).passed
 
-    def test_against_a_scheme(self, dump: Array) -> None:
+    def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
         assert pecli.verify(dump, pecli.Alibi(8, 16, form="key-last")).passed
 
-    def test_against_another_file(self, dump: Array) -> None:
+    def test_a_bias_as_keras_writes_it_passes_against_another_file(self, dump: Array) -> None:
         bias = pecli.Alibi(8, 16, form="key-last").tables()["bias"]
         assert pecli.diff(bias, dump).passed

@@ -28,6 +28,7 @@ def printed() -> dict[str, str]:
 
 
 def test_every_command_line_has_its_section() -> None:
+    """The file of expected output has one section for each help text and each answer, in order."""
     assert list(EXPECTED_OUTPUT) == [*help_lines(), *ANSWERS]
 
 

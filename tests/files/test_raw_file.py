@@ -220,7 +220,7 @@ def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> 
     assert checked.out.count("passed") == 2
 
 
-def test_a_manifest_states_them_per_check(run_pecli: Callable) -> None:
+def test_a_manifest_states_shape_and_dtype_of_raw_files_per_check(run_pecli: Callable) -> None:
     table = pecli.Sinusoidal(6, 8).tables()["pe"]
     table.tofile("pe.bin")
     table.astype(">f4").tofile("big.bin")

@@ -300,7 +300,8 @@ def test_server_that_caps_a_stretched_context() -> None:
     assert "caps the context at the trained one" in notes_about_flags("llama-2-7b", flags)[-1]
 
 
-def test_server_whose_trained_context_is_replaced_too() -> None:
+def test_a_server_whose_trained_context_is_replaced_too_needs_no_note() -> None:
+    """4 · 4096 positions of Llama 2 are the 16,384 that the key now states."""
     flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
     assert notes_about_flags("llama-2-7b", flags) == ()
 

@@ -5,9 +5,7 @@ import numpy as np
 from pecli.views.text_table import print_table
 
 
-def test_tables_that_are_too_wide_have_lines_below_for_text_and_columns_below_for_numbers(
-    turn_to_terminal,
-) -> None:
+def test_a_row_of_text_that_is_too_wide_is_continued_below(turn_to_terminal) -> None:
     shown = turn_to_terminal(60)
     name = "model.language_model.layers.31.self_attn.rotary_embedding"
     print_table(["name", "dtype", "shape"], [[name, "float32", "4096 × 64"], ["b", "float64", "8"]])
@@ -19,11 +17,17 @@ def test_tables_that_are_too_wide_have_lines_below_for_text_and_columns_below_fo
         "float32  4096 × 64",
     ]
 
+
+def test_only_the_row_that_is_too_wide_is_continued_below(turn_to_terminal) -> None:
+    """50 + 2 + 8 columns just fit into 60, and 50 + 2 + 9 do not."""
     shown = turn_to_terminal(60)
     print_table(["a", "b"], [["x" * 50, "y" * 8], ["x" * 50, "y" * 9]])
-    # All of 60 columns, and one more than there are.
     assert [len(line) for line in shown.plain()[1:]] == [60, 50, 11]
 
+
+def test_columns_of_numbers_that_do_not_fit_are_printed_in_blocks_with_the_first_column(
+    turn_to_terminal,
+) -> None:
     values = np.pi * np.arange(40.0).reshape(2, 20)
     shown = turn_to_terminal()
     print_table(

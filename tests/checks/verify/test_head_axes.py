@@ -194,7 +194,8 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
     assert pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
 
 
-def test_the_number_of_tokens_tells_where_positions_are() -> None:
+def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
+    """Six positions go with the axis of 6, though the model has 6 heads, too."""
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)

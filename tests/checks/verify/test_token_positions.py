@@ -357,7 +357,7 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3, reasons=False)
 
 
-def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
+def test_padded_sequences_that_are_one_position_too_far_are_named() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(
         rotated_by_formula(q, POSITIONS_BY_MASK + LEFT_PADDED_MASK),
@@ -370,6 +370,8 @@ def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
     assert len(result.diagnosis) == 2
     assert all("all 1 too far" in line for line in result.diagnosis)
 
+
+def test_a_stated_layout_is_required_of_rotated_queries() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
         options = {"before": q, "layout": layout, "atol": 1e-6}
@@ -378,6 +380,9 @@ def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
             rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options
         )
 
+
+def test_a_mask_tells_the_axis_of_tokens_where_there_are_as_many_heads() -> None:
+    """The axes are (2 sequences, 3 heads, 4 tokens, channels), and the model has 4 heads."""
     q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
     mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
     places = np.maximum(mask.cumsum(-1) - 1, 0)

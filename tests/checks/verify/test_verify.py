@@ -106,7 +106,8 @@ def test_a_file_of_integers_has_no_dtype_of_tables(run_pecli, tmp_path) -> None:
     assert run_pecli(*words).exit_code == CHECK_FAILED
 
 
-def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
+def test_tensors_of_a_bundle_are_compared_by_the_name_of_their_layers() -> None:
+    """Both layers hold tables of base 10000, which is wrong for the sliding layers of base 100."""
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {
         f"{layers}_{name}": array
@@ -119,6 +120,9 @@ def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
         name: "full" in name for name in tensors
     }
 
+
+def test_one_wrong_digit_in_a_text_file_is_found(tmp_path) -> None:
+    """0.5403023 is cos 1 in float32; one more in the last digit is another number."""
     pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
     assert pecli.verify(tmp_path / "t.json").passed
 

@@ -26,6 +26,7 @@ SMALLEST_PARAMETERS = {
 
 
 def test_every_scheme_is_registered_by_its_name():
+    """SMALLEST_PARAMETERS has one entry for each scheme, in the order of the registry."""
     assert list(SCHEMES) == list(SMALLEST_PARAMETERS)
     assert [scheme_named(name).name for name in SCHEMES] == list(SMALLEST_PARAMETERS)
 
