@@ -92,6 +92,8 @@ FACTOR_ERROR = 1e-6
 FACTOR_SIGMAS = 5.0
 """Standard errors within which a factor is replaced by a plainer number."""
 
+TINY = 1e-300
+
 EVEN = 0.01
 """Share of the largest constant added to a row by which these have to vary: one that is the same is
 an offset.
@@ -123,7 +125,8 @@ def explain_pair(name: str, one: Array, other: Array, atol: float) -> Explanatio
         other: The array at hand.
         atol: The tolerance, granted if nothing explains the array more closely.
     """
-    if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
+    smaller, larger = sorted((one.size, other.size))
+    if larger > MAX_COMPARED or smaller == 0:
         return None
     with limited():
         pair = ArrayPair(name, one, other, atol)
@@ -261,7 +264,7 @@ def _can_be_compared(arrays: Sequence[Array]) -> bool:
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a shape without axes of length 1."""
-    return tuple(size for size in shape if size != 1) or (1,)
+    return tuple(size for size in shape if size != 1)
 
 
 def _of_shape(array: Array, shape: tuple[int, ...]) -> Iterator[Candidate]:
@@ -290,8 +293,8 @@ def _repeated(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
         if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
             copies = np.broadcast_to(np.expand_dims(plain, axis), wanted)
             yield Candidate((Repeated(axis, times),), copies)
-    times, rest = divmod(wanted[0], len(plain))
-    if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1 and not rest:
+    times = wanted[0] // len(plain)
+    if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1:
         yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
 
 
@@ -395,7 +398,7 @@ def plain_factor(sides: Sides) -> float | None:
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
     power = float((expected**2).sum())
-    factor = float((expected * found).sum()) / power if power else 0.0
+    factor = float((expected * found).sum()) / max(power, TINY)
     size = abs(factor)
     if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
         return None
@@ -525,9 +528,9 @@ def _with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Can
 
 
 def _can_be_matched(sources: Array, targets: Array) -> bool:
-    """Return True if slices along the first axis have one shape, and are neither few nor too many."""
-    fewer, more = sorted((len(sources), len(targets)))
-    return sources.shape[1:] == targets.shape[1:] and fewer >= 2 and more <= MAX_MATCHED
+    """Return True if slices along the first axis have one shape, and are not too many."""
+    more = max(len(sources), len(targets))
+    return sources.shape[1:] == targets.shape[1:] and more <= MAX_MATCHED
 
 
 def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:

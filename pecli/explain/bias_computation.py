@@ -72,7 +72,8 @@ class BiasComputation(Computation):
         slopes = np.array(scheme.slope_values())
         if tensor == "slopes":
             return cls(slopes, np.ones((1, 1)), np.zeros((1, 1), bool))
-        return cls(slopes, *multiples_of(scheme.form, scheme.query_rows, scheme.seq_len or 1))
+        assert scheme.seq_len is not None  # A bias has keys.
+        return cls(slopes, *multiples_of(scheme.form, scheme.query_rows, scheme.seq_len))
 
     @property
     def queries(self) -> int:

@@ -223,8 +223,6 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
     """
     computation = BiasComputation.of(scheme, name)
     matrix = bias.values.reshape(-1, bias.values.shape[-1])  # (heads · queries, keys)
-    if computation.rows != len(matrix):
-        return
     observations = Observations({name: matrix}, observed_dtype({name: matrix}))
     case = Case.of(scheme, computation, observations, bias.arranged)
     yield from explain_cases([case], 0.0, most_mistakes=0)

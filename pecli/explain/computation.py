@@ -265,7 +265,7 @@ class Columns(Form):
 
     def one_function(self, matrix: Floats) -> Floats | None:
         """Return the first column of each pair if the table holds only cosines or only sines."""
-        if len(set(self.columns.is_sine.tolist())) > 1 or len(self.tensors) != 1:
+        if len(set(self.columns.is_sine.tolist())) > 1:
             return None
         _, first = np.unique(self.columns.pair, return_index=True)
         return np.asarray(matrix[:, first] * self.columns.sign[first])
@@ -291,6 +291,14 @@ class Computation(ABC):
     @abstractmethod
     def rendered(self, rows: Indices) -> Floats:
         """Return the numbers of some rows, before they are stored."""
+
+    def as_stored(self, values: Floats, rows: Indices) -> Floats:
+        """Return computed numbers of some rows as a file holds them: rounded, then damaged."""
+        if self.storage is not None:
+            values = self.storage.rounded(values)
+        if self.damaged is not None:
+            values = np.where(self.damaged[rows], self.filler, values)
+        return values
 
     @abstractmethod
     def bound(self, rows: Indices) -> Floats:
@@ -564,7 +572,8 @@ class FrequencyComputation(WaveComputation):
         A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
         """
         values = self.form.phasors(sample, rows)
-        if values is None or not np.isfinite(sample).all():
+        assert values is not None  # A vector holds every frequency.
+        if not np.isfinite(sample).all():
             return None
         frequencies = values.real[0] / self.amplitude
         if self.holds in INVERSES:

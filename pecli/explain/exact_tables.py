@@ -12,7 +12,6 @@ from pecli.explain.bias_computation import BiasComputation
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import (
     EXACT,
-    Computation,
     FrequencyComputation,
     SchemeComputation,
     WaveComputation,
@@ -37,7 +36,7 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     computation = mistake.plant(tensors.computation)
     rows = np.arange(computation.rows)
     if isinstance(computation, (BiasComputation, SchemeComputation)):
-        return _finished(tensors, computation, computation.rendered(rows))
+        return tensors.with_mistake(mistake).rows(rows)
     if not isinstance(computation, WaveComputation) or isinstance(
         computation, FrequencyComputation
     ):
@@ -48,7 +47,7 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     values = computation.form.matrix_of(phasors, rows)
     if computation.empty_rows is not None:
         values[computation.empty_rows] = 0.0
-    return _finished(tensors, computation, values)
+    return tensors.split(computation.as_stored(values, rows))
 
 
 def _exact_phasors(computation: WaveComputation) -> Complex | None:
@@ -117,13 +116,3 @@ def _of_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
         return None
     tables = scheme.in_dtype("float64").tables()
     return {name: widened(tables[name]) for name in tensors.names}
-
-
-def _finished(tensors: Tensors, computation: Computation, values: Floats) -> dict[str, Floats]:
-    """Return values as they are stored and damaged, tensor by tensor."""
-    if computation.storage is not None:
-        values = computation.storage.rounded(values)
-    if computation.damaged is not None:
-        values = np.where(computation.damaged, computation.filler, values)
-    parts = np.split(values, len(tensors.names), axis=1)
-    return dict(zip(tensors.names, parts, strict=True))

@@ -141,10 +141,8 @@ def _finite(value: float) -> float | None:
 
 
 def _length(scheme: Scheme | None) -> int:
-    """Return the number of rows of a scheme, 0 if it has none."""
-    if scheme is None:
-        return 0
-    return scheme.value_of("seq_len") or 0
+    """Return the number of rows of a scheme, 0 if there is none."""
+    return 0 if scheme is None else scheme.value_of("seq_len") or 0
 
 
 def merged(explanations: Iterable[Explanation]) -> list[Explanation]:

@@ -18,7 +18,7 @@ from pecli.explain.storage import FloatStorage, storages_of
 from pecli.explain.subject import computation_of
 from pecli.explain.tables import case_of
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_recognition import GRID_SIGMAS, MIN_BASE
+from pecli.explain.wave_recognition import GRID_SIGMAS
 from pecli.explain.wave_tables import scheme_of_waves
 
 MIN_FREQUENCIES = 6
@@ -36,8 +36,8 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
-    is_possible = len(values) >= MIN_FREQUENCIES and bool(np.isfinite(values).all())
-    if not is_possible or (values < 0).any() or values[0] == 0:
+    is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
+    if len(values) < MIN_FREQUENCIES or not is_possible:
         return
     measured = Frequencies(values, _errors(values), 1.0, False)
     for prior in rotary_schedules(measured):
@@ -62,8 +62,6 @@ def _errors(values: Floats) -> Floats:
 
 def _is_sure(schedule: FrequencySchedule) -> bool:
     """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base."""
-    if schedule.base < MIN_BASE:
-        return False
     over = schedule.base ** (1 - 1 / schedule.half)
     plainer = next(plain_numbers(over, SAME_BASE * over), over)
     return digits(schedule.base) <= digits(plainer) + 2
@@ -74,10 +72,7 @@ def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> It
     scheme = scheme_of_waves(waves_of_schedule(schedule, 2 * schedule.pairs, rows=1))
     if scheme is None:
         return
-    computation = computation_of(scheme, ("inv_freq",))
-    case = None if computation is None else case_of(scheme, computation, {"inv_freq": values[None]})
-    if case is None:
-        return
+    case = case_of(scheme, computation_of(scheme, ("inv_freq",)), {"inv_freq": values[None]})
     yield from explain_cases([case], 0.0, most_mistakes=0)
     names = scheme.recipe_names()
     steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]

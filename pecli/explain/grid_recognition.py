@@ -12,8 +12,8 @@ import numpy as np
 from pecli.engine.arrays import Array, Complex, Floats, Indices, dtype_name, widened
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
+from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
@@ -127,25 +127,23 @@ def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
                 yield reading
 
 
-def _case(reading: WaveReading, scheme: Scheme) -> Iterator[Case]:
-    """Yield the tables as those of a scheme, if they have as many rows."""
+def _case(reading: WaveReading, scheme: Positioned) -> Case:
+    """Return the tables as those of a scheme."""
     computation = computation_of(scheme, tuple(reading.tensors))
-    if computation is not None and computation.rows == reading.rows:
-        yield Case.of(scheme, computation, reading.observations, reading.edits)
+    return Case.of(scheme, computation, reading.observations, reading.edits)
 
 
-def _as_it_is(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
-    yield from explain_cases([*_case(reading, scheme)], 0.0, most_mistakes=0)
+def _as_it_is(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
+    yield from explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
 
 
-def _with_other_numbers(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
-    for stored in [stored for case in _case(reading, scheme) for stored in storages(case)]:
+def _with_other_numbers(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
+    for stored in storages(_case(reading, scheme)):
         for kind in Numbers:
-            for mistake in kind.proposals(stored):
-                yield from accepted([stored.given(mistake)])
+            yield from accepted(map(stored.given, kind.proposals(stored)))
 
 
-def _possible_schemes(reading: WaveReading) -> Iterator[Scheme]:
+def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     """Yield a scheme for every style and grid by which equal places have equal rows.
 
     With 13 rows and one row for a class token, 12 points may be 3×4 or 4×3. On a grid of 3×4 the
@@ -168,7 +166,7 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Scheme]:
 
 def _scheme_on_grid(
     grid: tuple[int, ...], keep: int, prior: GridPrior, reading: WaveReading
-) -> Scheme | None:
+) -> Positioned | None:
     """Return the scheme of a style on a grid; None if the style refuses the combination.
 
     A refusal is not an error here: sizes are guessed from the number of rows, and not every style
@@ -210,7 +208,7 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
             phasors = _phasors_of_added(values, style, blocks)
         else:
             phasors = np.asarray(reading.waves.form.phasors(values, np.arange(len(values))))
-        if phasors.size and np.isfinite(phasors).all():
+        if np.isfinite(phasors).all():
             yield GridPrior(style, channels, blocks, phasors)
 
 
@@ -243,8 +241,7 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
     for size in sizes:
         sines = values[:, start : start + size]
         cosines = values[:, start + size : start + 2 * size]
-        if sines.shape == cosines.shape:
-            pairs.append(cosines + 1j * sines)
+        pairs.append(cosines + 1j * sines)
         start += 2 * size
     return np.concatenate(pairs, axis=1)
 

@@ -15,7 +15,7 @@ from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
-from pecli.explain.readable import is_as_supposed, is_readable, rotates_heads_alike
+from pecli.explain.readable import is_readable
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
@@ -31,9 +31,6 @@ DAMAGES = ("elements_wrong", "rows_wrong", "columns_wrong", "heads_wrong")
 
 SMALL_DAMAGE_COST = 2.02
 """Cost of a damaged part that is at most a fiftieth of the table."""
-
-MAX_REST = 0.1
-"""Largest difference of the rest, as a share of that of a damaged part."""
 
 SIMILAR_GRIDS = 8.0
 """Ratio of the units of two grids that both may hold the data: finer ones hold any data."""
@@ -131,20 +128,15 @@ class Search:
         """Keep the explanations with one mistake; return True if two need not be tried.
 
         Damage («rows 5 and 6 are wrong, all others are right») is tried before the mistakes that
-        change a whole table, but at first only with no tolerance for the other rows. With one, a
-        slightly wrong table looks damaged: with base 10001 for 10000, only rows 26 and 29 to 31 of
-        32 differ by more than 1e-4 (64 channels). The base is the better answer, so damage within
-        the tolerance is tried after it.
+        change a whole table, but only with no tolerance for the other rows. With one, a slightly
+        wrong table looks damaged: with base 10001 for 10000, only rows 26 and 29 to 31 of 32 differ
+        by more than 1e-4 (64 channels). The base is the better answer, so damage within the
+        tolerance is tried like any other mistake.
         """
         without_tolerance = [case.within(0.0) for case in self.cases]
         if self._find_small_damage(without_tolerance):
             return True
-        self._test_hypotheses(1)
-        if self._prefer_exact_ones(1):
-            return True
-        if self.tolerance and self._find_small_damage(self.cases):
-            return True
-        return self._conclude_after(1)
+        return self._test_hypotheses(1) or self._conclude_after(1)
 
     def _conclude_after(self, count: int) -> bool:
         """Return True if more than so many mistakes are unlikely to make a shorter explanation.
@@ -235,20 +227,9 @@ def located(cases: Sequence[Case]) -> list[Explanation]:
         for kind in kinds:
             for mistake in kind.proposals(case):
                 explanation = accept(case.given(mistake))
-                if explanation is not None and _stands_out(case, explanation):
+                if explanation is not None and explanation.cost <= SMALL_DAMAGE_COST:
                     explanations.append(explanation)
-    return [small for small in explanations if small.cost <= SMALL_DAMAGE_COST]
-
-
-def _stands_out(case: Case, explanation: Explanation) -> bool:
-    """Return True unless errors grow over the tolerance: what is left of the rest is then as large
-    as the damage.
-    """
-    if not case.tolerance:
-        return True
-    blocks = [case.errors(rows).residual for rows in case.observations.blocks()]
-    largest = np.nanmax(np.abs(np.concatenate(blocks)), initial=0.0)
-    return bool(explanation.residual <= MAX_REST * largest)
+    return explanations
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
@@ -360,14 +341,12 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
     yield from readings(case, count)
     others: list[Case] = []
     for fewer, left in _all_but_the_last(case, count):
-        if fewer.mistakes and is_as_supposed(fewer):
-            continue  # Nothing is left that could be measured.
         for granted in _with_one_more(fewer, left, changes_reading=False):
             if granted.frequencies_agree:
                 yield granted
             else:
                 others.append(granted)
-    yield from sorted(others, key=_unlikelihood)
+    yield from sorted(others, key=_has_schedule_mistake)
 
 
 def readings(case: Case, count: int) -> Iterator[Case]:
@@ -412,13 +391,6 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
         for mistake in kind.suppositions(case):
             check_time()
             yield case.given(mistake)
-
-
-def _unlikelihood(case: Case) -> tuple[bool, bool]:
-    """Return the order in which cases are supposed: readings of heads that are turned alike, then
-    other schedules.
-    """
-    return not rotates_heads_alike(case), _has_schedule_mistake(case)
 
 
 def _has_schedule_mistake(case: Case) -> bool:

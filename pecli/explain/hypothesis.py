@@ -404,8 +404,7 @@ class Case:
     def phasors(self) -> Complex | None:
         """Phasors (cos + i·sin) of the sampled rows, if the data hold both cosines and sines."""
         waves = self.waves
-        if waves is None:
-            return None
+        assert waves is not None  # Only mistakes of cosines and sines ask for them.
         observed = self.observations
         return self.once(
             ("phasors", waves.form),
@@ -465,8 +464,7 @@ class Case:
         a row is at none.
         """
         waves = self.waves
-        if waves is None:
-            return None
+        assert waves is not None  # Only mistakes of cosines and sines ask for them.
         return self.once(
             ("positions", waves.form, waves.frequencies.tobytes()), lambda: self._solved(waves)
         )
@@ -618,9 +616,7 @@ class Case:
         rounded, two rows at positions up to 32 show whether the rest of a hypothesis is right.
         """
         waves = self.waves
-        assert waves is not None  # Only the arithmetic of waves is supposed to be rounded.
-        if waves.damaged is not None:
-            return False
+        assert waves is not None  # Only mistakes of cosines and sines ask for it.
         distance = np.abs(waves.positions).max(axis=0)
         rows = np.flatnonzero((distance > 0) & (distance <= EXACT_POSITIONS))[-2:]
         if not len(rows):
@@ -752,12 +748,12 @@ def _scheme_with_mistakes(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
     None is returned if no scheme has them: rows that were overwritten are no parameter. If the
     edits name a recipe, such as bfloat16-table, the scheme has that recipe.
     """
-    scheme: Scheme | None = case.scheme
+    scheme = case.scheme
     for mistake in case.mistakes:
-        if scheme is not None:
-            scheme = mistake.scheme_after(scheme)
-    if scheme is None:
-        return None
+        mistaken = mistake.scheme_after(scheme)
+        if mistaken is None:
+            return None
+        scheme = mistaken
     made = scheme_of(case.computation, scheme)
     recipe = _recipe_of(edits)
     if made is None or recipe is None or "recipe" not in made.parameters():
@@ -882,7 +878,7 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
 
 def _is_exact(case: Case) -> bool:
     """Return True if exact phases make the data as well: last places differ between libraries."""
-    if case.computation.arithmetic != FLOAT32 or case.computation.damaged is not None:
+    if case.computation.arithmetic != FLOAT32:
         return True
     rounded = case.tolerance + FLOAT32_FUNCTION * max(1.0, case.observations.size)
     exact = replace(

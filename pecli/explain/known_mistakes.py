@@ -56,14 +56,13 @@ class Points(NamedTuple):
             places.append(range(len(positions)) if axis in counting else positions)
         return places
 
-    def numbered_from_one(self, *, in_turns: bool) -> list[list[float]]:
+    def numbered_from_one(self) -> list[list[float]]:
         """Return the positions 1, 2, … of all rows along each axis, as DETR has without
         `normalize`.
 
-        A style whose positions are turns multiplies them by 2π, by which they are divided here.
+        DETR's style multiplies positions by 2π, by which they are divided here.
         """
-        unit = 1 / (2 * math.pi) if in_turns else 1.0
-        return [[unit * (row + 1) for row in rows] for rows in self.rows]
+        return [[(row + 1) / (2 * math.pi) for row in rows] for rows in self.rows]
 
 
 class Neighbour(NamedTuple, Generic[MistakenT]):
@@ -131,12 +130,12 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     have the first 16 of the head's 32 frequencies, and columns the others. Since M-RoPE divides
     frequencies like this, the mistake is expressed as its sections at the positions of the grid.
     """
-    style = scheme.grid_style
+    if scheme.grid is None or scheme.seq_len > MAX_LISTED:
+        return
+    style = _style_of(scheme)
     blocks = scheme.axis_blocks
     has_one_block_each = len({block.axis for block in blocks}) == len(blocks) > 1
-    if scheme.grid is None or style is None or style.in_turns or not has_one_block_each:
-        return
-    if scheme.seq_len > MAX_LISTED:
+    if style.in_turns or not has_one_block_each:
         return
     positions_of_axes = Points.of(scheme, style).listed()
     changes: dict[str, object] = {
@@ -186,10 +185,8 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Nei
         yield from _on_other_grids(scheme, scheme.grid)
     if style is not None:
         yield from _with_other_styles(scheme, style, styles)
-    # Positions are listed row by row: not of huge grids, nor of layouts that need a grid.
-    is_listable = scheme.seq_len <= MAX_LISTED and not (scheme.keep and style and style.layout)
-    if scheme.grid and style and is_listable:
-        yield from _at_other_points(scheme, style)
+    if scheme.grid is not None and scheme.seq_len <= MAX_LISTED:
+        yield from _at_other_points(scheme)
     if scheme.positions is not None and len(scheme.positions.axes) > 1:
         yield from _with_axes_exchanged(scheme, scheme.positions.axes)
 
@@ -202,8 +199,8 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[Place
             yield from neighbour(scheme, keep=keep)
     yield from neighbour(scheme, grid_base=None)
     yield from neighbour(scheme, grid_scale=None)
-    style = scheme.grid_style
-    if style is not None and style.grid_scale is not None:
+    style = _style_of(scheme)
+    if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
         yield from neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
 
@@ -231,13 +228,22 @@ def _with_other_styles(
             yield from neighbour(scheme, style=name, **changes)
 
 
-def _at_other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[PlacedT]]:
+def _style_of(scheme: Positioned) -> GridStyle:
+    """Return the style of a scheme on a grid, which always has one."""
+    assert scheme.grid_style is not None
+    return scheme.grid_style
+
+
+def _at_other_points(scheme: PlacedT) -> Iterator[Neighbour[PlacedT]]:
     """Yield rows of a grid at other positions than their points have.
 
     Heights are exchanged with widths; all axes, or height and width, count the rows of the table;
     an axis is off by 1 or by 1/2; and positions are 1, 2, … where they should be shares of the
     size.
     """
+    style = _style_of(scheme)
+    if scheme.keep and style.layout:
+        return  # Rows beside the grid have zeros in this layout, which listed positions never have.
     points = Points.of(scheme, style)
     exchanged = {"h": "w", "w": "h"}
     order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
@@ -250,7 +256,7 @@ def _at_other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[Pl
         yield from _at_positions(scheme, points.listed(moved, by), edit)
     if style.coordinate == "share":
         edit = edit_of("normalize", True, False)
-        yield from _at_positions(scheme, points.numbered_from_one(in_turns=style.in_turns), edit)
+        yield from _at_positions(scheme, points.numbered_from_one(), edit)
 
 
 def _with_axes_exchanged(

@@ -327,8 +327,7 @@ class _NumberFit(NamedTuple):
         A pair that is far off counts no more for being farther: it may follow something else.
         """
         squares = np.minimum((predicted - self.logs) ** 2, 1.0)
-        misfit = float(np.sum(self.weights * squares))
-        return misfit if math.isfinite(misfit) else math.inf
+        return float(np.nan_to_num(np.sum(self.weights * squares), nan=np.inf, posinf=np.inf))
 
 
 def fit_number(
@@ -351,7 +350,7 @@ def fit_number(
     errors = measured.errors[known] / measured.values[known]
     fit = _NumberFit(schedule, known, np.log(measured.values[known]), errors)
     with np.errstate(all="ignore"):
-        logs = [math.log(start) for start in starts if start > 0] or [0.0]
+        logs = [math.log(start) for start in starts if start > 0]
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
         is_fixed = np.ptp(predictions, axis=0) <= fit.errors  # pairs that the number hardly changes
         is_wrong = ~is_noise(np.abs(predictions[0] - fit.logs), fit.errors)
@@ -375,15 +374,13 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
         predicted = fit.predicted(log)
         slope = (fit.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
         curvature = float((fit.weights * slope) @ slope)
-        if not math.isfinite(curvature):
-            return None
         if curvature <= 0:
             return _fit_by_scanning(fit, log)
         move = float((fit.weights * slope) @ (fit.logs - predicted)) / curvature
         if abs(move) < CONVERGED:
             break
         log += min(max(move, -3.0), 3.0)
-    if not math.isfinite(log) or abs(log) > 100:
+    if not abs(log) <= 100:  # True of NaN as well.
         return None  # The fit ran away: no model has a base of e¹⁰⁰.
     value = math.exp(log)
     return Fit(value, SIGMAS * value / math.sqrt(curvature))

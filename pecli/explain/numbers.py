@@ -19,8 +19,6 @@ def digits(value: float) -> int:
     >>> digits(10000.0), digits(0.25), digits(131072.0), digits(1.2345)
     (1, 2, 2, 5)
     """
-    if not math.isfinite(value):
-        return MAX_DIGITS
     mantissa = repr(float(f"{value:.15g}")).split("e")[0]
     written = mantissa.replace(".", "").strip("-0")
     is_power_of_two = abs(math.frexp(value)[0]) == 0.5 and value >= 1
@@ -37,7 +35,7 @@ def plain_numbers(value: float, error: float) -> Iterator[float]:
     >>> next(plain_numbers(8190.0, 5.0))
     8192.0
     """
-    if not math.isfinite(value) or value == 0:
+    if not 0 < abs(value) < math.inf:
         return
     candidates = [float(f"{value:.{places}e}") for places in range(MAX_DIGITS)]
     if value >= POWERS_OF_TWO_FROM:

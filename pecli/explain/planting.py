@@ -38,11 +38,11 @@ class Tensors(NamedTuple):
 
     def rows(self, rows: Indices) -> dict[str, Floats]:
         """Return some rows of each tensor, where damaged elements hold the damage's filler."""
-        values = self.computation.rendered(rows)
-        if self.computation.storage is not None:
-            values = self.computation.storage.rounded(values)
-        if self.computation.damaged is not None:
-            values = np.where(self.computation.damaged[rows], self.computation.filler, values)
+        values = self.computation.as_stored(self.computation.rendered(rows), rows)
+        return self.split(values)
+
+    def split(self, values: Floats) -> dict[str, Floats]:
+        """Return the columns of each tensor, which lie side by side in a matrix."""
         parts = np.split(values, len(self.names), axis=1)
         return dict(zip(self.names, parts, strict=True))
 
@@ -85,9 +85,7 @@ def _(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
     for together in (waves, ("inv_freq",)):
         if not set(together) <= set(names) or not together:
             continue
-        computation = computation_of(scheme, together)
-        if computation is not None:
-            yield Tensors(scheme, together, computation)
+        yield Tensors(scheme, together, computation_of(scheme, together))
 
 
 @tensors_made_together.register

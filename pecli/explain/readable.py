@@ -52,8 +52,7 @@ def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
     """
     rows = case.observations.tested_rows
     heads = case.observations.measured(rows)
-    fit = rotation_fit(rotated, heads, rows)
-    if fit.is_noise:
+    if rotation_fit(rotated, heads, rows).is_noise:
         return False
     return any(_rotates_alike(reading, heads, rows) for reading in _readings_of_heads(case))
 
@@ -72,18 +71,6 @@ def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
     """Return True if one rotation per row explains all heads, if channels are paired as in a case."""
     assert isinstance(case.computation, RotatedComputation)
     return rotation_fit(case.computation, heads, rows).shows_rotation
-
-
-def rotates_heads_alike(case: Case) -> bool:
-    """Return True if one rotation turns all heads alike, if their channels are read as supposed.
-
-    Tables have no heads, and one head is turned by whatever phasors it takes.
-    """
-    rotated = case.waves
-    if not isinstance(rotated, RotatedComputation):
-        return True
-    rows = case.observations.tested_rows
-    return rotation_fit(rotated, case.observations.measured(rows), rows).shows_rotation
 
 
 def is_as_supposed(case: Case) -> bool:

@@ -134,4 +134,4 @@ def _belong_together(cos: str, sin: str, tensors: Tensors) -> bool:
         return False
     cosines = tensors[cos]
     sines = tensors[sin]
-    return cosines.shape == sines.shape and cosines.dtype == sines.dtype
+    return (cosines.shape, cosines.dtype) == (sines.shape, sines.dtype)

@@ -196,12 +196,16 @@ class RotationFit(NamedTuple):
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how well some rows of a few heads are turned; NaN if phasors cannot be measured."""
+    """Return how well some rows of a few heads are rotated.
+
+    If the rotation cannot be measured, as that of one head whose pairs are half rotated, no fit
+    is near: what it leaves is infinite.
+    """
     phasors = computation.form.phasors(matrix, rows)
-    if phasors is None:
-        return RotationFit(math.nan, math.nan, math.nan)
     heads = replace(computation.heads, before=computation.heads.before.few)
-    fitted = np.linalg.norm(matrix - heads.matrix_of(phasors, rows))
+    fitted = np.inf
+    if phasors is not None:
+        fitted = float(np.linalg.norm(matrix - heads.matrix_of(phasors, rows)))
     made = np.linalg.norm(matrix - heads.matrix_of(computation.phasors_at(rows), rows))
     return RotationFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
 

@@ -306,8 +306,6 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         schedule: The schedule without scaling; its `half` is d/2.
         base: The measured base, and its error.
     """
-    if schedule.half <= 1:
-        return  # The exponent d/(d − 2) would be infinite.
     power = 1 - 1 / schedule.half  # (d − 2)/d, the inverse of that exponent
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
     for usual in USUAL_BASES:
@@ -317,7 +315,7 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         factor = ratio**power
         factor_error = factor * power * base.error / base.value + 1e-9
         plain = _plainest(Fit(factor, factor_error))
-        if digits(plain) <= MAX_NTK_DIGITS and plain > 1:
+        if digits(plain) <= MAX_NTK_DIGITS:
             cost = NTK_COST + COST_PER_DIGIT * digits(plain)
             yield SchedulePrior(replace(schedule, base=usual, scaling=Ntk(plain)), cost, (doubt,))
 
@@ -407,7 +405,7 @@ def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> 
         off = np.abs(measured.values[first] - base ** (-first / half))
         if is_noise(off, measured.errors[first]).all():
             yield base
-    if known[0] == 0 and len(known) >= MIN_PAIRS:
+    if known[0] == 0:
         yield from _plain_bases_of_fast_pairs(measured, known, half)
 
 
@@ -458,33 +456,21 @@ def _agreeing_lengths(schedule: FrequencySchedule, measured: Frequencies) -> Flo
 def _longrope_schedules(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
     """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
-    Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With the right base the divisors have few
-    decimals; so the base whose divisors are known best is taken.
+    Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have
+    many decimals; so the first usual base with which they have few is taken.
     """
     if measured.is_folded:
         return
-    best: SchedulePrior | None = None
-    most_sharp = 0
     for base in USUAL_BASES:
         unscaled = FrequencySchedule(len(measured.values), half, base)
         divisors = _divisors(unscaled, measured)
-        if divisors is not None and divisors.sharp > most_sharp:
-            scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
-            best = SchedulePrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
-            most_sharp = divisors.sharp
-    if best is not None:
-        yield best
+        if divisors is not None:
+            scaling = LongRope(4096, divisors, divisors, attention_factor=1.0)
+            yield SchedulePrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
+            return
 
 
-@dataclass(frozen=True)
-class Divisors:
-    """Divisors of all frequencies, and how many of them are known well."""
-
-    values: tuple[float, ...]
-    sharp: int
-
-
-def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> Divisors | None:
+def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> tuple[float, ...] | None:
     """Return the numbers by which frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
 
     None is returned unless those that are known well are numbers of two or three decimals, and
@@ -505,7 +491,7 @@ def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> Divisors | 
         return None
     allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
-    return Divisors(tuple(map(_plainest, fits)), int(np.count_nonzero(is_sharp)))
+    return tuple(map(_plainest, fits))
 
 
 def _are_possible(divisors: Floats) -> bool:

@@ -222,7 +222,7 @@ def _from_bits(tensors: Tensors) -> Iterator[WayToRead]:
 def _last_place(tensors: Tensors) -> float:
     """Return a unit of the last place of 1: bits that were cut off and not rounded are off by as much."""
     dtype = dtype_name(next(iter(tensors.values())).dtype)
-    return float(2 * half_ulp(np.ones(1), dtype)[0]) if dtype in SIGNIFICANT_BITS else 0.0
+    return float(2 * half_ulp(np.ones(1), dtype)[0])
 
 
 def _separated(tensors: Tensors) -> Tensors:

@@ -28,8 +28,20 @@ class Shaped:
     exponent_dim: int | None = None  # if it is not that of the scheme
 
     @property
+    def name(self) -> str:
+        """The scheme's name for the first tensor, such as «cos»."""
+        return next(iter(self.tensors))
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return next(iter(self.tensors.values())).shape
+        return self.tensors[self.name].shape
+
+    @property
+    def expected_shape(self) -> tuple[int, int]:
+        """The rows and columns that the first tensor should have; a vector has one row."""
+        table = named_tensors(self.scheme)[self.name]
+        rows, columns = (1, *table.shape)[-2:]
+        return rows, columns
 
 
 def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
@@ -39,7 +51,7 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
     one column per pair instead of two, and (2, 8, 64) two copies of it.
     """
     given = Shaped(scheme, tensors)
-    if any(np.iscomplexobj(array) for array in tensors.values()):
+    if given.name not in named_tensors(scheme):
         return
     if len(given.shape) == 1:
         given = replace(given, tensors={name: array[None] for name, array in tensors.items()})
@@ -55,17 +67,7 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
 def _may_be_transposed(given: Shaped) -> bool:
     """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
     rows, columns = given.shape
-    return rows == columns or expected_shape(given) != given.shape
-
-
-def expected_shape(given: Shaped) -> tuple[int, int] | None:
-    """Return the rows and columns of the scheme's first tensor; None if it has no tensor of that name."""
-    name = next(iter(given.tensors))
-    table = named_tensors(given.scheme).get(name)
-    if table is None:
-        return None
-    rows, columns = (1, *table.shape)[-2:]
-    return rows, columns
+    return rows == columns or given.expected_shape != given.shape
 
 
 def transposed(given: Shaped) -> Shaped:
@@ -92,35 +94,36 @@ def resized(given: Shaped) -> Iterator[Shaped]:
     Other rows are another length, or a known mistake in placing them if positions were given one by one.
     Other columns are another layout, or another dim.
     """
-    expected = expected_shape(given)
-    if expected is None:
-        return
-    rows, width = expected
-    found_rows, found_width = given.shape
-    if found_rows != rows:
-        if not given.scheme.is_range:
-            yield from _neighbours_of_shape(given)
-            return
-        given = _with_length(given, found_rows)
-    if found_width == width:
+    for with_rows in _with_rows_of_tensors(given):
+        yield from _with_columns_of_tensors(with_rows)
+
+
+def _with_rows_of_tensors(given: Shaped) -> Iterator[Shaped]:
+    """Yield the scheme as it is, of another length, or with a known mistake in placing rows."""
+    rows = given.shape[0]
+    if rows == given.expected_shape[0]:
+        yield given
+    elif given.scheme.is_range:
+        edit = Parameter("seq_len", given.scheme.seq_len, rows)
+        for longer in _changed(given.scheme, seq_len=rows):
+            yield replace(given, scheme=longer, edits=(*given.edits, edit))
+    else:
+        yield from _neighbours_of_shape(given)
+
+
+def _with_columns_of_tensors(given: Shaped) -> Iterator[Shaped]:
+    """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
+    if given.shape[1] == given.expected_shape[1]:
         yield given
         return
     yield from _in_another_layout(given)
     yield from _with_another_dim(given)
 
 
-def _with_length(given: Shaped, rows: int) -> Shaped:
-    """Return tensors with a scheme of another length; with the expected one if no scheme has that length."""
-    longer = next(_changed(given.scheme, seq_len=rows), given.scheme)
-    edit = Parameter("seq_len", given.scheme.seq_len, rows)
-    return replace(given, scheme=longer, edits=(*given.edits, edit))
-
-
 def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
-    name = next(iter(given.tensors))
     expected = given.scheme.value_of("layout")
-    for other in _layouts_of_width(given.scheme, name, given.shape[1]):
+    for other in _layouts_of_width(given.scheme, given.name, given.shape[1]):
         moved = Layout(expected, other.value_of("layout"))
         yield replace(given, scheme=other, edits=(*given.edits, moved))
 
@@ -143,9 +146,8 @@ def _(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
 
 def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
-    name = next(iter(given.tensors))
     dim = _dim_of(given.scheme)
-    for other in _of_width(given.scheme, name, given.shape[1]):
+    for other in _of_width(given.scheme, given.name, given.shape[1]):
         edits = (*given.edits, Parameter("dim", dim, other.dim))
         yield replace(given, scheme=other, edits=edits)
         kept = Parameter("exponent_dim", dim, "same")
@@ -165,10 +167,8 @@ def _(scheme: Rope) -> int:
 
 def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
-    name = next(iter(given.tensors))
     for neighbour in neighbours(given.scheme):
-        table = named_tensors(neighbour.scheme).get(name)
-        if table is not None and table.shape == given.shape:
+        if named_tensors(neighbour.scheme)[given.name].shape == given.shape:
             assert isinstance(neighbour.scheme, Positioned)
             yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
 

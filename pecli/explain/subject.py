@@ -11,6 +11,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain.changed_schemes import SchemeT
 from pecli.explain.computation import (
     Columns,
     Computation,
@@ -29,34 +30,25 @@ from pecli.explain.frequency_schedule import (
 from pecli.explain.wave_tables import scheme_of_waves
 
 
-def computation_of(
-    scheme: Scheme, tensors: tuple[str, ...], column_count: int | None = None
-) -> WaveComputation | None:
+def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputation:
     """Return the steps by which a scheme makes some of its tensors, so that mistakes can be planted in them.
 
     Args:
         scheme: A rotary or sinusoidal scheme.
         tensors: Their names: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
-        column_count: How many columns the tables have side by side, if that is known. No positions
-            are made in vain then: a transposed table of 2 × 10^8 elements has 10^8 rows.
 
     Returns:
-        Frequencies, positions, amplitude and columns; None for other schemes, whose tensors are not
-        cosines, sines or frequencies, and if they have another number of columns.
+        Frequencies, positions, amplitude and columns.
     """
-    if not isinstance(scheme, Positioned):
-        return None
     waves = consecutive(scheme)
     schedule = schedule_of(waves) if waves is not None else None
     frequencies = _frequencies(scheme, schedule)
     pairs = len(frequencies)
-    axes = np.array((scheme.pair_axes or [0] * pairs)[:pairs])
+    axes = np.array(scheme.pair_axes[:pairs])
     if tensors == ("inv_freq",):
         one_row = np.ones((1, 1))
         return FrequencyComputation(frequencies, 0 * axes, one_row, 1.0, Vector(), schedule)
     columns = _columns(scheme, tensors, pairs)
-    if column_count is not None and len(columns.columns.sign) != column_count:
-        return None
     positions = _positions(scheme)
     return WaveComputation(
         frequencies,
@@ -206,8 +198,6 @@ def _offset_of(positions: Floats) -> int:
     It is 0 if they start below 0, since no scheme has a negative offset. The explanation beside the
     command says which positions were used.
     """
-    if not len(positions):
-        return 0
     return max(0, int(positions[0]))
 
 
@@ -220,8 +210,7 @@ def _scheme_of_rotation(
     of its options. Otherwise it has the schedule and the amplitude that were found.
     """
     waves = consecutive(specification)
-    if waves is None:
-        return None
+    assert waves is not None  # The schedule is one of consecutive positions.
     offset = _offset_of(computation.positions[0])
     if schedule == schedule_of(waves) and computation.amplitude == waves.amplitude:
         return with_parameter(specification, "offset", offset)
@@ -234,13 +223,12 @@ def _scheme_of_rotation(
 def _with_schedule(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
     """Return a scheme with the frequencies of a schedule, and everything else as specified."""
     waves = consecutive(specification)
-    if waves is None:
-        return None
+    assert waves is not None  # The schedule is one of consecutive positions.
     changed = with_schedule(waves, schedule)._replace(amplitude=schedule.scaling.attention_value)
     return scheme_of_waves(changed, dtype=specification.dtype)
 
 
-def with_parameter(scheme: Scheme, name: str, value: int) -> Scheme:
+def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:
     """Return the scheme with another value of a parameter that it has.
 
     Raises:

@@ -5,10 +5,8 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
-
 from pecli.engine.arrays import Array, dtype_name, widened
-from pecli.engine.edits import Edit, Parameter, Repeated, Transposed
+from pecli.engine.edits import Edit, Parameter, Transposed
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import Positioned
@@ -63,18 +61,14 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
     """
     for resized, edits in _schemes_of_shapes(scheme, tensors):
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in tensors.items()}
-        if len({len(array) for array in flat.values()}) == 1:
-            case = case_of(resized, SchemeComputation(resized, tuple(tensors)), flat, edits)
-            if case is not None:
-                yield case
+        yield case_of(resized, SchemeComputation(resized, tuple(tensors)), flat, edits)
 
 
 @cases_of.register
 def _(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
     for given in shaped(scheme, tensors):
-        case = wave_case(given)
-        if case is not None:
-            yield case
+        if not _has_too_many_rows(given):
+            yield wave_case(given)
 
 
 @cases_of.register
@@ -114,14 +108,9 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
     return all(name in made and made[name].shape == array.shape for name, array in tensors.items())
 
 
-def wave_case(given: Shaped) -> Case | None:
-    """Return the case of tables of cosines and sines; None if their shape is not the scheme's."""
-    if _has_too_many_rows(given):
-        return None
-    column_count = sum(tensor.shape[-1] for tensor in given.tensors.values())
-    computation = computation_of(given.scheme, tuple(given.tensors), column_count)
-    if computation is None or computation.rows != given.shape[0]:
-        return None
+def wave_case(given: Shaped) -> Case:
+    """Return the case of tables of cosines and sines."""
+    computation = computation_of(given.scheme, tuple(given.tensors))
     if given.exponent_dim is not None and computation.schedule is not None:
         computation = computation.with_schedule(
             computation.schedule.having("half", given.exponent_dim / 2)
@@ -145,7 +134,7 @@ def case_of(
     computation: Computation,
     tensors: Mapping[str, Array],
     arranged: tuple[Edit, ...] = (),
-) -> Case | None:
+) -> Case:
     """Return the case to be explained: tensors as data, and the steps that should have made them.
 
     Args:
@@ -153,13 +142,8 @@ def case_of(
         computation: The steps by which it makes them.
         tensors: Matrices (rows, columns) by name.
         arranged: Edits that say how the tensors were transposed or resized to get there.
-
-    Returns:
-        The case; None if the steps make another number of columns.
     """
     observations = Observations(tensors, observed_dtype(tensors))
-    if computation.rendered(np.arange(1)).shape[1] != observations.columns:
-        return None
     return Case.of(scheme, computation, observations, arranged)
 
 
@@ -209,7 +193,7 @@ def _case_of_alibi(
     values = without_masks(widened(matrix))
     # The values are float64 now, but only as precise as the dtype of the file.
     observations = Observations({name: values}, observed_dtype({name: matrix}))
-    return Case.of(expected, BiasComputation.of(resized, name), observations, edits)
+    return Case.of(resized, BiasComputation.of(resized, name), observations, edits)
 
 
 def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
@@ -223,15 +207,13 @@ def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
 def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
     """Yield an array as a bias (heads, queries, keys), with the edits that say how it was rearranged.
 
-    A matrix is the bias of one head, or one row of keys per head. Four axes are copies per sequence of a
-    batch. Three may be (queries, keys, heads), or (heads, keys, queries) if both are equally long.
+    A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,
+    keys, heads), or (heads, keys, queries) if both are equally long. Copies for each sequence of a
+    batch, which are a fourth axis, were taken for one before.
     """
     heads = scheme.shard_heads
     if array.ndim == 2:
         array = array[None] if heads == 1 else array[:, None]
-    if array.ndim == 4 and all(np.array_equal(array[0], copy) for copy in array):
-        edits: tuple[Edit, ...] = (Repeated(0, len(array)),) if len(array) > 1 else ()
-        yield array[0], edits
     if array.ndim != 3:
         return
     yield array, ()

@@ -120,8 +120,6 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
         The waves; None if there are too few rows, or if none of some columns is a wave.
     """
     run = _first_run(rows)
-    if run < MIN_RUN or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
-        return None
     fit: Callable[..., Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:

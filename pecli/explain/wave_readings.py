@@ -11,7 +11,6 @@ from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
 from pecli.explain.hypothesis import Observations
 from pecli.explain.measure import Frequencies
-from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 
 MIN_ELEMENTS = 8
@@ -74,8 +73,7 @@ class WaveReading:
     @property
     def dtype(self) -> str:
         """The dtype of a scheme that makes such tables."""
-        dtype = observed_dtype(self.tensors)
-        return dtype if dtype in SIGNIFICANT_BITS else "float32"
+        return observed_dtype(self.tensors)
 
     @property
     def even(self) -> "WaveReading":
@@ -169,7 +167,7 @@ def without_copies(array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
     the edit «repeated 32× along axis 1», and its transpose (64, 100).
     """
     axes = [axis for axis, size in enumerate(array.shape) if size != 1]
-    single = array.reshape([array.shape[axis] for axis in axes] or [1])
+    single = array.reshape([array.shape[axis] for axis in axes])
     edits: tuple[Edit, ...] = ()
     while single.ndim > 2:
         copied = _copied_axis(single)
@@ -194,11 +192,11 @@ def _copied_axis(array: Array) -> int | None:
 
 
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
-    if first.shape != second.shape or first.dtype.kind == "c":
+    if first.dtype.kind == "c":
         return
     both = zip(without_copies(first), without_copies(second), strict=False)
     for (cos, edits), (sin, others) in both:
-        if cos.ndim == 2 and cos.size >= MIN_ELEMENTS and edits == others:
+        if cos.size >= MIN_ELEMENTS and edits == others:
             yield from _readings_of_cos_and_sin(cos, sin, edits)
 
 
@@ -227,7 +225,7 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
         if arrangements:
             return
     half = len(array) // 2
-    if half and len(array) % 2 == 0:
+    if len(array) % 2 == 0:
         rows = (*edits, Layout("stacked", "rows"))
         yield from _readings_of_cos_and_sin(array[:half], array[half:], rows)
     yield tuple(
@@ -256,7 +254,7 @@ def _both_functions(array: Array, arrangement: str) -> tuple[Array, Array]:
 
 def _doubling(array: Array) -> str:
     """Return how each column is there twice; compact if it is there once."""
-    if array.shape[1] % 2 or array.shape[1] < 2:
+    if array.shape[1] % 2:
         return "compact"
     for layout in CACHE:
         first, second = _both_functions(array, layout)

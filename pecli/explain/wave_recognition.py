@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.edits import Recipe, Runtime
+from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
@@ -31,9 +32,6 @@ from pecli.explain.wave_tables import scheme_of_waves
 
 SHIFTS = (0.0, 1.0, 0.5)
 """Numbers that projects take off half the dim in the exponent, the likeliest first: fairseq takes 1."""
-
-MIN_BASE = 1.5
-"""The smallest base: below it, all frequencies are nearly the same."""
 
 MAX_SCHEDULES = 8
 """Schedules that are tested: those after them have numbers of many digits."""
@@ -144,7 +142,7 @@ class OrientedReading:
         halves = tuple(half - shift for shift in SHIFTS if half - shift > 0.4)
         return sinusoidal_schedules(self.measured, halves)
 
-    def schemes(self, schedule: FrequencySchedule) -> Iterator[Scheme]:
+    def schemes(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
         """Yield schemes that make the table from position 0 on, if its frequencies follow a schedule.
 
         A schedule has no amplitude: there is a scheme for each usual amplitude near the measured one.
@@ -269,21 +267,15 @@ def _by_schedule(
         prior: A schedule that gives these frequencies, such as base 10000, and what it costs to suppose it.
         explain: Yields explanations by a scheme, the best first: some allow a mistake beside the schedule.
     """
-    if prior.schedule.base < MIN_BASE:
-        return None
     for scheme in subject.schemes(prior.schedule):
         case = _case(subject.reading, scheme)
-        if case is None:
-            continue
         for explanation in explain(subject.reading, case):
             return explanation.supposing(subject.reading.edits, prior.cost, prior.open)
     return None
 
 
-def _case(reading: WaveReading, scheme: Scheme) -> Case | None:
+def _case(reading: WaveReading, scheme: Positioned) -> Case:
     computation = computation_of(scheme, tuple(reading.tensors))
-    if computation is None:
-        return None
     case = Case.of(scheme, computation, reading.observations)
     return replace(case, measured=reading.kept)
 
@@ -321,12 +313,10 @@ def _first(
 def _moved(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations by the scheme of a case, from the position on that the first row has."""
     for start in _starts(case):
-        for scheme in _padded(reading, case.scheme, start):
-            moved = _case(reading, scheme)
-            if moved is not None:
-                explanations = explain_cases([moved], 0.0, most_mistakes=0)
-                by_scheme = [_keeping_scheme(found, scheme) for found in explanations]
-                yield from _by_recipe(by_scheme)
+        for scheme in _padded(reading, _positioned(case), start):
+            explanations = explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
+            by_scheme = [_keeping_scheme(found, scheme) for found in explanations]
+            yield from _by_recipe(by_scheme)
 
 
 def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -342,9 +332,8 @@ def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
 def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
     for start in _starts(case):
-        moved = _case(reading, with_parameter(case.scheme, "offset", start))
-        if moved is not None:
-            yield from located([*storages(moved)])
+        moved = _case(reading, with_parameter(_positioned(case), "offset", start))
+        yield from located([*storages(moved)])
 
 
 def _narrow(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -410,7 +399,13 @@ def _matching_position(case: Case, row: int) -> int | None:
     return int(candidates[total_error.argmin()])
 
 
-def _padded(reading: WaveReading, scheme: Scheme, start: int) -> Iterator[Scheme]:
+def _positioned(case: Case) -> Positioned:
+    """Return the scheme of a case, which is that of a table of cosines and sines."""
+    assert isinstance(case.scheme, Positioned)
+    return case.scheme
+
+
+def _padded(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
     """Yield a scheme from some position on, with the padding row that an added table has."""
     moved = with_parameter(scheme, "offset", start)
     if reading.is_added:
@@ -435,9 +430,7 @@ def _at_usual_base(
     fitted = prior.schedule.base
     for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
         for scheme in subject.schemes(prior.schedule.having("base", base)):
-            case = _case(subject.reading, scheme)
-            if case is not None:
-                return next(_by_runtimes(case), explanation)
+            return next(_by_runtimes(_case(subject.reading, scheme)), explanation)
     return explanation
 
 

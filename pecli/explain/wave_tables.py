@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -93,7 +94,7 @@ def _(scheme: Sinusoidal) -> WaveTable | None:
     )
 
 
-def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Scheme | None:
+def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | None:
     """Return the scheme that makes a table of cosines and sines; None if no scheme does.
 
     Args:

@@ -313,7 +313,7 @@ class ReorderedHeads(BiasMistake):
         """
         slopes = measured(case, bias)
         count = len(slopes)
-        if count < 2 or not np.isfinite(slopes).all():
+        if not np.isfinite(slopes).all():
             return
         yield cls(tuple(range(count))[::-1])
         # The head with the largest measured slope is the one with the largest expected slope, and
@@ -442,7 +442,7 @@ class OtherMask(BiasMistake):
         head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
         is_masked = head <= MASKED
         numbers = np.unique(head[is_masked])
-        if len(numbers) == 1 and head.shape == bias.masked.shape:
+        if len(numbers) == 1:
             number = float(numbers[0])
             if number != bias.mask or not np.array_equal(is_masked, bias.masked):
                 yield cls(number, is_masked)

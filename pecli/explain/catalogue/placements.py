@@ -12,6 +12,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
+from pecli.explain.catalogue.columns import columns_of
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.changed_schemes import with_parameters
@@ -54,7 +55,6 @@ class OtherPlacement(WaveMistake):
         if not isinstance(waves.form, Columns):
             raise TypeError("only tables have rows on a grid")
         other = computation_of(self.scheme, waves.form.tensors)
-        assert other is not None  # A grid has cosines and sines.
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
@@ -85,9 +85,7 @@ class OtherPlacement(WaveMistake):
     def has_shape_of(self, waves: WaveComputation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
         other = self.in_waves(waves)
-        assert isinstance(other.form, Columns)
-        assert isinstance(waves.form, Columns)
-        same_columns = len(other.form.columns.pair) == len(waves.form.columns.pair)
+        same_columns = len(columns_of(other).columns.pair) == len(columns_of(waves).columns.pair)
         return other.rows == waves.rows and same_columns
 
     @property

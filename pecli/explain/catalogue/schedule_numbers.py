@@ -99,8 +99,7 @@ class ParameterMistake(ScheduleMistake):
         if typical or expected is None:
             return
         others = [value for value in (*cls.at_hand(schedule), *cls.usual) if value != expected]
-        if others:
-            yield cls(others[0])
+        yield from map(cls, others[:1])
 
     @classmethod
     def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
@@ -332,7 +331,7 @@ class OtherAmplitude(WaveMistake):
             yield cls(specified, expected, specified)
             yield cls(specified**2, expected, specified**2)
         measured = case.amplitude
-        if measured is None or measured.value <= 0:
+        if measured is None:
             return
         ratio = measured.value / expected
         multiples = [expected * plain for plain in plain_numbers(ratio, measured.error / expected)]

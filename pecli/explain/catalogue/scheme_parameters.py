@@ -55,8 +55,9 @@ class OtherSchemeParameter(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        is_of_scheme = isinstance(case.specification, SchemeComputation)
-        if is_of_scheme and isinstance(case.computation, SchemeComputation):
+        # A runtime's table is one of a scheme too, but the parameters are those of the expected one.
+        if isinstance(case.specification, SchemeComputation):
+            assert isinstance(case.computation, SchemeComputation)
             yield from cls._possible(case.computation)
 
     @classmethod

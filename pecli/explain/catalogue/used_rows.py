@@ -376,7 +376,8 @@ class UsedPositions(RowMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         scheme = case.scheme
-        if isinstance(scheme, Positioned) and not scheme.is_range:
+        assert isinstance(scheme, Positioned)
+        if not scheme.is_range:
             expected = "those given" if scheme.grid is None else "those of the grid"
             used = "0, 1, 2, …" if self.counts_from_0 else "others"
             return (Parameter("positions", expected, used),)
