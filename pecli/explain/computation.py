@@ -454,18 +454,14 @@ class WaveComputation(Computation):
         if not np.isfinite(sample).all():
             return None
         phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
-        positions = self._computed_positions  # (axes, rows)
-        follows_one_axis = len(positions) == 1 or (positions == positions[0]).all()
-        if not follows_one_axis:
-            if phasors is None:
-                return None
-            return measure.frequencies_on_grid(
-                phasors, positions[:, rows], self.axes, self._rounding
-            )
+        positions = self._computed_positions[:, rows]  # (axes, rows)
+        has_one_axis = (self._computed_positions == self._computed_positions[0]).all()
+        if phasors is not None and not has_one_axis:
+            return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
         values = self.form.one_function(sample) if phasors is None else phasors
-        if values is None:
+        if values is None or not has_one_axis:
             return None
-        return measure.frequencies_of(values, positions[0, rows], self._rounding)
+        return measure.frequencies_of(values, positions[0], self._rounding)
 
     @property
     def _rounding(self) -> float:

@@ -153,15 +153,27 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     limit = _limit(reading)
     for prior in _styles_of_width(reading):
         for keep in _possible_keeps(prior, limit):
-            phasors = _on_grid(prior, keep)
-            if len(phasors) < MIN_POINTS or not _has_slow_axis(phasors, limit):
-                continue
-            for grid in _grids_of(len(phasors), prior.style):
-                check_time()
-                if _has_equal_places(prior, grid, keep, limit):
-                    scheme = _scheme_on_grid(grid, keep, prior, reading)
-                    if scheme is not None:
-                        yield scheme
+            for grid in _possible_grids(prior, keep, limit):
+                scheme = _scheme_on_grid(grid, keep, prior, reading)
+                if scheme is not None:
+                    yield scheme
+
+
+def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple[int, ...]]:
+    """Yield the grids of a style by which rows at equal places are equal.
+
+    Args:
+        prior: The style, and the phasors of all rows, (rows, pairs).
+        keep: The rows beside the grid, such as that of a class token.
+        limit: How much equal numbers may differ.
+    """
+    phasors = _on_grid(prior, keep)
+    if len(phasors) < MIN_POINTS or not _has_slow_axis(phasors, limit):
+        return
+    for grid in _grids_of(len(phasors), prior.style):
+        check_time()
+        if _has_equal_places(prior, grid, keep, limit):
+            yield grid
 
 
 def _scheme_on_grid(

@@ -181,55 +181,62 @@ class Search:
         A single mistake is always compared with all other single ones. Values that were cut off
         instead of rounded are supposed only if nothing else holds.
         """
-        for case in self.cases:
-            for hypothesis in hypotheses(case, count):
-                explanation = self._tested(hypothesis)
-                if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
-                    return True
+        for hypothesis in hypotheses(self.cases, count):
+            explanation = self._tested(hypothesis)
+            if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
+                return True
         if count < SEVERAL and not self.explanations:
-            for case in self.rounded:
-                for hypothesis in hypotheses(case, count):
-                    self._tested(hypothesis)
+            for hypothesis in hypotheses(self.rounded, count):
+                self._tested(hypothesis)
         return False
 
-    def _tested(self, case: Case) -> Explanation | None:
-        """Keep and return the explanation if a hypothesis makes the data; None if it does not.
+    def _tested(self, hypothesis: Case) -> Explanation | None:
+        """Keep and return the explanation if supposed mistakes make the data; None if they do not.
 
-        The case is the hypothesis: the numbers of a file, and the mistakes that are supposed in
-        them. Hypotheses that are longer than an explanation at hand are not compared: they would
-        not be preferred. Storage is always compared, since a table that is right within float32
-        arithmetic may be exactly right in float32.
+        It is kept as exact, or as one within the tolerance that the user granted.
         """
-        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
-        is_longer = any(case.cost > explanation.cost for explanation in self.exact)
-        if (is_longer and not is_only_stored) or case.is_far_off or case.fails_in_few_rows:
+        if self._is_not_worth_comparing(hypothesis):
             return None
-        exact = accept(case.within(0.0))
+        exact = accept(hypothesis.within(0.0))
         if exact is not None:
             self.exact.append(exact)
             return exact
-        explanation = accept(case) if self.tolerance else None
+        explanation = accept(hypothesis) if self.tolerance else None
         if explanation is not None:
             self.within_tolerance.append(explanation)
         return explanation
+
+    def _is_not_worth_comparing(self, hypothesis: Case) -> bool:
+        """Return True if a hypothesis would not be preferred, or fails in a few rows already.
+
+        One that is longer than an explanation at hand would not be preferred. Storage is always
+        compared: a table that is right within float32 arithmetic may be exactly right in float32.
+        """
+        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in hypothesis.mistakes)
+        is_longer = any(hypothesis.cost > explanation.cost for explanation in self.exact)
+        if is_longer and not is_only_stored:
+            return True
+        return hypothesis.is_far_off or hypothesis.fails_in_few_rows
+
+
+SMALL_PARTS: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
+"""Mistakes of a small part of a table. Rows of zeros have names of their own."""
 
 
 def located(cases: Sequence[Case]) -> list[Explanation]:
     """Return the small part of a table that is wrong, if the rest is right: then it is the answer.
 
-    Each case is the same file, read in another shape. «Rows 5 and 6 are wrong» is a better answer
-    than two mistakes that change all rows. Rows of zeros have names of their own. Parts that are
-    too large cost more than SMALL_DAMAGE_COST.
+    «Rows 5 and 6 are wrong» is a better answer than two mistakes that change all rows. Parts that
+    are too large cost more than SMALL_DAMAGE_COST.
+
+    Args:
+        cases: The same file, read in several shapes.
     """
-    kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
-    explanations: list[Explanation] = []
+    damaged: list[Case] = []
     for case in cases:
-        for kind in kinds:
-            for mistake in kind.proposals(case):
-                explanation = accept(case.given(mistake))
-                if explanation is not None and explanation.cost <= SMALL_DAMAGE_COST:
-                    explanations.append(explanation)
-    return explanations
+        for kind in SMALL_PARTS:
+            damaged += map(case.given, kind.proposals(case))
+    return [small for small in accepted(damaged) if small.cost <= SMALL_DAMAGE_COST]
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
@@ -292,27 +299,43 @@ def other_roundings(case: Case) -> Iterator[Case]:
             yield case.given(rounded)
 
 
-def hypotheses(case: Case, count: int) -> Iterator[Case]:
-    """Yield every hypothesis with so many more mistakes.
+def hypotheses(cases: Iterable[Case], count: int) -> Iterator[Case]:
+    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it."""
+    for case in cases:
+        if count == 0:
+            yield case
+        else:
+            yield from _with_mistakes(case, count)
 
-    A hypothesis is a case: the numbers of a file, and the mistakes with which they are supposed to
-    have been made. For two mistakes, one is taken for granted first, such as exchanged columns. The
-    other one is then measured in the data as if the first were undone: the base follows from the
-    frequencies of the exchanged columns. Two mistakes that are found in either order are yielded
-    once.
+
+def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
+    """Yield the numbers of a file with every set of so many mistakes supposed in them.
+
+    For two mistakes, one is taken for granted first, such as exchanged columns. The other one is
+    then measured in the data as if the first were undone: the base follows from the frequencies
+    of the exchanged columns. Two mistakes that are found in either order are yielded once.
     """
-    if count == 0:
-        yield case
-        return
     seen: set[frozenset[Mistake]] = set()
-    for granted, left in _all_but_the_last(case, count):
-        for kind in kinds_after(granted, left):
-            for mistake in kind.proposals(granted):
-                check_time()
-                mistakes = frozenset((*granted.mistakes, mistake))
-                if mistakes not in seen:
-                    seen.add(mistakes)
-                    yield granted.given(mistake)
+    for granted, count_left in _all_but_the_last(case, count):
+        for mistake in _proposed_mistakes(granted, count_left):
+            mistakes = frozenset((*granted.mistakes, mistake))
+            if mistakes not in seen:
+                seen.add(mistakes)
+                yield granted.given(mistake)
+
+
+def _proposed_mistakes(case: Case, count: int) -> Iterator[Mistake]:
+    """Yield the mistakes that the data suggest beside those that are taken for granted.
+
+    Args:
+        case: The numbers of a file, and the mistakes that are taken for granted.
+        count: The number of mistakes that one stands for: 2 for two numbers of a scaling that are
+            solved at once.
+    """
+    for kind in kinds_after(case, count):
+        for mistake in kind.proposals(case):
+            check_time()
+            yield mistake
 
 
 def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
@@ -328,33 +351,32 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
 
 
 def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes taken for granted, so that one more can be measured.
+    """Yield the numbers of a file with so many mistakes taken for granted, the likeliest first.
 
-    A case is the numbers of a file, and the mistakes with which they are supposed to have been
-    made. The likeliest come first: mistakes that only change how columns and rows are read, which
-    need no measurement; then those after which the frequencies are the measured ones; then all
-    others. Damage is never one of them, since any other mistake looks like damage.
+    One more mistake can then be measured in them. First come mistakes that only change how columns
+    and rows are read (exchanged columns), which need no measurement; then those after which the
+    frequencies are the measured ones; then all others. Damage is never taken for granted, since any
+    other mistake looks like damage.
     """
     if count == 0:
         yield case
         return
     yield from readings(case, count)
-    others: list[Case] = []
-    for fewer, left in _all_but_the_last(case, count):
-        for granted in _with_one_more(fewer, left, changes_reading=False):
-            if granted.frequencies_agree:
+    unlikely: list[Case] = []
+    for fewer, count_left in _all_but_the_last(case, count):
+        for granted in _with_one_more(fewer, count_left, changes_reading=False):
+            if granted.frequencies_are_as_measured:
                 yield granted
             else:
-                others.append(granted)
-    yield from sorted(others, key=_has_schedule_mistake)
+                unlikely.append(granted)
+    yield from sorted(unlikely, key=_has_schedule_mistake)
 
 
 def readings(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes that change how data are read, and nothing else.
+    """Yield the numbers of a file with so many mistakes that change how they are read.
 
-    A case is the numbers of a file, and the mistakes that are supposed in them. Exchanged columns
-    and reversed rows are such mistakes: once they are undone, frequencies can be measured. Two of
-    them are yielded once, in whichever order they were supposed.
+    Exchanged columns and reversed rows are such mistakes: once they are undone, frequencies can be
+    measured. Two of them are yielded once, in whichever order they were supposed.
     """
     if count == 0:
         yield case
@@ -380,13 +402,15 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
             once.
         changes_reading: Whether the mistake changes how rows and columns are read.
     """
-    stages = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
-    if Stage.ARITHMETIC in stages:
+    stages_so_far = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
+    if Stage.ARITHMETIC in stages_so_far:
         return
+    excluded_stages = {Stage.DAMAGE}
+    if stages_so_far:
+        excluded_stages.add(Stage.ARITHMETIC)
     for kind in kinds_after(case, count):
-        is_late = kind.stage == Stage.DAMAGE or (kind.stage == Stage.ARITHMETIC and stages)
-        is_idle = case.frequencies_agree and issubclass(kind, ScheduleMistake)
-        if is_late or is_idle or kind.changes_reading != changes_reading:
+        is_idle = case.frequencies_are_as_measured and issubclass(kind, ScheduleMistake)
+        if kind.stage in excluded_stages or is_idle or kind.changes_reading != changes_reading:
             continue
         for mistake in kind.suppositions(case):
             check_time()
@@ -424,7 +448,7 @@ def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
     present = {type(mistake) for mistake in case.mistakes}
     left = _left_kinds(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
-    if case.frequencies_agree is False:
+    if case.frequencies_are_as_measured is False:
         kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
     for kind in kinds:
         if kind not in present and kind.counts_as == count and left.allows(kind):
@@ -444,8 +468,8 @@ def _left_kinds(case: Case) -> _LeftKinds:
     """
     is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
-    is_schedule_settled = case.frequencies_agree is True and has_mistakes
-    is_in_schedule = case.frequencies_agree is False and _has_schedule_mistake(case)
+    is_schedule_settled = case.frequencies_are_as_measured is True and has_mistakes
+    is_in_schedule = case.frequencies_are_as_measured is False and _has_schedule_mistake(case)
     others_may_explain = not is_in_schedule and not case.has_other_frequencies
     return _LeftKinds(not is_measured, not is_schedule_settled, others_may_explain)
 

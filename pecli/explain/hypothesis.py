@@ -376,7 +376,7 @@ class Case:
         return self.computation if isinstance(self.computation, WaveComputation) else None
 
     @property
-    def waves_were_replaced(self) -> bool:
+    def has_other_parameters(self) -> bool:
         """True if a supposed mistake is one of the parameters, so that the scheme is no longer that
         of the computation.
         """
@@ -401,7 +401,7 @@ class Case:
         return schedule
 
     @cached_property
-    def phasors(self) -> Complex | None:
+    def measured_phasors(self) -> Complex | None:
         """Phasors (cos + i·sin) of the sampled rows, if the data hold both cosines and sines."""
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for them.
@@ -412,7 +412,7 @@ class Case:
         )
 
     @cached_property
-    def frequencies(self) -> Frequencies | None:
+    def measured_frequencies(self) -> Frequencies | None:
         """The frequencies measured in the data, with their errors; None if there are too few rows.
 
         They do not depend on the supposed frequencies, only on how columns are read. If the
@@ -430,9 +430,9 @@ class Case:
         return measured._replace(errors=measured.errors + half_ulp(measured.values, dtype))
 
     @cached_property
-    def frequencies_agree(self) -> bool | None:
+    def frequencies_are_as_measured(self) -> bool | None:
         """True if the computation has the measured frequencies; None if none could be measured."""
-        if self.frequencies is None:
+        if self.measured_frequencies is None:
             return None
         waves = self.waves
         assert waves is not None  # Nothing else has frequencies.
@@ -440,11 +440,13 @@ class Case:
             return None
         if isinstance(waves.storage, TruncatedStorage):
             return None  # All values are off to one side, which moves frequencies by more than their errors.
-        return self.has_frequencies(waves.frequencies)
+        return self.agrees_with(waves.frequencies)
 
-    def has_frequencies(self, frequencies: Floats) -> bool:
+    def agrees_with(self, frequencies: Floats) -> bool:
         """Return True if the data have some frequencies, as far as these were measured."""
-        return self.frequencies is None or self.frequencies.agree_with(frequencies)
+        return self.measured_frequencies is None or self.measured_frequencies.agree_with(
+            frequencies
+        )
 
     @property
     def has_other_frequencies(self) -> bool:
@@ -453,13 +455,13 @@ class Case:
 
         If no channel moves at all, all rows may be at one position.
         """
-        if self.frequencies_agree is not False:
+        if self.frequencies_are_as_measured is not False:
             return False
-        assert self.frequencies is not None
-        return self.frequencies.are_clean and bool(self.frequencies.known.any())
+        assert self.measured_frequencies is not None
+        return self.measured_frequencies.are_clean and bool(self.measured_frequencies.known.any())
 
     @cached_property
-    def used_positions(self) -> Floats | None:
+    def measured_positions(self) -> Floats | None:
         """Positions (axes, rows) of the located rows, if the computation's frequencies are right; NaN if
         a row is at none.
         """
@@ -480,20 +482,20 @@ class Case:
         return waves.measured_positions(observed.measured(rows), rows)
 
     @cached_property
-    def amplitude(self) -> Fit | None:
+    def measured_amplitude(self) -> Fit | None:
         """The measured amplitude of the cosines and sines, and how far it may be off.
 
         It is √(cos² + sin²), 1 unless an attention factor multiplies the table, as YaRN's does. If
         only cosines or only sines are there, it is the amplitude that was fitted with the
         frequencies.
         """
-        if self.phasors is not None:
-            sizes = np.abs(self.phasors)
+        if self.measured_phasors is not None:
+            sizes = np.abs(self.measured_phasors)
             value = float(np.median(sizes))
             spread = float(np.median(np.abs(sizes - value)))
             return Fit(value, SIGMAS * spread + FLOAT32_ERROR * value)
-        if self.frequencies is not None:
-            value = self.frequencies.amplitude
+        if self.measured_frequencies is not None:
+            value = self.measured_frequencies.amplitude
             return Fit(value, AMPLITUDE_ERROR * value)
         return None
 
@@ -544,34 +546,24 @@ class Case:
     def remainders(self, rows: Indices) -> Floats:
         """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
 
-        The computation of the case predicts the numbers of a file, with the supposed mistakes in them.
-        The differences rank hypotheses that are all within their bounds. A table may have been
-        computed in float32 or exactly, so that both are predicted; the prediction that leaves less
-        is taken.
+        They rank hypotheses that are all within their bounds. A table may have been computed in
+        float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
         """
         data = self.observations.matrix(rows)
         computations = [self.computation]
         if self.computation.arithmetic != self.computation.arithmetic.without_float32():
             computations.append(self.computation.exactly())
         with np.errstate(all="ignore"):
-            remainders = [
-                self._left(data, computation.rendered(rows)) for computation in computations
-            ]
-        smallest = min(remainders, key=lambda sizes: float(np.nansum(self._undamaged(sizes, rows))))
-        return self._undamaged(smallest, rows)
+            predictions = [computation.rendered(rows) for computation in computations]
+            remainders = [self._left(data, predicted, rows) for predicted in predictions]
+        return min(remainders, key=lambda sizes: float(np.nansum(sizes)))
 
-    def _undamaged(self, sizes: Floats, rows: Indices) -> Floats:
-        """Return sizes of some rows with 0 for elements that are damaged, which may hold anything."""
-        if self.computation.damaged is None:
-            return sizes
-        return np.where(self.computation.damaged[rows], 0.0, sizes)
-
-    def _left(self, data: Floats, predicted: Floats) -> Floats:
+    def _left(self, data: Floats, predicted: Floats, rows: Indices) -> Floats:
         """Return differences from the predicted numbers or, if they are nearer, from these as
         stored.
 
-        Nothing is left of masks, which are infinite in both, and of numbers that lie in the middle
-        of two stored ones.
+        Nothing is left of masks, which are infinite in both, of numbers that lie in the middle of
+        two stored ones, and of damaged elements, which may hold anything.
         """
         dtype = self.observations.held_dtype
         stored = rounded_to(predicted, dtype)
@@ -579,7 +571,10 @@ class Case:
             stored = self.computation.storage.rounded(predicted)
         off = np.abs(data - predicted)
         is_rounded = off <= half_ulp(data, dtype) + self.computation.float64_error
-        return np.where((data == predicted) | is_rounded, 0.0, np.fmin(np.abs(data - stored), off))
+        is_explained = (data == predicted) | is_rounded
+        if self.computation.damaged is not None:
+            is_explained |= self.computation.damaged[rows]
+        return np.where(is_explained, 0.0, np.fmin(np.abs(data - stored), off))
 
     @property
     def is_far_off(self) -> bool:
@@ -604,9 +599,7 @@ class Case:
         """
         observed = self.observations
         probed = self._errors(observed.probed, observed.probed_rows)
-        if probed.is_wrong.any():
-            return True
-        return bool(self.tested.any())
+        return bool(probed.is_wrong.any() or self.wrong_in_few_rows.any())
 
     @cached_property
     def is_far_off_near_zero(self) -> bool:
@@ -628,7 +621,7 @@ class Case:
         return bool(largest > FAR_OFF * observed.size + self.tolerance)
 
     @cached_property
-    def tested(self) -> Flags:
+    def wrong_in_few_rows(self) -> Flags:
         """Wrong elements of a few rows."""
         return self._errors(self.observations.tested, self.observations.tested_rows).is_wrong
 
@@ -692,7 +685,7 @@ def _is_refuted_soon(case: Case) -> bool:
     """
     if case.tolerance >= case.observations.size > 0:
         return True  # Within such a tolerance anything explains the data.
-    return case.is_far_off or case.frequencies_agree is False or case.fails_in_few_rows
+    return case.is_far_off or case.frequencies_are_as_measured is False or case.fails_in_few_rows
 
 
 class Statement(NamedTuple):
@@ -869,7 +862,7 @@ def _has_superfluous_mistake(case: Case) -> bool:
 def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     """Return True if neither the elements nor the measured frequencies need a mistake."""
     without = case.without(mistake)
-    if case.frequencies_agree and without.frequencies_agree is False:
+    if case.frequencies_are_as_measured and without.frequencies_are_as_measured is False:
         return False
     if without.fails_in_few_rows:
         return False

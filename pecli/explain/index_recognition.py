@@ -46,12 +46,19 @@ def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     for usual_schemes in (_t5_schemes, _deberta_schemes, _swin_schemes):
         # Making one row of a scheme is cheap, and leaves few of about a hundred.
         possible = [scheme for scheme in usual_schemes(len(index)) if _has_last_row(scheme, index)]
-        for place, scheme in enumerate(possible):
-            explanations = list(accepted(cases_of(scheme, {"index": index})))
-            if explanations:
-                doubts = tuple(_doubts(scheme, possible[place + 1 :]))
-                yield explanations[0].supposing((), 0.0, doubts)
-                return
+        explanation = _first_explanation(possible, index)
+        if explanation is not None:
+            yield explanation
+            return
+
+
+def _first_explanation(schemes: list[Relative], index: Array) -> Explanation | None:
+    """Return the explanation by the first scheme that makes an index, with those that it may also be."""
+    for place, scheme in enumerate(schemes):
+        for explanation in accepted(cases_of(scheme, {"index": index})):
+            doubts = tuple(_doubts(scheme, schemes[place + 1 :]))
+            return explanation.supposing((), 0.0, doubts)
+    return None
 
 
 def _t5_schemes(length: int) -> Iterator[Relative]:

@@ -101,7 +101,7 @@ def neighbour(scheme: SchemeT, **changes: object) -> Iterator[Neighbour[SchemeT]
 
 
 @neighbours.register
-def _(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
+def _neighbours_of_sinusoidal(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
     """Yield exponents over half the dim less 1 (fairseq), unscaled positions, and other places."""
     yield from neighbour(scheme, freq_shift=0.0 if scheme.freq_shift else 1.0)
     yield from neighbour(scheme, scale=1.0)
@@ -109,7 +109,7 @@ def _(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
 
 
 @neighbours.register
-def _(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
+def _neighbours_of_rope(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
     """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another
     order.
     """
@@ -156,19 +156,28 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     sizes, each needs a base of its own, which a factor of NTK scaling per axis gives.
     """
     sizes = [block.channels for block in sorted(scheme.axis_blocks)] or [scheme.exponent_dim]
-    usual = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in scheme.axis_blocks]
-    has_other_frequencies = [*scheme.axis_blocks] != usual
-    if sizes == [scheme.dim] or has_other_frequencies or scheme.scaling not in ("none", "linear"):
+    is_whole_head = sizes == [scheme.dim]
+    is_scaled = scheme.scaling not in ("none", "linear")
+    if is_whole_head or is_scaled or not _has_plain_frequencies(scheme):
         return
-    ratios = [scheme.base ** (size / scheme.dim - 1) for size in sizes]
-    expected: object = sizes[0]
-    changes: dict[str, object] = {"base": scheme.base * ratios[0]}
-    if len({*sizes}) > 1:
+    if len(set(sizes)) == 1:
+        expected: object = sizes[0]
+        mistaken = neighbour(scheme, base=scheme.base ** (sizes[0] / scheme.dim))
+    else:
         expected = spelled(tuple(sizes))
-        factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
-        changes = {"axis_factors": tuple(factors)}
-    for mistake in neighbour(scheme, **changes):
+        # A base b · r is the base b scaled by NTK with the factor r^(1 − 2/size).
+        factors = [scheme.base ** ((size / scheme.dim - 1) * (1 - 2 / size)) for size in sizes]
+        mistaken = neighbour(scheme, axis_factors=tuple(factors))
+    for mistake in mistaken:
         yield Neighbour((edit_of("exponent_dim", expected, scheme.dim),), mistake.scheme)
+
+
+def _has_plain_frequencies(scheme: Rope) -> bool:
+    """Return True if each axis has the frequencies base^(−2i/size) of its own number of channels."""
+    for block in scheme.axis_blocks:
+        if block != AxisBlock(block.axis, block.channels, Fraction(block.channels, 2)):
+            return False
+    return True
 
 
 def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Neighbour[PlacedT]]:

@@ -1,5 +1,8 @@
 """Known ways in which rows get wrong positions: padding that is ignored, packing, caches, narrow dtypes."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
@@ -41,31 +44,46 @@ def find_position_mistake(
     Returns:
         The mistake; None if no known one leads to these positions, or if some are unknown.
     """
-    expected = np.asarray(expected[padding:], np.float64)
-    used = np.asarray(used[padding:], np.float64)
-    if not len(used) or np.isnan(used).any() or np.array_equal(expected, used):
-        return None
-    # A cache of keys is moved by rotating all of its rows once more, by one position.
-    are_one_move = not np.ptp(expected) and not np.ptp(used)
-    if are_one_move and len(used) > 1:
-        return _move_mistake(int(expected[0]), int(used[0]))
-    return (
-        _dtype_mistake(expected, used)
-        or _whole_sequence_mistake(expected, used, padding, rotated)
-        or _decoding_mistake(expected, used, padding)
-        or _packing_mistake(expected, used)
-        or _neighbour_mistake(expected, used)
-        or _shift(expected, used, padding)
+    rows = TokenPositions(
+        np.asarray(expected[padding:], np.float64),
+        np.asarray(used[padding:], np.float64),
+        padding,
+        rotated,
     )
+    if not rows.are_all_known or np.array_equal(rows.expected, rows.used):
+        return None
+    for find in _FINDERS:
+        mistake = find(rows)
+        if mistake is not None:
+            return mistake
+    return None
 
 
-def _move_mistake(expected: int, used: int) -> PositionMistake:
-    """Return the mistake in moving the rows of a key cache, as is done when old tokens are dropped.
+class TokenPositions(NamedTuple):
+    """The expected and the used positions of the tokens of a sequence, without left padding."""
 
-    Args:
-        expected: The number of positions by which the cache should be moved, 0 if that is not known.
-        used: The number by which it was moved.
+    expected: Floats
+    used: Floats
+    padding: int  # the rows of padding before the first token
+    rotated: bool  # False for tables and embeddings
+
+    @property
+    def are_all_known(self) -> bool:
+        """True if there are tokens, and the position of each could be solved."""
+        return len(self.used) > 0 and not np.isnan(self.used).any()
+
+
+def _move_mistake(rows: TokenPositions) -> PositionMistake | None:
+    """Return the mistake in moving a cache of keys, as is done when old tokens are dropped.
+
+    All rows of the cache are rotated once more, by one position: the number of rows by which it is
+    moved. If nobody states that number, the expected one is 0.
     """
+    is_one_move = not np.ptp(rows.expected) and not np.ptp(rows.used)
+    if not is_one_move or len(rows.used) == 1:
+        return None
+    expected = int(rows.expected[0])
+    used = int(rows.used[0])
     if expected == 0:
         return PositionMistake(Misplacement.CACHE_MOVED, by=used)
     if used == 0:
@@ -77,11 +95,13 @@ def _move_mistake(expected: int, used: int) -> PositionMistake:
     return PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
 
 
-def _dtype_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+def _dtype_mistake(rows: TokenPositions) -> PositionMistake | None:
     """Return the mistake of positions that do not fit their dtype or their table.
 
     In int8, 126 127 128 overflow to 126 127 −128; a table of 128 rows may clamp them to 126 127 127.
     """
+    expected = rows.expected
+    used = rows.used
     if not np.ptp(used):
         return None
     for dtype in NARROW_DTYPES:
@@ -93,17 +113,16 @@ def _dtype_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
     return None
 
 
-def _whole_sequence_mistake(
-    expected: Floats, used: Floats, padding: int, rotated: bool
-) -> PositionMistake | None:
+def _whole_sequence_mistake(rows: TokenPositions) -> PositionMistake | None:
     """Return a mistake in counting that concerns all rows: padding was counted, or nothing was.
 
     After 3 rows of left padding, tokens at 3 4 5 instead of 0 1 2 were counted from the first row of the
     batch on, as if the padding were tokens.
     """
+    expected, used, padding, is_rotated = rows
     if padding > 0 and _counts_up(used) and used[0] - expected[0] == padding:
         return PositionMistake(Misplacement.PADDING_IGNORED)
-    if rotated and not used.any():
+    if is_rotated and not used.any():
         return PositionMistake(Misplacement.NOT_ROTATED)
     if np.ptp(expected) and not np.ptp(used):
         return PositionMistake(Misplacement.ONE_POSITION)
@@ -112,18 +131,20 @@ def _whole_sequence_mistake(
     return None
 
 
-def _decoding_mistake(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
+def _decoding_mistake(rows: TokenPositions) -> PositionMistake | None:
     """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0."""
-    first = int((used != expected).argmax())
-    decoded = used[first:]
+    first = int((rows.used != rows.expected).argmax())
+    decoded = rows.used[first:]
     may_be_one = len(decoded) > 1 or decoded[0] == 0
     if first < 2 or np.ptp(decoded) or not may_be_one:
         return None
-    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=padding + first)
+    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=rows.padding + first)
 
 
-def _packing_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+def _packing_mistake(rows: TokenPositions) -> PositionMistake | None:
     """Return a mistake of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
+    expected = rows.expected
+    used = rows.used
     if _counts_up(used) and (np.diff(expected) < 0).any():
         return PositionMistake(Misplacement.NOT_RESET)
     steps = np.diff(used)
@@ -140,8 +161,10 @@ def _rows_of_each_run(positions: Floats) -> int:
     return length if np.array_equal(runs, positions) else 0
 
 
-def _neighbour_mistake(expected: Floats, used: Floats) -> PositionMistake | None:
+def _neighbour_mistake(rows: TokenPositions) -> PositionMistake | None:
     """Return a mistake by which rows have positions of rows before them: 0 0 1 2 3, or 0 0 1 1 2 2."""
+    expected = rows.expected
+    used = rows.used
     row_before = np.append(expected[:1], expected[:-1])
     if len(used) > 1 and np.array_equal(used, row_before):
         return PositionMistake(Misplacement.ROW_BEFORE)
@@ -151,14 +174,28 @@ def _neighbour_mistake(expected: Floats, used: Floats) -> PositionMistake | None
     return None
 
 
-def _shift(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
+def _shift(rows: TokenPositions) -> PositionMistake | None:
     """Return the shift of all rows, or of all from the first one that is off."""
-    differences = used - expected
+    differences = rows.used - rows.expected
     by = differences[-1]
     first = int((differences != 0).argmax())
     if by == 0 or by % 1 or (differences[first:] != by).any():
         return None
-    return PositionMistake(Misplacement.SHIFTED, by=int(by), row=padding + first if first else 0)
+    return PositionMistake(
+        Misplacement.SHIFTED, by=int(by), row=rows.padding + first if first else 0
+    )
+
+
+_FINDERS: tuple[Callable[[TokenPositions], PositionMistake | None], ...] = (
+    _move_mistake,
+    _dtype_mistake,
+    _whole_sequence_mistake,
+    _decoding_mistake,
+    _packing_mistake,
+    _neighbour_mistake,
+    _shift,
+)
+"""The known mistakes of positions, the most special ones first."""
 
 
 def _counts_up(positions: Floats) -> bool:

@@ -80,7 +80,7 @@ def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tens
 
 
 @tensors_made_together.register
-def _(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
+def _wave_tensors(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
     waves = tuple(name for name in WAVES if name in names)
     for together in (waves, ("inv_freq",)):
         if not set(together) <= set(names) or not together:
@@ -89,7 +89,7 @@ def _(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
 
 
 @tensors_made_together.register
-def _(scheme: Alibi, names: Sequence[str]) -> Iterator[Tensors]:
+def _alibi_tensors(scheme: Alibi, names: Sequence[str]) -> Iterator[Tensors]:
     for name in names:
         yield Tensors(scheme, (name,), BiasComputation.of(scheme, name))
 

@@ -36,11 +36,13 @@ def is_readable(case: Case) -> bool:
         return True
     if is_as_supposed(case):
         return False
-    if isinstance(waves, RotatedComputation):
-        is_rotated = _shows_rotation(case, waves)
-        if waves.heads.before.count > 1 or not is_rotated:
-            return is_rotated
-    return _shows_waves(case) or _has_positions(case)
+    if not isinstance(waves, RotatedComputation):
+        return _shows_waves(case) or _has_positions(case)
+    if not _shows_rotation(case, waves):
+        return False
+    # One head can be rotated by whatever rotations it takes, so that it has to show waves as well.
+    has_several_heads = waves.heads.before.count > 1
+    return has_several_heads or _shows_waves(case) or _has_positions(case)
 
 
 def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
@@ -79,14 +81,14 @@ def is_as_supposed(case: Case) -> bool:
     If one of them could not be measured, they are not known to be.
     """
     waves = case.waves
-    if waves is None or not case.frequencies_agree:
+    if waves is None or not case.frequencies_are_as_measured:
         return False
-    if case.used_positions is None or case.amplitude is None:
+    if case.measured_positions is None or case.measured_amplitude is None:
         return False
     expected = waves.positions[:, case.observations.located_rows]
-    amplitude, error = case.amplitude
+    amplitude, error = case.measured_amplitude
     has_amplitude = abs(amplitude - waves.amplitude) <= error
-    return has_amplitude and np.array_equal(case.used_positions, expected)
+    return has_amplitude and np.array_equal(case.measured_positions, expected)
 
 
 def _shows_waves(case: Case) -> bool:
@@ -107,12 +109,12 @@ def _shows_waves(case: Case) -> bool:
 
 
 def _has_waves(case: Case) -> bool:
-    return case.frequencies is not None and case.frequencies.are_of_waves
+    return case.measured_frequencies is not None and case.measured_frequencies.are_of_waves
 
 
 def _has_positions(case: Case) -> bool:
     """Return True if rows are at many positions: rows of any constant are all near one."""
-    used = case.used_positions
+    used = case.measured_positions
     if used is None:
         return False
     places = np.unique(used[np.isfinite(used)])

@@ -54,18 +54,25 @@ def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
 
     Two tensors are cosines and sines, so that only one tensor can be a bias, an index or a vector.
     """
-    arrays = list(tensors.values())
-    is_alone = len(arrays) == 1
-    if any(not array.size for array in arrays):
+    of_each = [_recognisers_of(array) for array in tensors.values()]
+    if len(of_each) == 1:
+        return of_each[0]
+    if any(recognise_waves not in recognisers for recognisers in of_each):
         return ()
-    if any(array.dtype.kind in "iub" for array in arrays):
-        return (recognise_index,) if is_alone else ()
-    if any(_is_vector(array) for array in arrays):
-        return _recognisers_of_vector(arrays[0]) if is_alone else ()
-    recognisers: tuple[Recogniser, ...] = (recognise_bias,) if is_alone else ()
-    if any(_is_too_wide(array) for array in arrays):
-        return recognisers
-    return (*recognisers, recognise_waves, recognise_grid)
+    return recognise_waves, recognise_grid
+
+
+def _recognisers_of(array: Array) -> tuple[Recogniser, ...]:
+    """Return the functions that may recognise one tensor of such a shape and dtype."""
+    if not array.size:
+        return ()
+    if array.dtype.kind in "iub":
+        return (recognise_index,)
+    if _is_vector(array):
+        return _recognisers_of_vector(array)
+    if _is_too_wide(array):
+        return (recognise_bias,)
+    return recognise_bias, recognise_waves, recognise_grid
 
 
 def _is_vector(array: Array) -> bool:

@@ -1,6 +1,5 @@
 """The computation of rotated queries and keys, and their numbers as observations."""
 
-import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple

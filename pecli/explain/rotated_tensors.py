@@ -140,22 +140,17 @@ class RotatedTensor:
         model counts: from 0 through the padding, or from 0 at the first token.
         """
         expected = self.positions[:, 0].astype(np.float64)  # (axes, rows)
-        is_token = self.is_token[0]
-        tokens = TokenRows(expected, is_token, expected, self.are_stated)
-        if is_token.all():
-            return tokens
-        measured = self._positions_of_padding(expected[:, ~is_token])
-        if measured is None:
-            return tokens
+        is_padding = ~self.is_token[0]
         positions = expected.copy()
-        is_measured = ~np.isnan(measured)
-        positions[:, ~is_token] = np.where(is_measured, measured, expected[:, ~is_token])
-        return replace(tokens, padding=positions)
+        if is_padding.any():
+            positions[:, is_padding] = self._positions_of_padding(expected[:, is_padding])
+        return TokenRows(expected, self.is_token[0], positions, self.are_stated)
 
-    def _positions_of_padding(self, expected: Floats) -> Floats | None:
-        """Return the positions (axes, rows of padding) at which padding was rotated; NaN for a row at none.
+    def _positions_of_padding(self, expected: Floats) -> Floats:
+        """Return the positions (axes, rows of padding) at which padding was rotated.
 
-        They are solved as those of tokens are, from the values before and after the rotation.
+        They are solved as those of tokens are, from the values before and after the rotation. A row
+        whose position cannot be solved has the expected one.
         """
         is_padding = ~self.is_token[0]
         every_row = np.ones(expected.shape[1], bool)
@@ -169,20 +164,21 @@ class RotatedTensor:
         rows = np.arange(computation.rows)
         after = Heads(self.after[:, :, is_padding]).few.matrix(rows)
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            return computation.measured_positions(after, rows)
+            measured = computation.measured_positions(after, rows)
+        if measured is None:
+            return expected
+        return np.where(np.isnan(measured), expected, measured)
 
     @cached_property
     def case(self) -> Case:
         """The case of sequences that have common positions; rows of padding are left out."""
-        before = self.before
-        after = self.after
-        if not self.is_token[0].all():
-            before = before[:, :, self.is_token[0]]
-            after = after[:, :, self.is_token[0]]
+        tokens = self
+        if not self.is_token[0].all():  # Without padding, nothing is copied.
+            tokens = self.at_rows(self.is_token[0])
         computation = rotated_computation(
-            self.plan, Heads(before), self.tokens, self.dtype, self.head_shape
+            self.plan, Heads(tokens.before), self.tokens, self.dtype, self.head_shape
         )
-        observations = HeadObservations(Heads(after), self.dtype)
+        observations = HeadObservations(Heads(tokens.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:
@@ -343,7 +339,7 @@ def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     if not part.is_token.any():
         return np.zeros(tensor.heads, bool)
     case = part.case.within(tolerance)
-    return np.asarray(case.computation.by_head(case.tested).any(axis=(1, 2)))
+    return np.asarray(case.computation.by_head(case.wrong_in_few_rows).any(axis=(1, 2)))
 
 
 def _explain_heads(

@@ -118,7 +118,7 @@ class SchedulePrior:
 def rotary_schedules(measured: Frequencies) -> list[SchedulePrior]:
     """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
     half = float(len(measured.values))
-    priors = [*_schedules_without_bend(measured, half, is_added=False)]
+    priors = [*_rotary_schedules_on_line(measured, half)]
     if not _agreeing(priors, measured):
         priors = [*_llama3_and_yarn_schedules(measured, half), *_longrope_schedules(measured, half)]
     return _agreeing(priors, measured)
@@ -128,7 +128,7 @@ def sinusoidal_schedules(measured: Frequencies, halves: tuple[float, ...]) -> li
     """Return the schedules of added tables that agree with frequencies, the plainest first."""
     priors = []
     for place, half in enumerate(halves):
-        for prior in _schedules_without_bend(measured, half, is_added=True):
+        for prior in _added_schedules_on_line(measured, half):
             # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
@@ -146,6 +146,14 @@ class Line:
     level: Fit  # the scale, which is 1 for an unscaled schedule
     step: float
     measured: Frequencies  # 0 for those that do not lie on it
+
+    def has_base(self, half: float) -> bool:
+        """Return True if frequencies fall, and their base is not larger than any in use."""
+        return 0 < self.step * half < LARGEST_LOG
+
+    def schedule(self, half: float) -> FrequencySchedule:
+        """Return the frequencies base^(−i/half) with the step of this line, without its scale."""
+        return FrequencySchedule(len(self.measured.values), half, math.exp(self.step * half))
 
 
 class LogLine(NamedTuple):
@@ -196,33 +204,36 @@ def fit_line(measured: Frequencies) -> Line | None:
     return Line(Fit(scale, scale_error), line.step, measured._replace(values=values))
 
 
-def _schedules_without_bend(
-    measured: Frequencies, half: float, *, is_added: bool
-) -> Iterator[SchedulePrior]:
-    """Yield schedules scale · base^(−i/half): each frequency has the same ratio to the one before.
+def _rotary_schedules_on_line(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+    """Yield rotary schedules in which each frequency has the same ratio to the one before.
 
-    1, 0.1, 0.01 and 0.001 with half = 4 have the base 10000. Frequencies with a bend, as YaRN makes
-    them, agree with no such schedule.
-
-    Args:
-        measured: The frequencies of a table, one per pair of columns, and their errors.
-        half: The divisor in the exponent, usually d/2 for a table of d columns.
-        is_added: True if the table is added to embeddings, not used to rotate queries.
+    1, 0.1, 0.01 and 0.001 are base^(−i/half) with half = 4 and the base 10000. All of them may be
+    divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
+    Frequencies with a bend, as YaRN makes them, agree with no such schedule.
     """
-    pairs = len(measured.values)
-    if is_added:
-        # Such fast pairs lose whole turns from row to row, so that nothing can be fitted to them.
-        for base in USUAL_BASES:
-            yield SchedulePrior(FrequencySchedule(pairs, half, base, TIMESTEPS), 2 * COST_PER_DIGIT)
     line = fit_line(measured)
-    if line is None or not 0 < line.step * half < LARGEST_LOG:
+    if line is None or not line.has_base(half):
         return
-    unscaled = FrequencySchedule(pairs, half, math.exp(line.step * half))
-    scaled = _with_multiplied_positions if is_added else _with_linear_scaling
-    yield from _with_bases(scaled(unscaled, line), line.measured)
+    unscaled = line.schedule(half)
+    yield from _with_bases(_with_linear_scaling(unscaled, line), line.measured)
     turning = _turning(measured)
-    if not is_added and turning < pairs:
+    if turning < unscaled.pairs:
         yield from _with_bases(_proportional(unscaled, line, turning), line.measured)
+
+
+def _added_schedules_on_line(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+    """Yield schedules scale · base^(−i/half) of a table that is added to embeddings.
+
+    Those of diffusion timesteps are yielded without a fit: positions that are multiplied by 1000
+    lose whole turns from row to row, so that nothing can be fitted to them.
+    """
+    for base in USUAL_BASES:
+        timesteps = FrequencySchedule(len(measured.values), half, base, TIMESTEPS)
+        yield SchedulePrior(timesteps, 2 * COST_PER_DIGIT)
+    line = fit_line(measured)
+    if line is not None and line.has_base(half):
+        scaled = _with_multiplied_positions(line.schedule(half), line)
+        yield from _with_bases(scaled, line.measured)
 
 
 def _proportional(schedule: FrequencySchedule, line: Line, turning: int) -> SchedulePrior:
@@ -484,11 +495,13 @@ def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> tuple[float
     relative_errors = np.where(known, measured.errors / np.abs(usable), 0.01)
     errors = np.abs(divisors) * relative_errors
     is_sharp = (errors < SHARP_DIVISOR) & known
-    if np.count_nonzero(is_sharp) < MIN_DIVISORS or not _are_possible(divisors[known]):
+    has_enough = np.count_nonzero(is_sharp) >= MIN_DIVISORS
+    if not has_enough or not _are_possible(divisors[known]):
         return None
-    are_alike = float(np.ptp(divisors[is_sharp])) < SAME_DIVISOR
-    if are_alike or not _are_decimals(divisors[is_sharp], errors[is_sharp]):
+    if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
+    # Divisors that are known well get the plainest number nearby; others hardly change anything,
+    # so that a number close to the measured one is as good.
     allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
@@ -501,10 +514,12 @@ def _are_possible(divisors: Floats) -> bool:
     return SMALLEST_DIVISOR <= smallest <= largest <= LARGEST_DIVISOR
 
 
-def _are_decimals(divisors: Floats, errors: Floats) -> bool:
-    """Return True if numbers may have two decimals, or three if they are known to half of the
-    fourth.
+def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
+    """Return True if numbers differ, and may have two decimals, or three if they are known to half
+    of the fourth.
     """
+    if float(np.ptp(divisors)) < SAME_DIVISOR:
+        return False
     places = np.where(errors < 5e-5, 1000.0, 100.0)
     off = np.abs(divisors * places - np.rint(divisors * places)) / places
     return bool((off <= 4 * errors + 1e-9).all())

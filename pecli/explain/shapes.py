@@ -135,7 +135,7 @@ def _layouts_of_width(scheme: Positioned, name: str, width: int) -> Iterator[Pos
 
 
 @_layouts_of_width.register
-def _(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
+def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
     if name == "inv_freq":
         return
     for layout in LAYOUTS:
@@ -161,7 +161,7 @@ def _dim_of(scheme: Positioned) -> int:
 
 
 @_dim_of.register
-def _(scheme: Rope) -> int:
+def _rotary_dim_of(scheme: Rope) -> int:
     return scheme.rotary_dim
 
 
@@ -180,7 +180,7 @@ def _of_width(scheme: Positioned, name: str, width: int) -> Iterator[Positioned]
 
 
 @_of_width.register
-def _(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
+def _rope_of_width(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
     """Yield a rotary scheme with another dim, in its own layout and in the compact one.
 
     Tables of dim 64 have 64 columns in halves or interleaved, and 32 in the compact layout, as `inv_freq`

@@ -99,12 +99,12 @@ def _columns(scheme: Positioned, tensors: tuple[str, ...], pairs: int) -> Column
 
 
 @_columns.register
-def _(scheme: Rope, tensors: tuple[str, ...], pairs: int) -> Columns:
+def _rotary_columns(scheme: Rope, tensors: tuple[str, ...], pairs: int) -> Columns:
     return Columns(tensors, scheme.layout, pairs, scheme.rotary_dim)
 
 
 @_columns.register
-def _(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int) -> Columns:
+def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int) -> Columns:
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
         blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
@@ -137,7 +137,7 @@ def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:
         The scheme; None if no scheme has such frequencies (a scaling that is applied twice).
     """
     if not computation.is_of_scheme:
-        return None
+        return None  # The numbers of another file may be of any scheme.
     if isinstance(computation, SchemeComputation):
         return computation.scheme
     if (

@@ -65,14 +65,14 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
 
 
 @cases_of.register
-def _(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
+def _cases_of_waves(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
     for given in shaped(scheme, tensors):
         if not _has_too_many_rows(given):
             yield wave_case(given)
 
 
 @cases_of.register
-def _(scheme: Alibi, tensors: Mapping[str, Array]) -> Iterator[Case]:
+def _cases_of_alibi(scheme: Alibi, tensors: Mapping[str, Array]) -> Iterator[Case]:
     ((name, array),) = tensors.items()
     yield from bias_cases(scheme, name, array)
 

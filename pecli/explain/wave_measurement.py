@@ -295,25 +295,33 @@ def _measure_one(data: Floats, rows: Floats, run: int) -> Waves:
     frequency = _frequency_by_sums(data[:run])
     for count in _windows(rows, run):
         frequency = _refined_frequency(data[:count], at[:count], frequency)
-    centre = float(at.mean())
-    curve = _fit_sinusoid(data, at - centre, frequency)
-    amplitude = np.hypot(curve.cosine_part, curve.sine_part)
-    phase = np.arctan2(-curve.sine_part, curve.cosine_part)
-    # A pair that does not turn has sines of 0 = cos(0·p − π/2), to which any frequency can be fitted.
-    is_zero = ~data.any(axis=0)
-    frequency = np.where(is_zero, 0.0, frequency)
-    phase = np.where(is_zero, -np.pi / 2, phase)
-    waves = CosineWaves(frequency, phase, amplitude)
+    waves = _nearest_cosines(data, at, frequency)
     # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
-    is_slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
+    is_slow = np.abs(waves.frequency) * (at[-1] + 1) < 2 * np.pi
     amplitude_error = 0.0
     if is_slow.all():
-        fastest = int(np.abs(frequency).argmax())
+        fastest = [int(np.abs(waves.frequency).argmax())]
         is_slow[fastest] = False
-        amplitude_error = _amplitude_error(data[:, [fastest]], at - centre, frequency[[fastest]])
+        offsets = at - at.mean()
+        amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
     if is_slow.any():
         waves = _with_shared_amplitude(waves, is_slow, data, at)
     return _waves_of_cosines(waves, data, at, amplitude_error)
+
+
+def _nearest_cosines(data: Floats, at: Floats, frequency: Floats) -> CosineWaves:
+    """Return the cosine of a known frequency that comes nearest to each column of data.
+
+    A pair that does not turn has sines of 0 = cos(0·p − π/2), to which any frequency can be fitted:
+    such a column gets the frequency 0.
+    """
+    curve = _fit_sinusoid(data, at - at.mean(), frequency)
+    amplitude = np.hypot(curve.cosine_part, curve.sine_part)
+    phase = np.arctan2(-curve.sine_part, curve.cosine_part)
+    is_zero = ~data.any(axis=0)
+    return CosineWaves(
+        np.where(is_zero, 0.0, frequency), np.where(is_zero, -np.pi / 2, phase), amplitude
+    )
 
 
 def _waves_of_cosines(

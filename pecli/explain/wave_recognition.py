@@ -213,16 +213,23 @@ def _before_rounded_steps(
     of them. If positions or angles were rounded, the first rows still show the frequencies: in
     bfloat16, whole numbers up to 256 are exact.
     """
+    candidates: list[Frequencies] = []
     if measured is not None:
         for dtype in GRIDS:
-            off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-            if is_noise(off, measured.errors).all():
-                yield from _turning_forwards(reading, _before_rounding(measured, dtype))
+            if _may_have_dtype(measured, dtype):
+                candidates.append(_before_rounding(measured, dtype))
     if reading.rows > EXACT_ROWS:
         first = reading.first_rows(EXACT_ROWS).measured_frequencies()
         if first is not None:
-            yield from _turning_forwards(reading, first)
-            yield from _turning_forwards(reading, _before_rounding(first, "bfloat16"))
+            candidates += (first, _before_rounding(first, "bfloat16"))
+    for frequencies in candidates:
+        yield from _turning_forwards(reading, frequencies)
+
+
+def _may_have_dtype(measured: Frequencies, dtype: str) -> bool:
+    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
+    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
+    return bool(is_noise(off, measured.errors).all())
 
 
 def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:

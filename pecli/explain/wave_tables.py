@@ -52,7 +52,7 @@ def wave_table(scheme: Scheme) -> WaveTable | None:
 
 
 @wave_table.register
-def _(scheme: Rope) -> WaveTable | None:
+def _table_of_rope(scheme: Rope) -> WaveTable | None:
     """Return a rotary scheme's cosines and sines, two tensors whose positions have no scale."""
     if not scheme.is_range:
         return None
@@ -73,7 +73,7 @@ def _(scheme: Rope) -> WaveTable | None:
 
 
 @wave_table.register
-def _(scheme: Sinusoidal) -> WaveTable | None:
+def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveTable | None:
     """Return a sinusoidal scheme's table, which has cosines and sines in one tensor, and no scaling."""
     if not scheme.is_range:
         return None
@@ -195,7 +195,7 @@ _any_wave_edit = wave_edit.dispatch(Scheme)
 
 
 @wave_edit.register
-def _(scheme: Rope, field: str, expected: float, found: float) -> WaveEdit:
+def _edit_of_rope(scheme: Rope, field: str, expected: float, found: float) -> WaveEdit:
     if field == "amplitude":
         has_factor = "attention_factor" in scheme.scaling_value.names()
         return WaveEdit("attention_factor" if has_factor else "", expected, found)
@@ -203,7 +203,7 @@ def _(scheme: Rope, field: str, expected: float, found: float) -> WaveEdit:
 
 
 @wave_edit.register
-def _(scheme: Sinusoidal, field: str, expected: float, found: float) -> WaveEdit:
+def _edit_of_sinusoidal(scheme: Sinusoidal, field: str, expected: float, found: float) -> WaveEdit:
     shift = scheme.freq_shift + expected - found
     if field == "exponent" and shift in USUAL_SHIFTS:
         return WaveEdit("freq_shift", scheme.freq_shift, shift)

@@ -53,15 +53,15 @@ class BiasMistake(Mistake):
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
-        yield from cls.examples_for(bias)
+        yield from cls.examples_for(bias, alibi_of(case.scheme))
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if isinstance(computation, BiasComputation):
-            yield from cls.examples_for(computation)
+            yield from cls.examples_for(computation, alibi_of(scheme))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
@@ -120,16 +120,7 @@ class OtherRule(BiasMistake):
         return replace(bias, slopes=slopes)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
-        yield from cls._of_heads(alibi_of(case.scheme), bias)
-
-    @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, BiasComputation):
-            yield from cls._of_heads(alibi_of(scheme), computation)
-
-    @classmethod
-    def _of_heads(cls, scheme: Alibi, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
         if count & (count - 1) and scheme.head_range is None:
@@ -171,11 +162,10 @@ class OtherMaxBias(BiasMistake):
                 yield cls(value, alibi.rule)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, BiasComputation) and alibi_of(scheme).head_range is None:
-            alibi = alibi_of(scheme)
-            value = next(usual for usual in USUAL_MAX_BIAS if usual != alibi.max_bias)
-            yield cls(value, alibi.rule)
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+        if scheme.head_range is None:
+            value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
+            yield cls(value, scheme.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("max_bias", alibi_of(case.scheme).max_bias, self.value),)
@@ -204,16 +194,7 @@ class OtherShard(BiasMistake):
         return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
-        yield from cls._of_shard(alibi_of(case.scheme))
-
-    @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, BiasComputation):
-            yield from cls._of_shard(alibi_of(scheme))
-
-    @classmethod
-    def _of_shard(cls, scheme: Alibi) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         shard = scheme.head_range
         if shard is None:
             return
@@ -254,7 +235,7 @@ class OtherForm(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield all forms that a bias of as many queries can have."""
         if bias.multiples.size <= 1:
             return
@@ -283,7 +264,7 @@ class DistanceOffByOne(BiasMistake):
         return replace(bias, multiples=bias.multiples - self.by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.queries > 1:
             yield cls(1)
             yield cls(-1)
@@ -324,7 +305,7 @@ class ReorderedHeads(BiasMistake):
             yield cls(tuple(order.tolist()))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         count = len(bias.slopes)
         if count > 1:
             yield cls(tuple(range(count))[::-1])
@@ -346,7 +327,7 @@ class NegatedBias(BiasMistake):
         return replace(bias, multiples=-bias.multiples, mask=-bias.mask)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -385,7 +366,7 @@ class ScaledBias(BiasMistake):
                 yield cls(by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls(0.125)  # 1/√64, for heads of 64 channels
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -409,7 +390,7 @@ class RoundedSlopes(BiasMistake):
         return replace(bias, slopes=rounded_to(bias.slopes, self.dtype))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.multiples.size > 1:
             yield cls("bfloat16")
             yield cls("float16")
@@ -451,7 +432,7 @@ class OtherMask(BiasMistake):
             yield cls(0.0, bias.masked)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
         if bias.masked.any():
             yield cls(0.0, bias.masked)
@@ -484,7 +465,7 @@ class Unmasked(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation) -> Iterator[Self]:
+    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.masked.any():
             yield cls()
 

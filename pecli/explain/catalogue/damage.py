@@ -64,17 +64,17 @@ class Damage(Mistake):
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
         wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
         computation = case.specification
-        covered, *others = [cls.covers(computation.by_head(flags)) for flags in wrong.values()]
-        are_alike = all(np.array_equal(covered, other) for other in others)
-        share = float(covered.mean())
-        if not are_alike or share > MAX_SHARE:
+        parts = [cls.covers(computation.by_head(flags)) for flags in wrong.values()]
+        if not _are_one_small_part(parts):
             return
-        first = next(iter(wrong.values()))
-        part = computation.from_heads(covered).reshape(first.shape)
+        share = float(parts[0].mean())
+        wrong_in_first = next(iter(wrong.values()))  # (rows, columns) of the first wrong tensor
+        part = computation.from_heads(parts[0]).reshape(wrong_in_first.shape)
         # Tensors without wrong elements are compared everywhere.
-        damaged = dict.fromkeys(wrong_by_tensor, np.zeros(first.shape, bool))
+        damaged = dict.fromkeys(wrong_by_tensor, np.zeros(part.shape, bool))
         damaged |= dict.fromkeys(wrong, part)
-        yield cls(np.concatenate(list(damaged.values()), axis=1), tuple(wrong), first, share)
+        of_all_tensors = np.concatenate(list(damaged.values()), axis=1)
+        yield cls(of_all_tensors, tuple(wrong), wrong_in_first, share)
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
@@ -110,9 +110,15 @@ class Damage(Mistake):
         return self.tensors
 
 
+def _are_one_small_part(parts: list[Flags]) -> bool:
+    """Return True if all tensors are damaged in the same part, which is not too large."""
+    are_alike = all(np.array_equal(parts[0], part) for part in parts)
+    return are_alike and float(parts[0].mean()) <= MAX_SHARE
+
+
 def is_mostly_right(case: Case) -> bool:
     """Return True if a few rows have few wrong elements, or few wrong columns."""
-    wrong = case.tested
+    wrong = case.wrong_in_few_rows
     return bool(wrong.any(axis=1).mean() <= 0.5 or wrong.any(axis=0).mean() <= MAX_SHARE)
 
 

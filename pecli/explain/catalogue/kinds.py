@@ -52,9 +52,9 @@ def _measured_frequencies(case: Case, waves: WaveComputation) -> tuple[object, .
     """Return a key of the measured frequencies, to float32; the reading of the data if none could
     be measured.
     """
-    if case.frequencies is None:
+    if case.measured_frequencies is None:
         return waves.reading
-    return case.frequencies.values.astype(np.float32).tobytes(), waves.storage
+    return case.measured_frequencies.values.astype(np.float32).tobytes(), waves.storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,9 @@ class ScheduleMistake(WaveMistake):
 
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        is_judged = case.frequencies_agree is not None
+        is_judged = case.frequencies_are_as_measured is not None
         for mistake in cls.schedules_proposed(case, schedule):
-            if not is_judged or case.has_frequencies(mistake.in_schedule(schedule).frequencies):
+            if not is_judged or case.agrees_with(mistake.in_schedule(schedule).frequencies):
                 yield mistake
 
     @classmethod

@@ -59,7 +59,7 @@ class OtherPlacement(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        if not case.waves_were_replaced:
+        if not case.has_other_parameters:
             yield from cls._neighbours(case.scheme, waves)
 
     @classmethod
@@ -125,9 +125,9 @@ class OtherSections(OtherPlacement):
         expected = _sections_of(case.scheme)
         if expected is None or len(waves.positions) != MROPE_AXES:
             return
-        if case.phasors is None or case.waves_were_replaced:
+        if case.measured_phasors is None or case.has_other_parameters:
             return
-        measured = best_sections(case, case.phasors, waves)
+        measured = best_sections(case, case.measured_phasors, waves)
         if measured != expected and min(measured) > 0:
             yield cls._with_sections(case.scheme, expected, measured)
 
@@ -171,15 +171,15 @@ class OtherAxes(OtherPlacement):
         expected = _channels_of_axes(case.scheme)
         if expected is None:
             return  # Only the channels of a grid are shared by axes.
-        if case.phasors is None:
+        if case.measured_phasors is None:
             return  # The data lack the cosines or the sines.
-        if case.waves_were_replaced:
+        if case.has_other_parameters:
             return  # A supposed mistake has other parameters, which these would overwrite.
         axes_in_order = list(dict.fromkeys(waves.axes.tolist()))  # [0, 0, 1, 1, 1] → [0, 1]
         if len(axes_in_order) != len(expected):
             return  # A supposed mistake of positions put all pairs on one axis: none can be told.
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
-        channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
+        channels = _channels_following_each_axis(case.measured_phasors, positions[axes_in_order])
         if channels != expected:
             yield cls._with_channels(case.scheme, expected, channels)
 
@@ -285,9 +285,9 @@ class OtherGridSpan(OtherPlacement):
         they are stretched by a quarter, the span of its training is taken for 8 points.
         """
         expected = _span_of(case.scheme)
-        if expected is None or case.phasors is None or case.waves_were_replaced:
+        if expected is None or case.measured_phasors is None or case.has_other_parameters:
             return
-        stretch = _stretch(case, case.phasors, waves)
+        stretch = _stretch(case, case.measured_phasors, waves)
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
             if span != expected and span > 0:
@@ -332,10 +332,10 @@ class OtherGridBase(OtherPlacement):
     def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
-        if not is_grid or case.waves_were_replaced:
+        if not is_grid or case.has_other_parameters:
             return
         expected = _placed(case.scheme).base
-        for base in cls.fitting(_placed(case.scheme), case.frequencies):
+        for base in cls.fitting(_placed(case.scheme), case.measured_frequencies):
             if base != expected:
                 yield cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
@@ -382,7 +382,7 @@ class OtherPlacementAndBase(OtherPlacement):
     def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield each misplacement with the bases that give the frequencies measured in its places."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
-        if not is_grid or case.waves_were_replaced:
+        if not is_grid or case.has_other_parameters:
             return
         for kind in (OtherAxes, OtherPlacement):
             for placement in kind.proposals_for(case, waves):
@@ -390,10 +390,10 @@ class OtherPlacementAndBase(OtherPlacement):
 
     @classmethod
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
-        if case.frequencies is None:
+        if case.measured_frequencies is None:
             return
         expected = _placed(case.scheme).base
-        for base in OtherGridBase.fitting(placement.scheme, case.frequencies):
+        for base in OtherGridBase.fitting(placement.scheme, case.measured_frequencies):
             if base not in (expected, placement.scheme.base):
                 moved = with_parameters(placement.scheme, base=base)
                 yield cls(moved, (*placement.named, Parameter("base", expected, base)))

@@ -98,7 +98,7 @@ def wrong_range(case: Case) -> tuple[int, int] | None:
     any frequency, so that the first row does not count. A few rows are looked at before all are.
     """
     # If there is one change in all rows, there is one in any that include the second and the last.
-    tested = np.asarray(case.tested.any(axis=1))
+    tested = np.asarray(case.wrong_in_few_rows.any(axis=1))
     if np.count_nonzero(np.diff(tested)) != 1:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))

@@ -570,8 +570,8 @@ class OtherPairAxes(RotationMistake):
         if not has_axes or expected is None:
             return
         yield cls._in_other_order(case.scheme)
-        if case.phasors is not None:
-            measured = best_sections(case, case.phasors, rotated)
+        if case.measured_phasors is not None:
+            measured = best_sections(case, case.measured_phasors, rotated)
             if measured != tuple(expected) and min(measured) > 0:
                 yield cls._with_sections(expected, measured)
 

@@ -43,24 +43,31 @@ class ComputedByRuntime(Mistake):
         If transformers and vLLM compute one table, one mistake names both. Only a few rows are
         compared here; whoever tests the proposal compares all.
         """
+        by_table: dict[bytes, Self] = {}
+        for supposed, runtime in cls._near(case):
+            table = _first_numbers(supposed)
+            if table in by_table:
+                first = by_table[table]
+                runtime = replace(first, names=(*first.names, *runtime.names))
+            by_table[table] = runtime
+        yield from by_table.values()
+
+    @classmethod
+    def _near(cls, case: Case) -> Iterator[tuple[Case, Self]]:
+        """Yield each runtime whose table agrees with the data in a few rows, and the data with it.
+
+        Only whole tables of cosines and sines without another mistake are compared.
+        """
         is_plain = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         if case.waves is None or not isinstance(case.waves.form, Columns) or not is_plain:
             return
-        tensors = case.waves.form.tensors
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
-        by_table: dict[bytes, Self] = {}
         for name, scheme in runtimes:
-            if not _may_have_frequencies(scheme, case):
-                continue
-            proposed = cls((name,), scheme, tensors)
-            supposed = case.given(proposed)
-            if supposed.tested.any():
-                continue
-            table = _first_numbers(supposed)
-            if table in by_table:
-                proposed = replace(by_table[table], names=(*by_table[table].names, name))
-            by_table[table] = proposed
-        yield from by_table.values()
+            runtime = cls((name,), scheme, case.waves.form.tensors)
+            supposed = case.given(runtime)
+            is_possible = _may_have_frequencies(scheme, case)
+            if is_possible and not supposed.wrong_in_few_rows.any():
+                yield supposed, runtime
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return self.scheme
@@ -82,10 +89,10 @@ def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:
     """Return True unless the frequencies are measured: those that differ are of a runtime that
     reads differently.
     """
-    if case.frequencies_agree is None:
+    if case.frequencies_are_as_measured is None:
         return True
     reads_differently = bool(scheme.runtime_reading.causes)
-    return reads_differently or case.frequencies_agree
+    return reads_differently or case.frequencies_are_as_measured
 
 
 def runtimes_of(scheme: Scheme) -> Iterator[tuple[str, Scheme]]:

@@ -168,12 +168,12 @@ class OtherTwoNumbers(ScheduleMistake):
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
-        if case.frequencies is None:
+        if case.measured_frequencies is None:
             return
         candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
         names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
         for two_names in combinations(names, 2):
-            yield from cls._fitted(two_names, case.frequencies, schedule)
+            yield from cls._fitted(two_names, case.measured_frequencies, schedule)
 
     @classmethod
     def _fitted(
@@ -238,12 +238,12 @@ class OtherScalingNumber(ScheduleMistake):
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
-        if case.frequencies is None:
+        if case.measured_frequencies is None:
             return
         for name in schedule.scaling.frequency_parameters():
             expected = schedule.number(name)
             if expected is not None and name not in KINDS:
-                yield from cls._fitted(name, expected, case.frequencies, schedule)
+                yield from cls._fitted(name, expected, case.measured_frequencies, schedule)
 
     @classmethod
     def _fitted(
@@ -345,12 +345,12 @@ class OtherScaling(ScheduleMistake):
 
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        if case.frequencies is None or case.scheme.applied_as != "rotation":
+        if case.measured_frequencies is None or case.scheme.applied_as != "rotation":
             return
         for name, parameters in PROBABLE:
             if name != schedule.scaling_name:
                 yield from cls._with_factor(
-                    SCALINGS[name](**parameters), case.frequencies, schedule
+                    SCALINGS[name](**parameters), case.measured_frequencies, schedule
                 )
 
     @classmethod

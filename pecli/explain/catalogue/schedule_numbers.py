@@ -16,7 +16,7 @@ from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import FrequencyComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.measure import fit_number
+from pecli.explain.measure import Fit, fit_number
 from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.wave_tables import wave_edit
 
@@ -69,13 +69,13 @@ class ParameterMistake(ScheduleMistake):
         expected = schedule.number(cls.name)
         if expected is None:
             return
-        if case.frequencies is None:
+        if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
             for value in cls.usual:
                 if value != expected:
                     yield cls(value)
             return
-        fit = fit_parameter(schedule, cls.name, case.frequencies, (expected, *cls.usual))
+        fit = fit_parameter(schedule, cls.name, case.measured_frequencies, (expected, *cls.usual))
         if fit is None:
             return
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
@@ -213,14 +213,14 @@ class OtherExponentDim(ScheduleMistake):
         """
         # With a base of 1 all frequencies are 1, whatever the dimension is.
         has_dimension = schedule.base > 1
-        if case.frequencies is None or not has_dimension:
+        if case.measured_frequencies is None or not has_dimension:
             return
 
         def frequencies(dim: float) -> Floats:
             return cls(dim).in_schedule(schedule).frequencies
 
         sizes = tuple(cls.sizes(schedule))
-        fit = fit_number(frequencies, case.frequencies, sizes)
+        fit = fit_number(frequencies, case.measured_frequencies, sizes)
         if fit is None:
             return
         yield from map(cls, numbers_near(sizes, fit.value, fit.error))
@@ -269,9 +269,11 @@ class FewerPairs(ScheduleMistake):
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
-        if case.frequencies is None:
+        if case.measured_frequencies is None:
             return
-        is_still = np.abs(case.frequencies.values) <= NO_MOVE * case.frequencies.errors
+        is_still = (
+            np.abs(case.measured_frequencies.values) <= NO_MOVE * case.measured_frequencies.errors
+        )
         moving = np.flatnonzero(~is_still)
         rotating = int(moving[-1]) + 1 if len(moving) else 0
         if rotating != _rotating(schedule) and not is_still[:rotating].any():
@@ -297,6 +299,15 @@ class FewerPairs(ScheduleMistake):
 
 def _rotating(schedule: FrequencySchedule) -> int:
     return schedule.pairs if schedule.rotating is None else schedule.rotating
+
+
+def _plain_amplitudes(measured: Fit, expected: float) -> Iterator[float]:
+    """Yield the amplitudes near a measured one that are plain multiples of the expected amplitude,
+    or plain numbers themselves.
+    """
+    for ratio in plain_numbers(measured.value / expected, measured.error / expected):
+        yield expected * ratio
+    yield from plain_numbers(measured.value, measured.error)
 
 
 @dataclass(frozen=True)
@@ -330,12 +341,9 @@ class OtherAmplitude(WaveMistake):
         if specified != expected:  # Another supposed mistake has changed it.
             yield cls(specified, expected, specified)
             yield cls(specified**2, expected, specified**2)
-        measured = case.amplitude
-        if measured is None:
+        if case.measured_amplitude is None:
             return
-        ratio = measured.value / expected
-        multiples = [expected * plain for plain in plain_numbers(ratio, measured.error / expected)]
-        for value in dict.fromkeys((*multiples, *plain_numbers(measured.value, measured.error))):
+        for value in _plain_amplitudes(case.measured_amplitude, expected):
             if value not in (expected, specified, 1.0, expected**2):
                 yield cls(value, expected)
 

@@ -74,7 +74,7 @@ class OtherTokenPositions(RotationMistake):
         has_axes = bool((rotated.positions != rotated.positions[0]).any())
         if has_axes:
             yield from cls._of_axes(case, rotated)
-        used = case.used_positions
+        used = case.measured_positions
         if used is None:
             return
         positions = _at_all_rows(case, rotated, used)
@@ -92,7 +92,7 @@ class OtherTokenPositions(RotationMistake):
         are_stated = rotated.tokens.are_stated
         expected = rotated.positions
         first_axes = [expected[0]]
-        used = case.used_positions
+        used = case.measured_positions
         if used is not None and used.shape == expected.shape:
             first_axes.append(used[0])
         for first in first_axes:
@@ -132,15 +132,16 @@ class OtherTokenPositions(RotationMistake):
         """
         rotated = case.specification
         assert isinstance(rotated, RotatedComputation)
-        if not rotated.tokens.are_stated and self.mistake is not None:
-            expected = int(rotated.positions[0, 0])
-            first = int(self.positions[0, 0])
-            is_shift = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
-            if is_shift or rotated.rows == 1:
-                return (Parameter("offset", expected, first),)
-            if self.mistake.kind in (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED):
-                return (Rows("constant", first),)
-        return (rotated.tokens.edit(self.positions, self.mistake),)
+        listed = rotated.tokens.edit(self.positions, self.mistake)
+        if rotated.tokens.are_stated or self.mistake is None:
+            return (listed,)
+        first = int(self.positions[0, 0])
+        is_shift = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
+        if is_shift or rotated.rows == 1:
+            return (Parameter("offset", int(rotated.positions[0, 0]), first),)
+        if self.mistake.kind in (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED):
+            return (Rows("constant", first),)
+        return (listed,)
 
 
 def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats | None:

@@ -74,9 +74,9 @@ class Solved(NamedTuple):
 
 def solved(case: Case, waves: WaveComputation) -> Solved | None:
     """Return where rows were made; None if most are at no position, or all at the expected one."""
-    if case.used_positions is None:
+    if case.measured_positions is None:
         return None
-    used = case.used_positions[0]
+    used = case.measured_positions[0]
     expected = waves.positions[0, case.observations.located_rows]
     if np.isnan(used).mean() > MAX_LOST or np.array_equal(used, expected):
         return None
@@ -350,7 +350,7 @@ class UsedPositions(RowMistake):
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the measured positions if every row has one, and they are not the expected ones."""
-        used = case.used_positions
+        used = case.measured_positions
         if used is None or len(case.observations.located_rows) < case.observations.rows:
             return
         if waves.empty_rows is not None:
