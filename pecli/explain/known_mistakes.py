@@ -206,8 +206,9 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[Place
     for keep in (0, 1):
         if keep != (scheme.keep or 0):
             yield from neighbour(scheme, keep=keep)
-    yield from neighbour(scheme, grid_base=None)
-    yield from neighbour(scheme, grid_scale=None)
+    for name in ("grid_base", "grid_scale"):
+        for mistake in neighbour(scheme, **{name: None}):
+            yield Neighbour((edit_of(name, getattr(scheme, name), None),), mistake.scheme)
     style = _style_of(scheme)
     if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
 from pecli.engine.arrays import Array, dtype_name, widened
 from pecli.engine.edits import Edit, Parameter, Transposed
 from pecli.engine.schemes.alibi import Alibi

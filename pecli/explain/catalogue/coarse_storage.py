@@ -20,6 +20,7 @@ from pecli.explain.storage import (
     TwiceRounded,
     storages_of,
 )
+from pecli.explain.words import grid_words
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,7 @@ class Truncated(Stored):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return how values were cut off: «toward zero to float16», «down to 3 decimals»."""
         assert isinstance(self.storage, TruncatedStorage)
-        grid = self.storage.grid
-        if isinstance(grid, FloatStorage):
-            return (RoundingMode(self.storage.mode, grid.dtype),)
-        grid_of_steps = grid_edit(grid)
-        if isinstance(grid_of_steps, Decimals):
-            return (RoundingMode(self.storage.mode, f"{grid_of_steps.digits} decimals"),)
-        assert isinstance(grid, StepStorage)
-        return (RoundingMode(self.storage.mode, f"steps of 1/{round(1 / grid.step)}"),)
+        return (RoundingMode(self.storage.mode, grid_words(grid_edit(self.storage.grid))),)
 
 
 def grid_edit(storage: Storage) -> Edit:

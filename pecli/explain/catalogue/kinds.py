@@ -102,13 +102,8 @@ class ScheduleMistake(WaveMistake):
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
         """Yield proposals, and typical instances: another mistake of the schedule may follow."""
-        if case.schedule is None:
-            return
-        typical = list(cls.typical(case.schedule))
-        yield from typical
-        for mistake in cls.proposals(case):
-            if mistake not in typical:
-                yield mistake
+        if case.schedule is not None:
+            yield from dict.fromkeys((*cls.typical(case.schedule), *cls.proposals(case)))
 
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:

@@ -128,7 +128,7 @@ class OtherSections(OtherPlacement):
         if case.measured_phasors is None or case.has_other_parameters:
             return
         measured = best_sections(case, case.measured_phasors, waves)
-        if measured != expected and min(measured) > 0:
+        if measured != expected:
             yield cls._with_sections(case.scheme, expected, measured)
 
     @classmethod

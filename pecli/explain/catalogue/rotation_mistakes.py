@@ -370,7 +370,7 @@ class ScaledHeads(RotationMistake):
         rows = case.observations.sampled_rows
         expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
         power = float((expected**2).sum())
-        if not power or rotated.heads.scale != 1:
+        if not power:
             return
         fitted = float((expected * case.observations.sample).sum()) / power
         error = SCALE_ERROR * abs(fitted)
@@ -419,8 +419,7 @@ class NarrowProducts(NarrowArithmetic):
 
     @classmethod
     def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if not rotated.heads.formula.rounds:
-            yield from map(cls, NARROW)
+        yield from map(cls, NARROW)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rotation(f"in {self.dtype}"),)
@@ -440,8 +439,7 @@ class NarrowTables(NarrowArithmetic):
 
     @classmethod
     def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if not rotated.heads.formula.rounds:
-            yield from map(cls, NARROW)
+        yield from map(cls, NARROW)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Recipe(f"{self.dtype}-table"),)
@@ -465,8 +463,6 @@ class NarrowModule(NarrowArithmetic):
 
     @classmethod
     def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if rotated.heads.formula.rounds:
-            return
         for recipe in RECIPES:
             dtype = "bfloat16" if recipe.startswith("bfloat16") else "float16"
             yield cls(recipe, dtype, has_narrow_products=True)
@@ -499,8 +495,6 @@ class ZeroRows(RotationMistake):
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros after the rotation, and not before it."""
-        if rotated.empty_rows is not None:
-            return
         every = np.arange(rotated.rows)
         is_zero = ~case.observations.measured(every).any(axis=1)
         has_values = rotated.heads.before.few.matrix(every).any(axis=1)
@@ -535,7 +529,7 @@ class ZeroRowsBefore(RotationMistake):
         has_values = case.observations.measured(every).any(axis=1)
         is_zero = ~rotated.heads.before.few.matrix(every).any(axis=1)
         rows = np.flatnonzero(is_zero & has_values)
-        if 0 < len(rows) < rotated.rows and rotated.damaged is None:
+        if 0 < len(rows) < rotated.rows:
             yield cls(tuple(rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -566,13 +560,13 @@ class OtherPairAxes(RotationMistake):
         which axis a pair follows: then nothing is yielded.
         """
         expected = case.scheme.value_of("mrope_section")
-        has_axes = len(rotated.positions) > 1 and (rotated.positions != rotated.positions[0]).any()
+        has_axes = (rotated.positions != rotated.positions[0]).any()
         if not has_axes or expected is None:
             return
         yield cls._in_other_order(case.scheme)
         if case.measured_phasors is not None:
             measured = best_sections(case, case.measured_phasors, rotated)
-            if measured != tuple(expected) and min(measured) > 0:
+            if measured != tuple(expected):
                 yield cls._with_sections(expected, measured)
 
     @classmethod

@@ -264,7 +264,7 @@ class FewerPairs(ScheduleMistake):
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
     def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
-        return replace(schedule, rotating=None if self.pairs >= schedule.pairs else self.pairs)
+        return replace(schedule, rotating=self.pairs)
 
     @classmethod
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
