@@ -23,6 +23,9 @@ CHEAP = 1.5
 list of rows.
 """
 
+PLAIN = 1.05
+"""Cost per mistake at which several are so plain that no shorter explanation is looked for."""
+
 DAMAGES = ("elements_wrong", "rows_wrong", "columns_wrong", "heads_wrong")
 """Edits that name a small part of a table: if the rest is right, that is the answer."""
 
@@ -109,8 +112,7 @@ class Search:
                 return self._find_single_mistakes()
         if count == SEVERAL:
             self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
-        self._test_hypotheses(count)
-        return self._conclude_after(count)
+        return self._test_hypotheses(count) or self._conclude_after(count)
 
     def _find_tables_without_mistake(self) -> bool:
         """Keep the explanations without a mistake; return True if there are any.
@@ -134,8 +136,7 @@ class Search:
         without_tolerance = [case.within(0.0) for case in self.cases]
         if self._find_small_damage(without_tolerance):
             return True
-        self._test_hypotheses(1)
-        return self._conclude_after(1)
+        return self._test_hypotheses(1) or self._conclude_after(1)
 
     def _conclude_after(self, count: int) -> bool:
         """Return True if more than so many mistakes are unlikely to make a shorter explanation.
@@ -174,28 +175,36 @@ class Search:
             self.within_tolerance = []
         return bool(small)
 
-    def _test_hypotheses(self, count: int) -> None:
-        """Test all hypotheses of so many mistakes, and keep the explanations by those that hold.
+    def _test_hypotheses(self, count: int) -> bool:
+        """Test all hypotheses of so many mistakes; return True at once if a plain one holds.
 
-        Values that were cut off instead of rounded are supposed only if nothing else holds.
+        A single mistake is always compared with all other single ones. Values that were cut off
+        instead of rounded are supposed only if nothing else holds.
         """
         for hypothesis in hypotheses(self.cases, count):
-            self._keep_if_it_holds(hypothesis)
+            explanation = self._tested(hypothesis)
+            if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
+                return True
         if count < SEVERAL and not self.explanations:
             for hypothesis in hypotheses(self.rounded, count):
-                self._keep_if_it_holds(hypothesis)
+                self._tested(hypothesis)
+        return False
 
-    def _keep_if_it_holds(self, hypothesis: Case) -> None:
-        """Keep the explanation if supposed mistakes make the data.
+    def _tested(self, hypothesis: Case) -> Explanation | None:
+        """Keep and return the explanation if supposed mistakes make the data; None if they do not.
 
         It is kept as exact, or as one within the tolerance that the user granted.
         """
         if self._is_not_worth_comparing(hypothesis):
-            return
-        exact = [*accepted([hypothesis.within(0.0)])]
-        self.exact += exact
-        if self.tolerance and not exact:
-            self.within_tolerance += accepted([hypothesis])
+            return None
+        exact = accept(hypothesis.within(0.0))
+        if exact is not None:
+            self.exact.append(exact)
+            return exact
+        explanation = accept(hypothesis) if self.tolerance else None
+        if explanation is not None:
+            self.within_tolerance.append(explanation)
+        return explanation
 
     def _is_not_worth_comparing(self, hypothesis: Case) -> bool:
         """Return True if a hypothesis would not be preferred, or fails in a few rows already.
@@ -205,7 +214,9 @@ class Search:
         """
         is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in hypothesis.mistakes)
         is_longer = any(hypothesis.cost > explanation.cost for explanation in self.exact)
-        return (is_longer and not is_only_stored) or hypothesis.fails_in_few_rows
+        if is_longer and not is_only_stored:
+            return True
+        return hypothesis.is_far_off or hypothesis.fails_in_few_rows
 
 
 SMALL_PARTS: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
@@ -431,13 +442,15 @@ class _LeftKinds(NamedTuple):
 
 
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left and that stand for so many.
-
-    Two numbers of a scaling that are solved at once stand for two; nearly all kinds stand for one.
+    """Yield the kinds of mistakes that may be left and that stand for so many; schedules first if
+    frequencies disagree.
     """
     present = {type(mistake) for mistake in case.mistakes}
     left = _left_kinds(case)
-    for kind in (*DAMAGE, *MISTAKES):
+    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
+    if case.frequencies_are_as_measured is False:
+        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
+    for kind in kinds:
         if kind not in present and kind.counts_as == count and left.allows(kind):
             yield kind
 

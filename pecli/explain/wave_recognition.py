@@ -375,9 +375,7 @@ def _by_recipe(explanations: list[Explanation]) -> list[Explanation]:
 def _starts(case: Case) -> Iterator[int]:
     """Yield the positions at which the first row may be: 0, and the one that two rows agree with best."""
     yield 0
-    some_rows = case.observations.tested_rows
-    middle = len(some_rows) // 2
-    for row in some_rows[middle : middle + 2]:
+    for row in case.observations.probed_rows:
         position = _matching_position(case, int(row))
         if position is not None and position > row:
             yield position - int(row)
