@@ -438,6 +438,8 @@ def _distance(part: Part) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         found = part.as_in_table(_sample(part))
         error = np.where(expected == found, 0.0, np.abs(expected - found))
+    if not error.size:
+        return 0.0  # A table of (32, 0) has rows without elements.
     return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean())
 
 
@@ -660,6 +662,9 @@ def _readings_by_scale(
     row_count = shape[-2] if len(shape) > 1 else 1
     made = candidate.make(row_count)
     first_table = made.tables[candidate.names[0]]
+    table_axes = len(first_table.shape)
+    if shape[len(shape) - table_axes :] != first_table.shape:
+        return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
     copy_axes = arrangement.copy_axes
     for step in _steps(array, candidate, first_table):
         parts = [_part(view, candidate, made, step, copy_axes) for view in views]

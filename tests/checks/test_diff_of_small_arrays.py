@@ -82,3 +82,14 @@ def test_tensors_that_changed_places_may_be_complex() -> None:
     b = {"cos": second, "sin": first}
 
     assert pecli.diff(a, b).diagnosis == ("cos, sin: in B, sin and cos are swapped; exact",)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 4])
+def test_rows_without_elements_are_compared_by_shape(columns: int) -> None:
+    """Cosines and sines of (32, 0), which a program writes for a head without rotation."""
+    rotated = np.zeros((32, columns), np.float16)
+    empty = np.zeros((32, 0), np.float16)
+
+    result = pecli.diff({"cos": empty, "sin": empty}, {"cos": rotated, "sin": rotated})
+
+    assert result.passed == (columns == 0)

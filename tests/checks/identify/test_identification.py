@@ -233,6 +233,17 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
     )
 
 
+def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None:
+    """Four rows of cosines alone do not determine a scheme, although an offset of millions, in
+    float32 arithmetic, comes within the bounds of any four rows.
+    """
+    positions = np.arange(4) / 4
+    frequencies = 10000.0 ** (-np.arange(4) / 4)
+    cosines = np.cos(positions[:, np.newaxis] * frequencies)
+
+    assert not pecli.identify({"cos": cosines}).identified
+
+
 TORCH_ROPE_CASES = json.loads(
     (Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text()
 )["cases"]
