@@ -20,7 +20,7 @@ from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes.recipes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 14
+_CHUNK = 1 << 15
 """Elements that are computed at once: few enough for the cache, many enough for threads."""
 _RATIO_BITS = 128
 """Fractional bits of a ratio of frequencies, before it is rounded to float32."""
@@ -207,14 +207,13 @@ class RecipeFiller:
         # The sine is odd, the cosine even: negative positions take the phases of positive ones.
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:
-            sines = waves[functions.index("sin")]
-            sines[is_negative] *= -1
-        for place, values in enumerate(waves):
-            columns = out[:, place :: len(functions)]
-            if self._amplitude != 1:
-                values *= self._amplitude
-            stored = as_dtype(values[:, : columns.shape[1]], self._recipe.table or "float32")
-            columns[...] = as_dtype(stored, dtype)
+            waves[is_negative, :, functions.index("sin")] *= -1
+        if self._amplitude != 1:
+            waves *= self._amplitude
+        # With an odd dimension, the last pair has no second column.
+        columns = waves.reshape(len(out), -1)[:, : out.shape[1]]
+        stored = as_dtype(columns, self._recipe.table or "float32")
+        out[...] = as_dtype(stored, dtype)
 
 
 class CastFiller:

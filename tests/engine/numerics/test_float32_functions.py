@@ -1,6 +1,7 @@
 """Phases, exact and in float32, and the functions that recipes compute them by."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -8,14 +9,13 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.numerics import DoubleDouble, geometric, phases
+from pecli.engine.numerics import DoubleDouble, float32_waves, geometric, phases
 from pecli.engine.numerics.float32_functions import (
     log_single,
     power,
     round_single,
     torch_powers,
 )
-from pecli.engine.numerics.float32_waves import waves_of
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 from tests.oracle import bits, rational, rounded
@@ -89,6 +89,11 @@ POWERS_BY_TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
 """Powers of PyTorch (make_data.py)."""
 
 
+def waves_of(angles: np.ndarray, functions: Sequence[str]) -> np.ndarray:
+    """Return one array per function."""
+    return np.moveaxis(float32_waves.waves_of(angles, functions), -1, 0)
+
+
 def assert_correctly_rounded(angles: np.ndarray) -> None:
     cosines, sines = waves_of(angles, ("cos", "sin"))
     assert cosines.dtype == sines.dtype == np.float32
@@ -142,9 +147,9 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
 
 
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
-    """The circle is divided into 512 sectors, each with its own table entry."""
-    edges = ((np.arange(1, 513) - 0.5) * (math.tau / 512)).astype(np.float32)
-    assert_correctly_rounded(np.concatenate([edges, edges + np.float32(math.tau)]))
+    """The circle is divided into 8192 sectors, each with its own table entry."""
+    edges = ((np.arange(1, 8193) - 0.5) * (math.tau / 8192)).astype(np.float32)
+    assert_correctly_rounded(np.concatenate([edges, edges[::16] + np.float32(math.tau)]))
 
 
 def test_waves_of_more_angles_than_are_computed_at_once():
