@@ -2,6 +2,9 @@
 
 A regular file is mapped into memory, a pipe is read. If a file is truncated by somebody else while
 it is mapped, the system ends this process (SIGBUS); no output has been written then.
+
+A limit on the address space (ulimit -v) can be lower than the size of a file. If its header comes
+first, the beginning is read then, and every tensor is mapped when its elements are needed.
 """
 
 import errno
@@ -34,6 +37,7 @@ MAX_AXES = 32  # as in NumPy 1
 MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31  # A table without elements can still have many rows to step through.
 MAX_READ = 64 << 20  # bytes of a file that is read if it cannot be mapped for want of memory
+MAX_BEGINNING = 32 << 20  # bytes that are read of a larger one; its header is expected there
 CHUNK = 1 << 20
 START = 512  # bytes that are enough to recognise a format
 
@@ -46,6 +50,29 @@ def package(name: str, missing: PecliError) -> ModuleType:
         raise missing from None
 
 
+class AddressSpaceError(FileError):
+    """A file or tensor is larger than the address space that this process may still take."""
+
+
+def does_not_fit(path: str, size: int, part: str = "") -> AddressSpaceError:
+    """Return the error for a file of `size` bytes that cannot be mapped, or for a part of it."""
+    problem = f"its {size / (1 << 20):,.0f} MiB do not fit into the address space of this process"
+    if not part:
+        return AddressSpaceError(path, problem, "raise the limit (ulimit -v)")
+    advice = "read fewer or smaller tensors (FILE:NAME), or raise the limit (ulimit -v)"
+    return AddressSpaceError(path, f"{part}: {problem}", advice)
+
+
+class Place(NamedTuple):
+    """The place of an array in a file, and the form of its elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    big_endian: bool = False
+    fortran: bool = False
+
+
 @dataclass(frozen=True)
 class Contents:
     """The bytes of a file or of an archive member.
@@ -54,11 +81,28 @@ class Contents:
         path: the file.
         data: the bytes.
         part: the part of the file that errors are about, such as «tensor 'cos'»; empty for all.
+        file_size: the size of the file if `data` is only its beginning; else None.
     """
 
     path: str
     data: memoryview
     part: str = ""
+    file_size: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """False if `data` is only the beginning of a file that could not be mapped."""
+        return self.file_size is None
+
+    @property
+    def size(self) -> int:
+        """The size of the whole file in bytes."""
+        return len(self.data) if self.file_size is None else self.file_size
+
+    def check_whole(self) -> None:
+        """Raise an AddressSpaceError if `data` is only the beginning of the file."""
+        if not self.is_whole:
+            raise does_not_fit(self.path, self.size)
 
     def error(self, problem: str, advice: str = "") -> FileError:
         return FileError(self.path, f"{self.part} {problem}".lstrip(), advice)
@@ -69,7 +113,8 @@ class Contents:
 
     def tensor(self, name: str) -> "Contents":
         """Return the same bytes, with errors about one tensor."""
-        return replace(self, part=f"tensor {quoted(name)}")
+        part = f"tensor {quoted(name)}"
+        return Contents(self.path, self.data, part, self.file_size)
 
     def check_size(self, expected: int, size: int | None = None) -> None:
         """Raise a FileError unless the file has exactly the size that its header declares.
@@ -77,10 +122,31 @@ class Contents:
         `size` is the size of a compressed member once unpacked, instead of that of the bytes.
         """
         if size is None:
-            size = len(self.data)
+            size = self.size
         sizes = f"its header declares {expected} bytes, the file has {size}"
         self.refuse_if(size < expected, f"is truncated: {sizes}")
         self.refuse_if(size > expected, f"has trailing bytes: {sizes}")
+
+    def tensors(self, places: Mapping[str, Place]) -> Mapping[str, Array]:
+        """Return the tensors at these places, which the caller knows to be within the file.
+
+        If only the beginning of the file was read, each is mapped on first access.
+        """
+        if self.is_whole:
+            return {name: self.array_at(place) for name, place in places.items()}
+        outlines = {name: outline(place.dtype, place.shape) for name, place in places.items()}
+
+        def read(name: str) -> Array:
+            # To read fewer tensors is no advice if there is only one, as in a .npy file.
+            contents = self if len(places) == 1 else self.tensor(name)
+            return contents.array_at(places[name])
+
+        return LazyTensors(outlines, read)
+
+    def array_at(self, place: Place) -> Array:
+        """Return the elements at a place, which the caller knows to be within the file."""
+        dtype, shape, offset, big_endian, fortran = place
+        return self.array(dtype, shape, offset, big_endian=big_endian, fortran=fortran)
 
     def array(
         self,
@@ -91,19 +157,49 @@ class Contents:
         big_endian: bool = False,
         fortran: bool = False,
     ) -> Array:
-        """Return the elements from `offset` on, which the caller knows to be within the bytes.
+        """Return the elements from `offset` on, which the caller knows to be within the file.
 
         The array is a view of the file where that is possible. Big-endian numbers and booleans
         are copied.
         """
         stored = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
-        flat: Array = np.frombuffer(self.data, stored, math.prod(shape), offset)
+        count = math.prod(shape)
+        if self.is_whole:
+            flat: Array = np.frombuffer(self.data, stored, count, offset)
+        else:
+            mapped = self._mapped_range(offset, count * stored.itemsize)
+            flat = np.frombuffer(mapped, stored, count)
         if stored == np.bool_:
             # A byte other than 0 and 1 would be a truth value that equals neither.
             flat = flat.view(np.uint8) != 0
         elif not stored.isnative:
             flat = flat.astype(stored.newbyteorder("="))
         return flat.reshape(shape, order="F" if fortran else "C")
+
+    def _mapped_range(self, offset: int, size: int) -> memoryview:
+        """Map a part of a file of which only the beginning was read.
+
+        A mapping begins at a multiple of the page size: for offset 5,000 at 4,096, so that the
+        first 904 bytes are skipped.
+        """
+        if size == 0:
+            return self.data[:0]  # A mapping of length 0 would be one of the whole file.
+        skipped = offset % mmap.ALLOCATIONGRANULARITY
+        try:
+            with open_to_read(self.path) as file:
+                file_size = os.fstat(file.fileno()).st_size
+                self.refuse_if(file_size != self.size, "changed while it was read")
+                mapped = mmap.mmap(
+                    file.fileno(),
+                    skipped + size,
+                    access=mmap.ACCESS_READ,
+                    offset=offset - skipped,
+                )
+        except OSError as problem:
+            if problem.errno == errno.ENOMEM:
+                raise does_not_fit(self.path, size, self.part) from None
+            raise failure(self.path, problem) from None
+        return memoryview(mapped)[skipped:]
 
     def forget_before(self, offset: int) -> None:
         """Let the system drop what was read before an offset; it is read again if it is needed.
@@ -147,6 +243,12 @@ class Contents:
         return path
 
 
+def outline(dtype: str, shape: tuple[int, ...]) -> Array:
+    """Return an array of a dtype and shape that takes no memory; its elements mean nothing."""
+    zero = np.zeros((), numpy_dtype(dtype))
+    return np.broadcast_to(zero, shape)
+
+
 def leaves_folder(name: str) -> bool:
     """Return True if a file of that name could be written or read outside of its folder."""
     if not name or os.path.isabs(name):
@@ -162,7 +264,12 @@ class UnreadTensor:
     dtype: str
     shape: tuple[int, ...]
     nbytes: int | None
-    blocks: Array | None = None  #: the bytes of each row, if the tensor is quantised
+    read_blocks: Callable[[], Array] | None = None  #: reads the blocks, if it is quantised
+
+    @property
+    def blocks(self) -> Array | None:
+        """The bytes of each row, if the tensor is quantised; else None."""
+        return None if self.read_blocks is None else self.read_blocks()
 
 
 class LazyTensors(UserDict[str, Array]):
@@ -325,22 +432,48 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
         raise failure(label, error) from None
 
 
+def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Contents:
+    """Return the bytes of a file or a pipe, or the beginning of a file that cannot be mapped.
+
+    The beginning of standard input is not enough: it cannot be opened again for its tensors.
+    """
+    try:
+        return read_contents(path, max_stream)
+    except AddressSpaceError as error:
+        if path == "-":
+            raise
+        try:
+            return _read_beginning(path)
+        except MemoryError:
+            raise error from None
+
+
+def _read_beginning(path: str) -> Contents:
+    """Read the beginning of a file, which is long enough for its header."""
+    try:
+        with open_to_read(path) as file:
+            beginning = file.read(MAX_BEGINNING)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise failure(path, error) from None
+    return Contents(path, memoryview(beginning), file_size=size)
+
+
 def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
     """Map a file into memory; return None if it is a pipe, which has no size, empty or partly read.
 
     Raises:
-        FileError: the process may not have that much address space, and so could not read it either.
+        AddressSpaceError: the process may not have that much address space, and so could not read
+            it either.
     """
-    status = os.fstat(file.fileno())
-    if not status.st_size or file.tell():
+    size = os.fstat(file.fileno()).st_size
+    if not size or file.tell():
         return None
     try:
-        return mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except OSError as problem:
-        if problem.errno == errno.ENOMEM and status.st_size > MAX_READ:
-            size = f"{status.st_size / (1 << 20):,.0f} MiB"
-            reason = f"its {size} do not fit into the address space of this process"
-            raise FileError(label, reason, "raise the limit (ulimit -v)") from None
+        if problem.errno == errno.ENOMEM and size > MAX_READ:
+            raise does_not_fit(label, size) from None
         return None  # Some file systems cannot map files.
 
 

@@ -6,12 +6,20 @@ vocabulary, are skipped.
 
 import math
 import struct
+from functools import partial
 from typing import Any, NamedTuple
 
-from pecli.engine.arrays import Array, widened
+from pecli.engine.arrays import widened
 from pecli.engine.named_values import JsonObject
 from pecli.errors import quoted
-from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_contents
+from pecli.files.contents import (
+    GGUF,
+    Contents,
+    LoadedFile,
+    Place,
+    UnreadTensor,
+    read_contents_or_beginning,
+)
 
 NUMBERS = {
     0: "B",
@@ -149,7 +157,7 @@ class Header(NamedTuple):
         block = BLOCKS[entry.kind]
         size = self.contents.tensor(name).data_bytes(entry.shape, block.size) // block.elements
         self.contents.refuse_if(
-            entry.offset + size > len(self.contents.data),
+            entry.offset + size > self.contents.size,
             f"is truncated: tensor {quoted(name)} goes on beyond its end",
         )
         return size
@@ -173,13 +181,17 @@ class Reader:
 
     def take(self, count: int) -> memoryview:
         """Return the next bytes."""
-        self._contents.refuse_if(
-            count > len(self._contents.data) - self.at,
-            "is truncated: its header goes on beyond its end",
-        )
         start = self.at
         self.at += count
+        if self.at > len(self._contents.data):
+            self._refuse_end()
         return self._contents.data[start : self.at]
+
+    def _refuse_end(self) -> None:
+        """Raise the error for a header that goes on beyond the bytes that were read."""
+        is_truncated = self.at > self._contents.size
+        self._contents.refuse_if(is_truncated, "is truncated: its header goes on beyond its end")
+        self._contents.check_whole()
 
     def number(self, code: str) -> Any:
         """Return the next number, which has a code of `struct`."""
@@ -270,30 +282,31 @@ def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
 
 def header_of(path: str) -> Header:
     """Read the header of the file at `path`."""
-    return read_header(read_contents(path))
+    return read_header(read_contents_or_beginning(path))
 
 
 def read(contents: Contents) -> LoadedFile:
     """Return the tensors of a file, and the list of those that are not read."""
     header = read_header(contents)
-    tensors: dict[str, Array] = {}
+    places: dict[str, Place] = {}
     unread = []
     for name, entry in header.tensors.items():
         size = header.checked_bytes(name)
         if entry.kind in DTYPES:
-            tensors[name] = contents.array(DTYPES[entry.kind], entry.shape, entry.offset)
+            places[name] = Place(DTYPES[entry.kind], entry.shape, entry.offset)
         else:
             unread.append(_unread(contents, name, entry, size))
-    return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
+    return LoadedFile(contents.path, "gguf", contents.tensors(places), unread=tuple(unread))
 
 
 def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
     """Return a tensor of another type, with the bytes of its rows if they are whole blocks."""
     unknown = BlockType(f"ggml type {entry.kind}", 1, 0)
     block = QUANTISED.get(entry.kind, unknown)
-    blocks = None
+    read_blocks = None
     has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
     if size and has_whole_rows:
         rows = entry.shape[:-1]
-        blocks = contents.array("uint8", (*rows, size // math.prod(rows)), entry.offset)
-    return UnreadTensor(name, block.name, entry.shape, size, blocks)
+        place = Place("uint8", (*rows, size // math.prod(rows)), entry.offset)
+        read_blocks = partial(contents.tensor(name).array_at, place)
+    return UnreadTensor(name, block.name, entry.shape, size, read_blocks)

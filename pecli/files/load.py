@@ -20,7 +20,7 @@ from pecli.files.contents import (
     START,
     LoadedFile,
     UnreadTensor,
-    read_contents,
+    read_contents_or_beginning,
 )
 from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
@@ -49,7 +49,7 @@ def load_file(path: str) -> LoadedFile:
         return _load_shards(path, shards_in_folder(path))
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
-    contents = read_contents(path, _max_stream)
+    contents = read_contents_or_beginning(path, _max_stream)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
     loaded = in_stated_shape(file_format.read(contents))
     for text in loaded.notes:

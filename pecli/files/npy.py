@@ -12,7 +12,7 @@ from pecli.files.output import open_output
 from pecli.files.writing import WriteRequest, check_storable, write_blocks
 
 if TYPE_CHECKING:  # Writing a file needs no reader.
-    from pecli.files.contents import Contents, LoadedFile
+    from pecli.files.contents import Contents, LoadedFile, Place
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
@@ -57,40 +57,26 @@ class Header(NamedTuple):
     end: int  #: the offset of the first element
 
 
-class ArrayEntry(NamedTuple):
-    """The place and dtype of an array in a .npy file."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    big_endian: bool
-    fortran: bool
-
-
 def read(contents: "Contents") -> "LoadedFile":
     """Return the array of a .npy file."""
     from pecli.files.contents import LoadedFile
 
-    return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
+    place = read_entry(contents, contents.size)
+    return LoadedFile(contents.path, "npy", contents.tensors({ARRAY_NAME: place}))
 
 
 def read_array(contents: "Contents") -> Array:
-    """Return the array of a .npy file or archive member; nothing is unpickled."""
-    entry = read_entry(contents, len(contents.data))
-    return contents.array(
-        entry.dtype,
-        entry.shape,
-        entry.offset,
-        big_endian=entry.big_endian,
-        fortran=entry.fortran,
-    )
+    """Return the array of an archive member that is a .npy file; nothing is unpickled."""
+    return contents.array_at(read_entry(contents, contents.size))
 
 
-def read_entry(contents: "Contents", size: int) -> ArrayEntry:
+def read_entry(contents: "Contents", size: int) -> "Place":
     """Return the place of the array in a .npy file of `size` bytes.
 
     `contents` may be only the beginning of the file, as for a compressed archive member.
     """
+    from pecli.files.contents import Place
+
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
     is_structured = dtype.fields is not None
@@ -103,7 +89,7 @@ def read_entry(contents: "Contents", size: int) -> ArrayEntry:
         f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read",
     )
     contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
-    return ArrayEntry(name, shape, offset, dtype.str[0] == ">", fortran)
+    return Place(name, shape, offset, dtype.str[0] == ">", fortran)
 
 
 def read_header(contents: "Contents") -> Header:

@@ -10,12 +10,10 @@ import zipfile
 from collections.abc import Sequence
 from typing import IO, cast
 
-import numpy as np
-
-from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LazyTensors, LoadedFile, leaves_folder
+from pecli.files.contents import Contents, LazyTensors, LoadedFile, leaves_folder, outline
 from pecli.files.npy import CODES, MAX_HEADER, header, read_array, read_entry, read_header
 from pecli.files.output import KEY, open_output
 from pecli.files.writing import (
@@ -123,8 +121,7 @@ def _outline(member: Member) -> Array:
         return read_array(member.contents)
     start = member.start(2 * MAX_HEADER, packed=4 * MAX_HEADER)
     entry = read_entry(start, member.size)
-    zero = np.zeros((), numpy_dtype(entry.dtype))
-    return np.broadcast_to(zero, entry.shape)  # which takes no memory
+    return outline(entry.dtype, entry.shape)
 
 
 def _text_of_member(member: Member) -> str:

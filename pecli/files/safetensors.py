@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile
+from pecli.files.contents import Contents, LoadedFile, Place
 from pecli.files.output import KEY, is_text, open_output
 from pecli.files.strict_json import parsed_json
 from pecli.files.writing import (
@@ -120,7 +120,7 @@ def write_copy(
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     size = end + sum(table.nbytes for table in tables)
     contents.refuse_if(
-        size != len(contents.data),
+        size != contents.size,
         "changed while it was read: its header has another length now",
     )
     with open_output(path, tables) as output:
@@ -146,9 +146,10 @@ def read(contents: Contents) -> LoadedFile:
     entries = sorted(_checked_entry(contents, name, value) for name, value in header.items())
     start = LENGTH_BYTES + length
     _check_offsets(contents, entries, start)
-    tensors = {}
+    places = {}
     for entry in entries:
-        tensors[entry.name] = contents.array(entry.dtype, entry.shape, start + entry.begin)
+        places[entry.name] = Place(entry.dtype, entry.shape, start + entry.begin)
+    tensors = contents.tensors(places)
     return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
 

@@ -22,7 +22,7 @@ from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import format_of, save_tables
 from pecli.files.load import load
-from tests.exit_codes import FILE_ERROR, SUCCESS
+from tests.exit_codes import SUCCESS
 from tests.files.conftest import ENVIRONMENT, SPEC, count_refused_mutations, is_read
 from tests.tools.campaigns.faults import attempt_writer
 
@@ -459,25 +459,6 @@ def test_text_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch)
         pool.submit(Path("pipe").write_bytes, b"1.5 2.5\n" * (3 << 20))
         with pytest.raises(FileError, match="is a pipe of more than 1 MiB"):
             load("pipe")
-
-
-def test_a_file_that_does_not_fit_into_the_address_space_is_refused_unread() -> None:
-    """Nothing of it is read then: reading would need the same space."""
-    rows = np.lib.format.open_memmap("big.npy", "w+", np.float32, (1 << 18, 1024))  # 1 GiB, sparse
-    del rows
-    code = f"""
-import resource
-from pecli.cli.app import run
-resource.setrlimit(resource.RLIMIT_AS, ({900 << 20}, {900 << 20}))
-raise SystemExit(run(["inspect", "big.npy"]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT
-    )
-
-    assert done.returncode == FILE_ERROR
-    assert "its 1,024 MiB do not fit into the address space" in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 TABLES = [

@@ -1,0 +1,317 @@
+"""Files that are larger than the address space of the process (ulimit -v).
+
+Those whose header comes first are listed, and their tensors are mapped one by one.
+"""
+
+import errno
+import json
+import mmap
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pecli.engine.table import table_of
+from pecli.errors import FileError
+from pecli.files import save_tables
+from pecli.files.gguf_file import header_of
+from pecli.files.load import load, load_file
+from tests.conftest import Outcome
+from tests.exit_codes import FILE_ERROR, SUCCESS
+from tests.files.conftest import ENVIRONMENT, SPEC
+
+TINY_GGUF = Path(__file__).parent / "data" / "tiny.gguf"
+GIB = 1 << 30
+LIMIT = 900 << 20  # bytes of address space, of which Python and NumPy take about a third
+SMALL = np.arange(6, dtype="<f4").reshape(2, 3)
+
+RUN_COMMANDS = f"""
+import contextlib, io, json, resource, sys
+from pecli.cli.app import run
+resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))
+outcomes = {{}}
+for command in json.loads(sys.argv[1]):
+    out = io.StringIO()
+    err = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(command.split())
+    outcomes[command] = (code, out.getvalue(), err.getvalue())
+print(json.dumps(outcomes))
+"""
+
+LISTS = [
+    ("inspect big.npy --json", [("array", "float32", [1 << 18, 1024])]),
+    (
+        "inspect big.safetensors --json",
+        [("small", "float32", [2, 3]), ("large", "float16", [1 << 19, 1024])],
+    ),
+    (
+        "inspect big.gguf --json",
+        [
+            ("small", "float32", [2, 3]),
+            ("large", "float32", [1 << 18, 1024]),
+            ("quantised", "Q4_0", [32, 1024]),
+        ],
+    ),
+]
+PARTS = [
+    "inspect big.safetensors:small --rows 0:2 --json",
+    "inspect big.gguf:small --rows 0:2 --json",
+]
+NO_SPACE = "its 1,024 MiB do not fit into the address space of this process"
+RAISE = "raise the limit (ulimit -v)\n"
+FEWER = f"read fewer or smaller tensors (FILE:NAME), or {RAISE}"
+REFUSED = [
+    ("inspect big.npy --rows 0:2", f"big.npy: {NO_SPACE}; {RAISE}"),
+    ("inspect big.npy --stats", f"big.npy: {NO_SPACE}; {RAISE}"),
+    (
+        "inspect big.safetensors:large --rows 0:2",
+        f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}",
+    ),
+    ("inspect big.safetensors --stats", f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}"),
+    ("inspect big.gguf --stats", f"big.gguf: tensor 'large': {NO_SPACE}; {FEWER}"),
+    ("inspect big.csv", f"big.csv: {NO_SPACE}; {RAISE}"),
+    ("inspect -", f"standard input: {NO_SPACE}; {RAISE}"),
+]
+COMMANDS = [command for command, _ in LISTS] + PARTS + [command for command, _ in REFUSED]
+
+
+def write_sparse(path: Path, beginning: bytes, size: int) -> None:
+    """Write a file that takes hardly any place on the disk: after its beginning, it is zero."""
+    with path.open("wb") as file:
+        file.write(beginning)
+        file.truncate(size)
+
+
+def write_npy(path: Path) -> None:
+    rows = np.lib.format.open_memmap(path, "w+", np.float32, (1 << 18, 1024))
+    del rows
+
+
+def write_safetensors(path: Path) -> None:
+    small = {"dtype": "F32", "shape": SMALL.shape, "data_offsets": (0, 24)}
+    large = {"dtype": "F16", "shape": (1 << 19, 1024), "data_offsets": (24, 24 + GIB)}
+    header = json.dumps({"small": small, "large": large}).encode()
+    start = struct.pack("<Q", len(header)) + header
+    write_sparse(path, start + SMALL.tobytes(), len(start) + 24 + GIB)
+
+
+def gguf_entry(name: str, shape: tuple[int, int], kind: int, offset: int) -> bytes:
+    rows, columns = shape
+    place = struct.pack("<IQQIQ", 2, columns, rows, kind, offset)
+    return struct.pack("<Q", len(name)) + name.encode() + place
+
+
+def write_gguf(path: Path) -> None:
+    """Write float32 (0) and Q4_0 (2), of which 32 elements take 18 bytes; data begin at 32 n."""
+    header = b"GGUF" + struct.pack("<IQQ", 3, 3, 0)
+    header += gguf_entry("small", (2, 3), 0, 0)
+    header += gguf_entry("large", (1 << 18, 1024), 0, 32)
+    header += gguf_entry("quantised", (32, 1024), 2, 32 + GIB)
+    header += bytes(-len(header) % 32)
+    write_sparse(path, header + SMALL.tobytes(), len(header) + 32 + GIB + 32 * 32 * 18)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """The outcomes of all commands in one process that may not map the files."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux limits the address space")
+    folder = tmp_path_factory.mktemp("big")
+    write_npy(folder / "big.npy")
+    write_safetensors(folder / "big.safetensors")
+    write_gguf(folder / "big.gguf")
+    write_sparse(folder / "big.csv", b"1,2\n", GIB)
+    with (folder / "big.npy").open("rb") as standard_input:
+        process = subprocess.run(
+            [sys.executable, "-c", RUN_COMMANDS, json.dumps(COMMANDS)],
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdin=standard_input,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return {command: Outcome(*values) for command, values in json.loads(process.stdout).items()}
+
+
+@pytest.mark.parametrize(("command", "tensors"), LISTS)
+def test_tensors_are_listed(
+    outcomes: dict[str, Outcome], command: str, tensors: list[tuple[str, str, list[int]]]
+) -> None:
+    outcome = outcomes[command]
+
+    assert outcome.exit_code == SUCCESS
+    listed = outcome.json["tensors"]
+    assert [(entry["name"], entry["dtype"], entry["shape"]) for entry in listed] == tensors
+
+
+@pytest.mark.parametrize("command", PARTS)
+def test_a_small_tensor_is_mapped(outcomes: dict[str, Outcome], command: str) -> None:
+    outcome = outcomes[command]
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.json["tensors"][0]["numbers"]["values"] == SMALL.tolist()
+
+
+@pytest.mark.parametrize(("command", "message"), REFUSED)
+def test_elements_that_do_not_fit_are_refused(
+    outcomes: dict[str, Outcome], command: str, message: str
+) -> None:
+    outcome = outcomes[command]
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.err == f"pecli: error: {message}"
+
+
+class MapOfPart(mmap.mmap):
+    """A mapping that fails for want of memory, unless it is one of a part of a file."""
+
+    def __new__(cls, fileno: int, length: int, **settings: int) -> "MapOfPart":
+        if "offset" not in settings:
+            raise OSError(errno.ENOMEM, "no memory")
+        return super().__new__(cls, fileno, length, **settings)
+
+
+def map_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.files.contents.MAX_READ", 0)
+    monkeypatch.setattr("pecli.files.contents.mmap.mmap", MapOfPart)
+
+
+ARRAYS: dict[str, NDArray[Any]] = {
+    "plain": SMALL,
+    "big-endian": SMALL.astype(">f8"),
+    "columns first": np.asfortranarray(SMALL),
+    "truth values": SMALL > 2,
+    "no elements": np.zeros((3, 0)),
+    "no axes": np.array(2.5),
+    "several pages": np.arange(5000.0),
+}
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_is_the_same_if_it_is_mapped_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("array.npy", ARRAYS[name])
+    map_only_parts(monkeypatch)
+    file = load_file("array.npy")
+
+    assert file.outlines["array"].shape == ARRAYS[name].shape
+    assert file.outlines["array"].dtype == file.tensors["array"].dtype
+    np.testing.assert_array_equal(file.tensors["array"], ARRAYS[name], strict=name != "big-endian")
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_tensors_of_safetensors_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [
+        table_of("a", np.arange(3000.0)),
+        table_of("b", np.zeros((0, 2))),
+        table_of("c", SMALL),
+    ]
+    save_tables("t.safetensors", tables, SPEC)
+    whole = load("t.safetensors")
+    map_only_parts(monkeypatch)
+    mapped_alone = load("t.safetensors")
+
+    assert list(mapped_alone) == list(whole)
+    for name, array in whole.items():
+        np.testing.assert_array_equal(mapped_alone[name], array, strict=True)
+
+
+def test_tensors_of_gguf_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load_file(str(TINY_GGUF))
+    map_only_parts(monkeypatch)
+    mapped_alone = load_file(str(TINY_GGUF))
+
+    assert list(mapped_alone.tensors) == list(whole.tensors)
+    for name, array in whole.tensors.items():
+        np.testing.assert_array_equal(mapped_alone.tensors[name], array, strict=True)
+    for tensor, expected in zip(mapped_alone.unread, whole.unread, strict=True):
+        np.testing.assert_array_equal(tensor.blocks, expected.blocks, strict=True)
+
+
+def test_a_tensor_of_gguf_that_is_a_setting_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    map_only_parts(monkeypatch)
+
+    assert header_of(str(TINY_GGUF)).numbers("rope_freqs.weight") == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_a_header_of_gguf_that_is_longer_than_the_beginning_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    map_only_parts(monkeypatch)
+    monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 100)
+
+    with pytest.raises(FileError, match="do not fit into the address space"):
+        load_file(str(TINY_GGUF))
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("size", [100, -40])
+def test_a_truncated_gguf_is_said_to_be_truncated(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("cut.gguf").write_bytes(TINY_GGUF.read_bytes()[:size])
+    map_only_parts(monkeypatch)
+
+    with pytest.raises(FileError, match="is truncated"):
+        load_file("cut.gguf")
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_file_that_changes_before_its_elements_are_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    np.save("array.npy", SMALL)
+    map_only_parts(monkeypatch)
+    file = load_file("array.npy")
+    np.save("array.npy", SMALL[:1])
+
+    with pytest.raises(FileError, match="changed while it was read"):
+        file.tensors["array"]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_formats_without_a_header_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of the members of an archive is at its end."""
+    np.savez("arrays.npz", a=SMALL)
+    map_only_parts(monkeypatch)
+
+    with pytest.raises(FileError, match=r"^arrays\.npz: its 0 MiB do not fit"):
+        load_file("arrays.npz")
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_memory(path: str) -> None:
+        raise MemoryError
+
+    np.save("array.npy", SMALL)
+    map_only_parts(monkeypatch)
+    monkeypatch.setattr("pecli.files.contents._read_beginning", no_memory)
+
+    with pytest.raises(FileError, match="do not fit into the address space"):
+        load_file("array.npy")
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_file_of_which_the_beginning_was_read_is_copied_to_the_last_byte(
+    run_pecli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_tables("t.safetensors", [table_of("a", np.arange(3000.0)), table_of("b", SMALL)], None)
+    map_only_parts(monkeypatch)
+    monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 600)
+    outcome = run_pecli("convert", "t.safetensors", "-o", "copy.safetensors")
+
+    assert outcome.exit_code == SUCCESS
+    assert Path("copy.safetensors").read_bytes() == Path("t.safetensors").read_bytes()
