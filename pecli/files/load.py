@@ -197,8 +197,7 @@ def split_name(text: str) -> tuple[str, str | None]:
     candidate = text
     if not text.startswith("-:"):
         drive, candidate = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    may_have_name = candidate.rfind(":") > 0
-    if not may_have_name or os.path.exists(text):
+    if ":" not in candidate or os.path.exists(text):
         return text, None
     while candidate := candidate.rpartition(":")[0]:
         path = drive + candidate
