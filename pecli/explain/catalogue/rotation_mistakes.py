@@ -313,8 +313,8 @@ class OtherRotaryDim(RotationMistake):
         waves = rotated.with_schedule(replace(schedule, pairs=pairs, half=self.dim / 2))
         assert isinstance(waves, RotatedComputation)
         resized = replace(waves, axes=np.zeros(pairs, np.intp))
-        are_last = resized.heads.channels.first > 0
-        first = resized.heads.before.channels - self.dim if are_last else 0
+        are_first = resized.heads.channels.first == 0
+        first = 0 if are_first else resized.heads.before.channels - self.dim
         return with_channels(resized, pairs=pairs, first=first)
 
     @classmethod
