@@ -113,7 +113,7 @@ class MropeRules:
         return frames, rows // self.merge, columns // self.merge
 
     def _token_frames(self, segment: Segment) -> int:
-        """Return the frames of a video's tokens: GLM-4V merges two frames of patches into one."""
+        """Return the frames of a video's tokens: ERNIE 4.5 VL merges two frames of patches into one."""
         frames, rows, columns = segment.grid
         if self.frames_apart and frames > 1:
             rule = "this model has a text with the time before each frame"
