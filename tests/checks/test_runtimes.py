@@ -173,6 +173,13 @@ def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int |
     assert results_of_runtimes(case, length, ["vllm"])["vllm"].rows == rows
 
 
+@pytest.mark.parametrize(("length", "rows"), [(128, None), (129, 128)])
+def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | None) -> None:
+    """32 positions times a factor of 4."""
+    scaling = {"rope_type": "linear", "factor": 4.0}
+    assert result_of({**CONFIG_OF_32_POSITIONS, "rope_scaling": scaling}, length).rows == rows
+
+
 @pytest.mark.parametrize(
     ("length", "text"),
     [

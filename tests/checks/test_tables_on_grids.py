@@ -93,6 +93,13 @@ def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> Non
     assert not pecli.verify(wrong, model, reasons=False).passed
 
 
+@pytest.mark.parametrize("model", ["pixtral-12b", "qwen2.5-vl-7b"])
+def test_a_table_on_a_grid_is_that_of_the_vision_tower(model: str) -> None:
+    """The text beside it has no grid, and no name of a tensor says which part it is of."""
+    cos = pecli.load_model(model).one("vision").rope(grid=(4, 6)).tables()["cos"]
+    assert pecli.verify({"cos": cos}, model, grid=(4, 6)).passed
+
+
 @pytest.mark.parametrize("sides", [(6, 8), (4, 4)])
 def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> None:
     height, width = sides

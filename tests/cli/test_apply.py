@@ -360,6 +360,16 @@ def test_positions_of_any_kind(run_apply, layout):
         np.testing.assert_allclose(back, x, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("numbers", [[-1, 0, 7], [0.5, 1.0, 2.25]])
+def test_positions_in_a_file_may_be_negative_or_fractions(run_apply, numbers):
+    x = random_normal(1, 3, 8, dtype=np.float64)
+    words = ("rope", "x.npy", "--positions", "places.npy")
+    found = run_apply(*words, output="y.npy", x=x, places=np.array(numbers))["array"]
+    angles = np.outer(numbers, 10000.0 ** (-np.arange(4) / 4))
+
+    np.testing.assert_allclose(found, turned(x, angles, "halves"), rtol=0, atol=1e-12)
+
+
 def test_the_sinusoidal_table_of_a_grid_is_added(run_apply):
     """Added to zeros, the result is the table itself."""
     found = run_apply(

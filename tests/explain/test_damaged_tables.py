@@ -90,6 +90,25 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
     assert first_reason(bias, scheme) == words
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [("compact", "halves"), ("compact", "interleaved"), ("halves", "compact")],
+)
+def test_another_length_in_another_layout_is_named(found: str, expected: str) -> None:
+    wrong = pecli.Rope(40, 16, layout=found).tables()
+    reason = first_reason(wrong, pecli.Rope(32, 16, layout=expected))
+
+    assert reason.endswith(f"and layout is {found} (the spec says {expected})")
+
+
+def test_an_element_of_a_bias_with_two_heads_is_named_with_its_head() -> None:
+    scheme = pecli.Alibi(2, 16, form="causal")
+    bias = scheme.tables()["bias"]
+    bias[1, 5, 3] = 7
+
+    assert first_reason(bias, scheme) == "bias: only element [1, 5, 3] differs"
+
+
 ROPE = pecli.Rope(40, 16)
 
 

@@ -13,6 +13,7 @@ import pecli
 from pecli.engine.edits import Edit, Negated, Parameter, RowsWrong, Runtime, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
+from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Stage
 from pecli.explain.planting import Planted, planted
@@ -127,6 +128,15 @@ def assert_mistake_is_first(cell: Cell) -> None:
     assert answer.explanations, answer.diagnosis
     assert is_named(answer.explanations[0], cell.planted), answer.diagnosis
     assert all(len(command) <= MAX_COMMAND for command in commands(answer.diagnosis))
+
+
+@pytest.mark.parametrize(("padding_idx", "count"), [(None, 2), (1, 0)])
+def test_rows_of_zeros_are_planted_only_where_there_are_none(
+    padding_idx: int | None, count: int
+) -> None:
+    """They are planted before and after the table; a padding index has a row of zeros already."""
+    scheme = pecli.Sinusoidal(40, 16, padding_idx=padding_idx)
+    assert len([*planted(scheme, [PaddedRows], ["pe"])]) == count
 
 
 def commands(lines: Iterable[str]) -> Iterator[str]:

@@ -340,6 +340,35 @@ def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
     assert explanation.edits == (Positions("0 … 63", "7 … 70", "all 7 too far"),)
 
 
+PARTIAL_HEADS = {"hidden_size": 32, "num_attention_heads": 2}
+ROTATES_FIRST_8 = {**PARTIAL_HEADS, "model_type": "gpt_neox", "rotary_pct": 0.5}
+ROTATES_LAST_8 = {
+    **PARTIAL_HEADS,
+    "model_type": "deepseek_v3",
+    "rope_interleave": False,
+    "kv_lora_rank": 8,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "channels"),
+    [(ROTATES_FIRST_8, slice(0, 4)), (ROTATES_LAST_8, slice(12, 16))],
+    ids=["first channels", "last channels"],
+)
+def test_fewer_channels_lie_where_more_should(config: dict[str, Any], channels: slice) -> None:
+    """Four of 16 channels are rotated, at the start or at the end of a head, instead of eight."""
+    before = QUERIES[:, :2, :24, :16]
+    angles = np.outer(np.arange(24), frequencies(4))
+    after = before.copy()
+    after[..., channels] = rotated_in_layouts(before[..., channels], angles)
+    result = pecli.verify(after, config, before=before)
+
+    assert result.explanations[0].edits == (Parameter("dim", 8, 4),)
+
+
 @pytest.mark.parametrize(
     "after",
     [np.tanh(QUERIES), QUERIES[..., ::-1, :], QUERIES[:, ::-1], QUERIES**2],

@@ -119,6 +119,18 @@ def test_impossible_outputs_are_refused(working_folder: Path, path: str, problem
     assert names_in(working_folder) == ["file", "loop"]
 
 
+def test_a_write_protected_file_is_not_replaced(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not bind root, so the answer of the system is replaced."""
+    Path("mine.bin").write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    with pytest.raises(FileError, match="is write-protected"):
+        write_output("mine.bin")
+    assert Path("mine.bin").read_bytes() == b"old"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be refused")
 def test_missing_permissions_are_named_and_change_nothing(working_folder: Path) -> None:
     """As another user: a folder without write permission, a write-protected file, and a folder that

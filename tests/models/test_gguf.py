@@ -385,6 +385,24 @@ def test_a_header_that_claims_more_than_the_file_can_hold_is_refused(
         assert problem in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (struct.pack("<If", 6, 32.0), "has the alignment 32.0"),
+        (struct.pack("<IQ", 8, 2) + b"32", "has the alignment '32'"),
+        (struct.pack("<Ii", 5, -32), "has the alignment -32"),
+    ],
+    ids=["float", "text", "negative"],
+)
+def test_an_alignment_is_a_positive_integer(tmp_path: Path, value: bytes, problem: str) -> None:
+    key = struct.pack("<QQQ", 0, 1, 17) + b"general.alignment"
+    path = tmp_path / "m.gguf"
+    path.write_bytes(START + key + value)
+
+    with pytest.raises(pecli.FileError, match=problem):
+        pecli.load(path)
+
+
 def test_overwritten_values_of_gguf_raise_only_our_errors(tmp_path: Path) -> None:
     """Eight bytes of 0xff at every seventh place of a header are a fuzz test of lengths, types and
     counts.

@@ -1,6 +1,7 @@
 """Configurations that lie or break: one line, exit code 3 or 2, never a traceback."""
 
 import contextlib
+import io
 import json
 from itertools import cycle
 from pathlib import Path
@@ -61,6 +62,21 @@ def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
 def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_files, "MAX_CONFIG_BYTES", 2)
     assert config_files.parse_config("config.json", b"{}") == {}
+
+
+@pytest.mark.parametrize(("end", "exit_code"), [(b"", SUCCESS), (b"\n", FILE_ERROR)])
+@pytest.mark.parametrize("source", ["config.json", "-"])
+def test_the_limit_of_bytes_is_the_same_for_files_and_standard_input(
+    run_pecli, tmp_path, monkeypatch, source: str, end: bytes, exit_code: int
+) -> None:
+    """One byte beyond the limit is refused, even if the configuration is whole without it."""
+    config = json.dumps(PLAIN_LLAMA).encode()
+    monkeypatch.setattr(config_files, "MAX_CONFIG_BYTES", len(config))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(config + end)))
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_bytes(config + end)
+
+    assert run_pecli("config", source).exit_code == exit_code
 
 
 def test_an_infinity_matters_only_where_it_is_read(run_pecli, tmp_path) -> None:

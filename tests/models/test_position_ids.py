@@ -97,13 +97,19 @@ def test_styles_without_text_have_the_points_of_a_grid() -> None:
         ("qwen2.5-vl-7b", "text:99999999", "at most"),
         ("qwen2.5-vl-7b", "video:1x2x2@1.2.3", "seconds must be a number"),
         ("qwen3-vl-4b", "text:2,video:2x4x4", "a text with the time before each frame"),
+        (
+            {"model_type": "ernie4_5_vl_moe", **MROPE},
+            "video:3x4x4",
+            "frames must be a multiple of 2",
+        ),
+        ("qwen2.5-vl-7b", [], "segments is empty"),
         ("llama-3.1-8b", "image:4x4", "no rule is known"),
         ("flux.1-dev", ["text:2,image:2x2", "text:3,image:2x2"], "ids per prompt"),
         ("wan2.1-t2v-14b", "text:4,video:2x2x2", "text has no positions"),
     ],
 )
 def test_segments_that_a_model_cannot_have_are_refused(
-    model: str, segments: Any, rule: str
+    model: Any, segments: Any, rule: str
 ) -> None:
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.positions(model, segments)

@@ -266,6 +266,20 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
     assert run.verify()
 
 
+def test_ids_that_go_on_from_the_call_before_are_wrong_if_the_mask_states_others() -> None:
+    """A model that ignores 4 tokens of padding goes on at 12, where the mask states 8."""
+    model = llama_model()
+    model.ignores_padding = True
+    longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
+    cache = Cache()
+    with pecli.record(model) as run:
+        model(token_ids(), attention_mask=LEFT_PADDED_MASK, past_key_values=cache)
+        model(token_ids(length=1), attention_mask=longer, past_key_values=cache)
+
+    np.testing.assert_array_equal(run.calls[1].position_ids, [[12]])
+    np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
+
+
 # Models of other projects
 
 

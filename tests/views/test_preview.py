@@ -64,6 +64,16 @@ def test_rows_of_higher_tensors_are_labelled_with_their_indices() -> None:
     assert labels == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
 
 
+@pytest.mark.parametrize(("row", "cell"), [("0,1", "-inf"), ("0,2", "0")])
+def test_infinities_and_zeros_are_dim(turn_to_terminal, row: str, cell: str) -> None:
+    """Keys after the query have −inf, and a key at the query 0; both are at the end of a row."""
+    shown = turn_to_terminal()
+    preview.show(pecli.Alibi(1, 3, form="causal"))
+    (line,) = [line for line in shown.getvalue().splitlines() if f"{row}\x1b" in line]
+
+    assert line.endswith(f"\x1b[2m{cell.rjust(4)}\x1b[0m")
+
+
 def test_the_corner_of_a_huge_table_reads_only_its_rows() -> None:
     table = pecli.Rope(2**40, 4).tensors()[0]
     assert preview.corner(table).rows[-1].label == str(2**40 - 1)

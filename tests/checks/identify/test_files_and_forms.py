@@ -79,6 +79,16 @@ def test_cosines_then_sines_are_halves() -> None:
     assert match.form == "layout is halves"
 
 
+@pytest.mark.parametrize("base", [10000.0, 500000.0])
+def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) -> None:
+    """Columns are c0 c1 … c0 c1 … s0 s1 … s0 s1 …; an added table has every frequency once."""
+    scheme = pecli.Rope(64, 16, base, layout="halves")
+    tables = scheme.tables()
+    (match,) = pecli.identify(np.hstack([tables["cos"], tables["sin"]])).matches
+
+    assert match.scheme == scheme
+
+
 @pytest.mark.parametrize(
     ("table", "form"),
     [

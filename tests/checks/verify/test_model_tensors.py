@@ -46,6 +46,11 @@ def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
         pecli.verify({"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}, "gemma-3-1b")
 
 
+def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
+    with pytest.raises(pecli.ParameterError, match="the grid 4x4 needs a style"):
+        pecli.verify({"cos": COS}, CONFIG, grid=(4, 4))
+
+
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings

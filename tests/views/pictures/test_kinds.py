@@ -186,6 +186,17 @@ def test_curves_are_columns_and_biases_are_lines() -> None:
     assert chart.curves[0].y[-1] == -100 * 2.0**-8
 
 
+def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:
+    """A bias (heads, 1, keys) is one panel, in which every head is a row."""
+    with pytest.raises(pecli.ParameterError, match="heatmap shows all of them"):
+        drawn_picture("heatmap", pecli.Alibi(4, 8, form="key"), request=PlotRequest(channels=(1,)))
+
+
+def test_heatmaps_of_biases_take_heads_as_channels() -> None:
+    request = PlotRequest(channels=(1,))
+    assert len(drawn_picture("heatmap", pecli.Alibi(4, 8), request=request).panels) == 1
+
+
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
     one, other = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [one, other], PlotRequest(channels=(2, 3))).panels

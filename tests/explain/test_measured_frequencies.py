@@ -1,0 +1,48 @@
+"""Frequencies that are measured in tables, and schedules with another value of one parameter."""
+
+import numpy as np
+import pytest
+
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.explain.frequency_schedule import FrequencySchedule
+from pecli.explain.measure import Frequencies, frequencies_of
+
+FREQUENCIES = np.array([1.0, 0.1, 0.01])
+RUN = range(40)
+LENGTH = "original_max_position_embeddings"
+LLAMA3 = Llama3(
+    factor=8.0, original_max_position_embeddings=8192, low_freq_factor=1.0, high_freq_factor=4.0
+)
+SCHEDULE = FrequencySchedule(pairs=8, half=8.0, base=10000.0, scaling=LLAMA3)
+
+
+def measured_at(*positions: int) -> Frequencies:
+    """Return what is measured in rows of cosines and sines in float16."""
+    angles = np.outer(positions, FREQUENCIES)
+    cos = np.cos(angles).astype(np.float16).astype(np.float64)
+    sin = np.sin(angles).astype(np.float16).astype(np.float64)
+    found = frequencies_of(cos + 1j * sin, np.array(positions, np.float64))
+    assert found is not None
+    return found
+
+
+def test_far_rows_of_one_table_show_a_slow_frequency_better() -> None:
+    assert measured_at(*RUN, 100, 700).errors[-1] < measured_at(*RUN).errors[-1] / 5
+
+
+def test_rows_after_a_break_are_not_measured() -> None:
+    """Position 5 after 39 is a break, so that 700 may belong to another table."""
+    np.testing.assert_array_equal(measured_at(*RUN, 5, 700).values, measured_at(*RUN).values)
+
+
+def test_a_length_that_is_whole_stays_an_integer() -> None:
+    assert type(SCHEDULE.having(LENGTH, 4096.0).value(LENGTH)) is int
+
+
+@pytest.mark.parametrize("length", [4096.25, 4096.75])
+def test_a_length_between_two_integers_is_not_rounded(length: float) -> None:
+    assert SCHEDULE.having(LENGTH, length).value(LENGTH) == length
+
+
+def test_a_base_that_is_whole_stays_a_real_number() -> None:
+    assert type(SCHEDULE.having("base", 500.0).value("base")) is float
