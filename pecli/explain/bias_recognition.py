@@ -224,6 +224,8 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
     computation = BiasComputation.of(scheme, name)
     matrix = bias.values.reshape(-1, bias.values.shape[-1])  # (heads · queries, keys)
     observations = Observations({name: matrix}, observed_dtype({name: matrix}))
+    if computation.rows != len(matrix):
+        return  # (6, 63, 64) lacks a query, and (6, 64, 64) is expected of 64 keys.
     case = Case.of(scheme, computation, observations, bias.arranged)
     yield from explain_cases([case], 0.0, most_mistakes=0)
     if name == "slopes":

@@ -244,6 +244,16 @@ def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None
     assert not pecli.identify({"cos": cosines}).identified
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_bias_that_lacks_a_query_is_described_and_not_identified(dtype: str) -> None:
+    """ALiBi's bias of 64 keys has 64 queries, and a mask in the upper triangle; this has 63."""
+    bias = pecli.Alibi(6, seq_len=64).tables()["bias"]
+
+    result = pecli.identify(bias[:, 1:].astype(dtype))
+
+    assert not result.identified
+
+
 TORCH_ROPE_CASES = json.loads(
     (Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text()
 )["cases"]
