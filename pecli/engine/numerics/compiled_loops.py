@@ -113,6 +113,46 @@ def add_products(
     return count
 
 
+_TO_INTEGER = 1.5 * 2.0**52
+"""The ULP of this number is 1: a sum with it is rounded to an integer, which its lower bits hold."""
+
+
+@_compiled(
+    "void(float32[::1], float64[::1], UniTuple(float64, 3), float64, float64[::1])",
+)
+def write_directions(
+    angles: Singles,
+    sector_directions: Floats,
+    sector_angle: tuple[float, float, float],
+    sign: float,
+    directions: Floats,
+) -> None:
+    """Write the direction of each angle, by the steps that `float32_waves` explains.
+
+    Args:
+        angles: Angles in radians, from 0 to 2**18.
+        sector_directions: The real and imaginary parts of the directions of all sectors, by turns.
+        sector_angle: Three numbers whose sum is the angle of a sector.
+        sign: −1 if sines come first in directions, otherwise 1.
+        directions: The array for the result, real and imaginary parts by turns.
+    """
+    last_sector = np.int64(len(sector_directions) // 2 - 1)
+    sectors_per_radian = 1 / (sector_angle[0] + sector_angle[1] + sector_angle[2])
+    for place in range(len(angles)):
+        angle = np.float64(angles[place])
+        shifted_count = angle * sectors_per_radian + _TO_INTEGER
+        count = shifted_count - _TO_INTEGER
+        x = angle - count * sector_angle[0] - count * sector_angle[1] - count * sector_angle[2]
+        square = x * x
+        x_real = 1 - square / 2
+        x_imag = (sign - square * (sign / 6)) * x
+        sector = np.float64(shifted_count).view(np.int64) & last_sector  # without whole turns
+        sector_real = sector_directions[2 * sector]
+        sector_imag = sector_directions[2 * sector + 1]
+        directions[2 * place] = sector_real * x_real - sector_imag * x_imag
+        directions[2 * place + 1] = sector_real * x_imag + sector_imag * x_real
+
+
 def _rotation_types(values: str, factors: str) -> str:
     array = f"{values}[:, :, :, ::1]"
     table = f"{factors}[:, ::1]"

@@ -19,6 +19,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Complex, Floats, Positions, Singles
 from pecli.engine.numerics import Frequencies, bits_for
 from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
 
 _CHUNK = 1 << 14
@@ -104,14 +105,23 @@ class _WaveMaker(threading.local):
         if not angles.max() < _MAX_ANGLE:
             return _directions_by_library(angles.astype(np.float64), sine_first=sine_first)
         size = len(angles)
+        table = _sector_directions(sine_first=sine_first)
+        # With sines first, sin(s + x) + i·cos(s + x) = (sin s + i·cos s) · (cos x − i·sin x).
+        sign = -1 if sine_first else 1
+        loops = compiled_loops(2 * size)
+        if loops is not None:
+            directions = self._directions[:size]
+            loops.write_directions(
+                angles, table.view(np.float64), _SECTOR_ANGLE, sign, directions.view(np.float64)
+            )
+            return directions
         self._split_into_sectors(angles)
         sectors = self._products[:size].view(np.int64)
         np.copyto(sectors, self._sector_counts[:size], casting="unsafe")
         sectors &= _SECTORS - 1  # without whole turns
         sector_directions = self._sector_directions[:size]
-        _sector_directions(sine_first=sine_first).take(sectors, out=sector_directions, mode="clip")
-        # With sines first, sin(s + x) + i·cos(s + x) = (sin s + i·cos s) · (cos x − i·sin x).
-        directions = self._directions_of_remainders(size, sign=-1 if sine_first else 1)
+        table.take(sectors, out=sector_directions, mode="clip")
+        directions = self._directions_of_remainders(size, sign)
         directions *= sector_directions
         return directions
 

@@ -26,6 +26,8 @@ SCHEMES = {
     ),
     "half-precision-stays-with-numpy": pecli.Rope(500, 64, dtype="bfloat16"),
     "one-row": pecli.Rope(1, 64),
+    "recipe": pecli.Sinusoidal(3_000, 96, recipe="float32"),
+    "recipe-of-cosines-and-sines": pecli.Rope(3_000, 96, offset=200_000, recipe="float32"),
 }
 ROTATIONS = {
     "float32": ("float32", "complex64", 64, 0),
