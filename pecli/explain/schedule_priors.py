@@ -408,15 +408,22 @@ def _blend_factors(
 
 
 def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> Iterator[float]:
-    """Yield bases that the first pairs show, which llama3 and YaRN do not change: usual ones first."""
-    first = known[:2]
-    if first[0] != 0:
-        first = known[:1]
+    """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
+
+    Pair 0 has the frequency 1 with every base, so that it is pair 1 that shows the base.
+
+    Args:
+        measured: The frequencies, with their errors.
+        known: The pairs whose frequencies could be measured, in ascending order.
+        half: Half of the channels: pair i has the frequency base ** (-i / half).
+    """
+    has_first_pair = known[0] == 0
+    fast_pairs = known[:2] if has_first_pair else known[:1]
     for base in USUAL_BASES:
-        off = np.abs(measured.values[first] - base ** (-first / half))
-        if is_noise(off, measured.errors[first]).all():
+        off = np.abs(measured.values[fast_pairs] - base ** (-fast_pairs / half))
+        if is_noise(off, measured.errors[fast_pairs]).all():
             yield base
-    if known[0] == 0:
+    if has_first_pair:
         yield from _plain_bases_of_fast_pairs(measured, known, half)
 
 

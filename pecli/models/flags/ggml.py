@@ -410,18 +410,21 @@ class _Change:
         return Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
     def _divisor_per_frequency(self, has_yarn: bool) -> Parameters:
-        """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so.
+        """Return the number that each frequency is divided by, with `--rope-freq-scale` and YaRN.
 
+        A model file may bring divisors of its own (rope_freqs.weight), which are multiplied by these.
         With the factor 4, a frequency that YaRN leaves as it is (mix 1) is divided by its own
         divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        own = self.trained.divisors or (1.0,) * pairs
+        file_divisors = self.trained.divisors or (1.0,) * pairs
         mixes = self._yarn_mixes(pairs) if has_yarn else [0.0] * pairs
         scale = 1 / self.factor.value
         divisors = tuple(
-            divisor / (scale * (1 - mix) + mix) for divisor, mix in zip(own, mixes, strict=True)
+            divisor / (scale * (1 - mix) + mix)
+            for divisor, mix in zip(file_divisors, mixes, strict=True)
         )
+        # The source that is printed is that of the first flag that was given.
         flags = (self.factor, self.scaling, self.base)
         flag = next((flag for flag in flags if flag.source), self.base)
         return divisor_parameters(
