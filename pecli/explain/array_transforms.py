@@ -322,6 +322,8 @@ def _in_other_layouts(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candida
 
 def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
     yield Candidate((Swapped(),), layout.join(second, first))
+    if first.dtype.kind == "b":
+        return  # Masks of attention have no sign.
     yield Candidate((Negated("first"),), layout.join(np.negative(first), second))
     yield Candidate((Negated("second"),), layout.join(first, np.negative(second)))
 

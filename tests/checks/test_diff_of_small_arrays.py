@@ -56,6 +56,7 @@ def test_what_was_done_is_named(name: str) -> None:
 
 NOT_NAMED = {
     "scalars": (np.float32(3), np.float32(4)),
+    "masks of booleans, which have no sign": (np.tri(6, dtype=bool), np.tri(6, k=1, dtype=bool)),
     "a single element": (np.ones((1, 1)), np.full((1, 1), 2.0)),
     "repeated and missing rows": (DRAWN, DRAWN[[0, 0, 1, 2, 5, 6]]),
     "a constant per row of integers": (INTEGERS, INTEGERS + np.arange(3)[:, None]),
