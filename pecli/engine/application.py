@@ -217,7 +217,8 @@ class _RotationJob:
         if not is_wide_enough or self.layouts.before != self.layouts.after:
             return False
         batches = share.batches
-        loops = compiled_loops(len(batches) * len(factors) * self.source[0, 0].size)
+        positions = share.positions.stop - share.positions.start
+        loops = compiled_loops(len(batches) * positions * self.source[0, 0].size)
         if loops is None:
             return False
         loop = loops.rotation_loop(self.layouts.before)
@@ -229,8 +230,8 @@ class _RotationJob:
         loop(
             self.source,
             self.target,
-            np.ascontiguousarray(factors.real),
-            np.ascontiguousarray(factors.imag),
+            _row_per_position(factors.real, positions),
+            _row_per_position(factors.imag, positions),
             share.positions.start,
             batches.start,
             batches.stop,
@@ -284,6 +285,11 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
         _write(out, wide)
 
     return wide_rotation
+
+
+def _row_per_position(factors: AnyArray, positions: int) -> AnyArray:
+    """Return factors with a row for each position; a shift turns all positions by one row."""
+    return np.ascontiguousarray(np.broadcast_to(factors, (positions, factors.shape[-1])))
 
 
 def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:

@@ -176,8 +176,11 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS_WITH_FIGURES)
-def test_large_tables_are_drawn_in_flat_memory(run_pecli, kind: str) -> None:
+def test_large_tables_are_drawn_in_flat_memory(
+    run_pecli, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file has 128 MiB of zeros; drawing it must stay below 64 MiB."""
+    monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
     with open("large.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
             file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)}

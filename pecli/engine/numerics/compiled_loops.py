@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba import types
 from numba.extending import intrinsic
 
 from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
@@ -23,7 +24,7 @@ from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
 
-def _compiled(*signatures: str) -> Callable[[Loop], Loop]:
+def _compiled(*signatures: Any) -> Callable[[Loop], Loop]:
     """Return the decorator that compiles a loop for some types of its arguments."""
     decorator: Callable[[Loop], Loop] = numba.njit(
         list(signatures), cache=True, nogil=True, error_model="numpy"
@@ -153,10 +154,16 @@ def write_directions(
         directions[2 * place + 1] = sector_real * x_imag + sector_imag * x_real
 
 
-def _rotation_types(values: str, factors: str) -> str:
-    array = f"{values}[:, :, :, ::1]"
-    table = f"{factors}[:, ::1]"
-    return f"void({array}, {array}, {table}, {table}, int64, int64, int64, int64)"
+def _rotation_types(values: str, factors: str) -> Any:
+    """Return the types of a loop that rotates: what it reads may be a file that was mapped, which
+    nobody can write to.
+    """
+    value_type = getattr(types, values)
+    source = types.Array(value_type, 4, "C", readonly=True)
+    target = types.Array(value_type, 4, "C")
+    table = types.Array(getattr(types, factors), 2, "C", readonly=True)
+    numbers = [types.int64] * 4
+    return types.void(source, target, table, table, *numbers)
 
 
 @_compiled(

@@ -104,6 +104,25 @@ def test_compiled_loops_rotate_to_the_same_bytes(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_compiled_loops_turn_all_positions_by_one_row_and_read_protected_memory(
+    layout: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shift of a cache turns every row alike, and a mapped file cannot be written to."""
+    random = np.random.default_rng(9)
+    x = random.standard_normal((2, 3, 40, 16)).astype(np.float32)
+    x.flags.writeable = False
+    one_row = np.exp(1j * random.uniform(0, 6, (1, 8)))
+
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    expected = application.rotate(x, lambda start, stop: one_row, layout, layout)
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    found = application.rotate(x, lambda start, stop: one_row, layout, layout)
+
+    assert uses
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
