@@ -46,12 +46,16 @@ def _is_in_doubt(value: np.float64, shift: np.uint64) -> np.bool_:
     return is_zero
 
 
-_FACTORS = "float64[:, ::1]"
+_FACTORS = types.Array(types.float64, 2, "C", readonly=True)
 
 
 @_compiled(
-    f"int64({_FACTORS}, {_FACTORS}, {_FACTORS}, {_FACTORS},"
-    " int64, float32[::1], int64, int64, float32, uint64, int64[::1])"
+    types.int64(
+        *(_FACTORS, _FACTORS, _FACTORS, _FACTORS, types.int64),
+        types.Array(types.float32, 1, "C"),
+        *(types.int64, types.int64, types.float32, types.uint64),
+        types.Array(types.int64, 1, "C"),
+    )
 )
 def add_products(
     first_anchors: Floats,
@@ -119,7 +123,13 @@ _TO_INTEGER = 1.5 * 2.0**52
 
 
 @_compiled(
-    "void(float32[::1], float64[::1], UniTuple(float64, 3), float64, float64[::1])",
+    types.void(
+        types.Array(types.float32, 1, "C", readonly=True),
+        types.Array(types.float64, 1, "C", readonly=True),
+        types.UniTuple(types.float64, 3),
+        types.float64,
+        types.Array(types.float64, 1, "C"),
+    )
 )
 def write_directions(
     angles: Singles,

@@ -112,7 +112,11 @@ class _WaveMaker(threading.local):
         if loops is not None:
             directions = self._directions[:size]
             loops.write_directions(
-                angles, table.view(np.float64), _SECTOR_ANGLE, sign, directions.view(np.float64)
+                np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.
+                table.view(np.float64),
+                _SECTOR_ANGLE,
+                sign,
+                directions.view(np.float64),
             )
             return directions
         self._split_into_sectors(angles)

@@ -123,6 +123,23 @@ def test_compiled_loops_turn_all_positions_by_one_row_and_read_protected_memory(
     np.testing.assert_array_equal(found, expected)
 
 
+def test_compiled_loops_make_interleaved_sections_at_given_positions(
+    uses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of one axis, time, height or width, do not lie side by side in Qwen3-VL's tables."""
+    sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": True}
+    rope = pecli.Rope(60, 32, recipe="float32", **sections)
+    positions = np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
+
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    expected = rope.at(positions)["cos"]
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    found = rope.at(positions)["cos"]
+
+    assert uses
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
