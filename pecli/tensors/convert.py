@@ -73,12 +73,16 @@ def convert(
 
     Raises:
         ParameterError: an option breaks its rule, or tensors are not divided as it states.
+        KindError: the name of an array is not a text.
 
     >>> import numpy as np
     >>> convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves").tolist()
     [[0, 2, 1, 3]]
     """
     by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
+    for name in by_name:
+        if not isinstance(name, str):
+            raise KindError("name", quoted(name), "the names of arrays must be texts")
     arrays = {name: numbers(name, array) for name, array in by_name.items()}
     result = converted(
         arrays,

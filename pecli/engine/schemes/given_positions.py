@@ -9,6 +9,7 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
@@ -244,7 +245,9 @@ class GridParameter(Parameter):
         if isinstance(value, str):
             return self.parse(name, value)
         try:
-            sizes = [operator.index(size) for size in cast(Iterable[SupportsIndex], value)]
+            # Four sizes are too many already, and an array may have 10^12 of them.
+            first_sizes = islice(cast(Iterable[SupportsIndex], value), 4)
+            sizes = [operator.index(size) for size in first_sizes]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
         if not _is_grid(sizes):
