@@ -93,7 +93,7 @@ class OtherTokenPositions(RotationMistake):
         expected = rotated.positions
         first_axes = [expected[0]]
         used = case.measured_positions
-        if used is not None and used.shape == expected.shape:
+        if used is not None and used.shape == expected.shape and not np.isnan(used[0]).any():
             first_axes.append(used[0])
         for first in first_axes:
             one_axis = np.broadcast_to(first, expected.shape)
@@ -159,7 +159,9 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     """
     rows = case.observations.located_rows
     expected = rotated.positions[:, rows]
-    is_known = ~np.isnan(used)  # Some are: otherwise no positions would have been measured.
+    is_known = ~np.isnan(used)
+    if not is_known.any():
+        return None
     shifts = (used - expected)[is_known]
     if (shifts == shifts[0]).all():
         return np.asarray(rotated.positions + shifts[0])

@@ -78,7 +78,8 @@ def solved(case: Case, waves: WaveComputation) -> Solved | None:
         return None
     used = case.measured_positions[0]
     expected = waves.positions[0, case.observations.located_rows]
-    if np.isnan(used).mean() > MAX_LOST or np.array_equal(used, expected):
+    is_lost = np.isnan(used - expected)
+    if is_lost.all() or is_lost.mean() > MAX_LOST or np.array_equal(used, expected):
         return None
     return Solved(expected, used)
 
