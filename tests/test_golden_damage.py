@@ -62,6 +62,7 @@ WRONG_FIELDS = [
     ("edits", ["swapped"], "has an edit without a kind"),
     ("tolerances", None, "has no tolerances by dtype"),
     ("tolerances", {"float32": -1}, "has no tolerances by dtype"),
+    ("tolerances", {"float32": 10**400}, "has no tolerances by dtype"),
     ("tolerances", {"float32": "1e-6"}, "has no tolerances by dtype"),
     ("tolerances", {"float32": True}, "has no tolerances by dtype"),
     ("tensors", {}, "has no shapes of tensors by name"),
