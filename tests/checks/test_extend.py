@@ -113,6 +113,7 @@ def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
+    """The .gguf file of a model has no config.json. The settings are printed for one all the same."""
     path = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(path), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
@@ -202,12 +203,18 @@ def extended_llama3() -> Extension:
 
 
 def test_the_title_names_the_original_context(extended_llama3: Extension) -> None:
+    """Llama 3.1 was trained on 8,192 positions and serves 131,072 by its llama3 rule. YaRN starts
+    from the 8,192 again: 262,144 / 8,192 = 32.
+    """
     assert str(extended_llama3).startswith(
         "llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n"
     )
 
 
 def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Extension) -> None:
+    """llama.cpp multiplies `rope_freqs.weight`, llama3's factors, into any scaling that its flags
+    state. So flags cannot replace llama3 by YaRN; only a new conversion can.
+    """
     command = extended_llama3.commands["llama.cpp"]
     assert command.startswith("convert_hf_to_gguf.py ")
     assert "--rope" not in command
@@ -220,6 +227,9 @@ def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Exte
 
 
 def test_the_figure_names_both_contexts(extended_llama3: Extension) -> None:
+    """Levels mark Llama 3.1's context, 131,072, and the new one, 262,144, so that one sees which
+    wavelengths they hold.
+    """
     figure = extension_figure(extended_llama3)
     texts = [text.get_text() for text in figure.findobj(Text)]
 
@@ -263,6 +273,9 @@ def test_settings_are_printed_where_the_config_has_its_own(name: str, method: st
 def test_a_method_that_the_config_cannot_express_is_refused(
     name: str, method: str | None, rule: str
 ) -> None:
+    """Phi-4 has longrope, with a divisor per frequency, and Gemma 4 proportional frequencies: YaRN, or
+    whatever its makers use, cannot take their place.
+    """
     with pytest.raises(ParameterError, match=rule):
         pecli.extend(name, 2**23, method)
 
@@ -324,6 +337,7 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
 
 
 def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> None:
+    """Llama 2 has 4096 positions: 8192 is a factor of 2."""
     picture = tmp_path / "waves.png"
     outcome = run_pecli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
 
@@ -337,6 +351,7 @@ def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
+    """Qwen2.5 counts from 32768 positions: 131072 is a factor of 4."""
     text = run_pecli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in text
     assert "--yarn-orig-ctx 32768" in text
@@ -344,6 +359,7 @@ def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_repr_names_method_and_factor() -> None:
+    """Qwen2.5 counts from 32,768 positions: 131,072 is a factor of 4."""
     text = "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
     assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
 
@@ -397,6 +413,9 @@ def test_each_method_changes_these_keys_of_config_json(method: str, config: dict
 
 
 def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
+    """Transformers 5 moved `rope_theta` and `rope_scaling` into one key. 256 / 64 positions is a
+    factor of 4.
+    """
     assert extended_to_256_by("linear").newer_config == {
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 4.0}
     }
@@ -450,6 +469,9 @@ def test_each_method_has_these_flags_of_llama_cpp(method: str, flags: str) -> No
 
 
 def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None:
+    """llama.cpp's `--rope-scaling` takes none, linear and yarn. The small model goes from 64
+    positions to 256, by a factor of 4.
+    """
     overrides = (
         '{"rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}'
     )
@@ -459,6 +481,7 @@ def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None
 
 
 def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
+    """The model has 64 positions; dynamic NTK changes the base only beyond them."""
     note = "prompts up to 64 positions are encoded as before; longer ones as their length asks for"
     assert extended_to_256_by("dynamic").notes == (note,)
 
@@ -475,6 +498,7 @@ def test_wavelengths_that_are_kept_blended_and_stretched(
 
 
 def test_an_extension_as_json() -> None:
+    """The small model of 64 positions, base 10000, goes to 256: a factor of 4."""
     fields = extended_to_256_by("yarn").as_json()
     assert fields["model"] == "config"
     assert fields["to"] == 256
@@ -486,6 +510,7 @@ def test_an_extension_as_json() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_need_not_be_whole() -> None:
+    """A model of 64 positions is stretched to 65."""
     assert pecli.extend(LLAMA_OF_64_POSITIONS, 65, "linear").factor == 65 / 64
 
 
@@ -503,6 +528,9 @@ def test_a_factor_need_not_be_whole() -> None:
 def test_a_model_that_is_long_enough_is_served_as_it_is(
     config: dict[str, Any], reason: str
 ) -> None:
+    """Both models have 64 positions, one of them by its own linear scaling: no setting changes, and
+    the commands state the length only.
+    """
     found = pecli.extend(config, 64)
     assert found.reason == reason
     assert found.config == {}
@@ -547,6 +575,7 @@ def test_the_printed_numbers_are_those_of_the_card(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_and_an_original_length_override_the_card() -> None:
+    """Qwen3's card has a factor of 4 from 32768 positions; here the user states 3.2 and 40960."""
     found = pecli.extend("qwen3-8b", "128k", factor=3.2, original_len=40960)
     assert found.rope_scaling == {
         "rope_type": "yarn",
@@ -563,11 +592,13 @@ def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_is_too_small_is_noted() -> None:
+    """Qwen3 counts from 32,768 positions, and 2 · 32,768 = 65,536."""
     notes = pecli.extend("qwen3-8b", 131072, factor=2).notes
     assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
 
 
 def test_an_extension_needs_a_length_or_a_factor() -> None:
+    """Each follows from the other, so that one of them must be given."""
     with pytest.raises(ParameterError, match="to is missing"):
         pecli.extend("qwen3-8b")
 
@@ -575,6 +606,7 @@ def test_an_extension_needs_a_length_or_a_factor() -> None:
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
 def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
+    """128 · 1024 = 131072, 1024² = 1048576, 99.5 · 1024 = 101888."""
     assert pecli.extend("llama-2-7b", to).to == length
 
 
@@ -593,6 +625,9 @@ MLC = {
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
+    """mlc-chat-config.json has the model's settings below `model_config`. Pasted there and read
+    again, they give the frequencies of the extension.
+    """
     found = pecli.extend(MLC, 256, method)
     config = {**MLC, **found.config}
     config["model_config"] = {**MLC["model_config"], **found.config["model_config"]}
@@ -620,6 +655,9 @@ def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> None:
+    """`extend` lists which runtimes depart from its settings. The list must be what
+    `pecli.runtimes` finds of a configuration into which these settings were pasted.
+    """
     found = extended_to_256_by(method)
     printed = pecli.runtimes({**LLAMA_OF_64_POSITIONS, **found.config}, 256).layers[""]
     expected = [(result.runtime, result.departs) for result in found.runtimes]
@@ -642,6 +680,9 @@ def test_runtimes_that_do_not_honour_a_method(method: str, names: list[str]) -> 
 
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
+    """SGLang computes its tables once, for the longest prompt; dynamic NTK's base follows each
+    prompt.
+    """
     (sglang,) = (
         result for result in extended_to_256_by("dynamic").runtimes if result.runtime == "sglang"
     )
@@ -675,6 +716,9 @@ QWEN_CARD = "yarn, as Qwen2.5's model card has it for models of 32,768 positions
 def test_the_reason_for_a_method_quotes_the_makers(
     model_type: str, method: str | None, reason: str
 ) -> None:
+    """Qwen's model cards recommend YaRN; Llama's recommend nothing. No reason is printed if the
+    user asks for what the makers recommend, or if they recommend nothing.
+    """
     model = {**LLAMA_OF_64_POSITIONS, "model_type": model_type}
     assert pecli.extend(model, 256, method).reason == reason
 
@@ -697,6 +741,7 @@ def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_models_own_scaling_is_replaced() -> None:
+    """The configuration has YaRN already, by 4 from 16 positions; scalings do not add up."""
     note = "this replaces the model's own yarn scaling, which starts at 16 positions"
     assert pecli.extend(SMALL_YARN, 256).notes[0] == note
 
@@ -743,6 +788,9 @@ def test_ntk_takes_back_a_models_own_scaling() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
+    """Layers of sliding attention see a window that stays as it is, so that they keep their base of
+    100. 64 positions become 256: a factor of 4.
+    """
     found = pecli.extend({**TWO_LAYER_TYPES, "max_position_embeddings": 64}, 256)
     assert found.config == {
         "rope_scaling": {"rope_type": "linear", "factor": 4.0},

@@ -74,6 +74,9 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
     ],
 )
 def test_a_label_names_the_tensor(text: str, name: str) -> None:
+    """Each text prints the rows (1.5, 0.5) and (−2, 0.25) as some language or logger does, and is
+    read back as that table, under the name that stands before it.
+    """
     Path("x.log").write_text(text)
     tensors = pecli.load("x.log")
 
@@ -82,6 +85,7 @@ def test_a_label_names_the_tensor(text: str, name: str) -> None:
 
 
 def test_rows_of_several_tensors_may_alternate() -> None:
+    """A loop that prints one line of each table per position is read as two tables."""
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
     Path("x.txt").write_text("".join(lines))
     tensors = pecli.load("x.txt")
@@ -118,47 +122,58 @@ def test_labels_count_heads_and_rows(text: str) -> None:
 
 
 def test_a_list_of_lists_after_an_index_in_brackets_is_a_layer() -> None:
+    """`q[0] = [[…]]` is a whole table per index, so that the index counts layers, not rows."""
     Path("x.log").write_text("q[0] = [[1.5, 2], [3, 4]]\nq[1] = [[5, 6], [7, 8.5]]\n")
     assert [*pecli.load("x.log")] == ["q.0", "q.1"]
 
 
 def test_a_list_of_one_head_has_no_axis_of_heads() -> None:
+    """A program that prints only head 3 prints a table, not a batch of one head."""
     Path("x.log").write_text("q head 3:\n[[1.5, 0.5], [-2, 0.25]]\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
 def test_a_line_per_head_is_a_row() -> None:
+    """One line of numbers per head is a row of a table, whatever the label counts."""
     Path("x.log").write_text("q head 0: 1.5 2 3 4\nq head 1: 5 6 7 8.5\n")
     assert pecli.load("x.log")["q"].tolist() == [[1.5, 2, 3, 4], [5, 6, 7, 8.5]]
 
 
 def test_labels_that_leave_places_out_leave_rows_in_their_order() -> None:
+    """q[1][0] is missing: the three rows do not fill a grid of 2 × 2, and are read as they come."""
     Path("x.log").write_text("q[0][0] = 1 2\nq[0][1] = 3 4\nq[1][1] = 7 8\n")
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [3, 4], [7, 8]]
 
 
 def test_labels_that_repeat_leave_rows_in_their_order() -> None:
+    """q[0] is printed twice: the labels give no order, and rows are read as they come."""
     Path("x.log").write_text("q[0] = 1 2\nq[2] = 5 6\nq[0] = 3 4\n")
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [5, 6], [3, 4]]
 
 
 def test_the_largest_whole_number_that_float64_counts_to() -> None:
+    """2^53 = 9007199254740992. Beyond it float64 skips whole numbers, and the text is refused."""
     Path("x.txt").write_text("9007199254740992 -9007199254740992\n")
     assert pecli.load("x.txt")["array"].tolist() == [[2**53, -(2**53)]]
 
 
 def test_numbers_after_whole_ones_may_have_decimals() -> None:
+    """The first line alone looks like integers; the table is one of floats all the same."""
     Path("x.txt").write_text("[1, 2]\n[0.5, 4]\n[5, 6]\n")
     assert pecli.load("x.txt")["array"].tolist() == [[1, 2], [0.5, 4], [5, 6]]
 
 
 def test_a_shape_in_a_title_is_not_an_index() -> None:
+    """«(2, 2)» before the colon is the shape of the table, as `print(q.shape)` writes it."""
     Path("x.log").write_text("q shape (2, 2):\n1.5 0.5\n-2 0.25\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
 @pytest.mark.parametrize("end", ["\n", ",\n", "\r\n"])
 def test_a_long_column_is_read_like_a_short_one(end: str) -> None:
+    """The column holds 0.5, 1.5, … 9999.5, whose sum is 10,000 times their mean, 5,000. Long
+    columns are read by a faster path.
+    """
     Path("x.txt").write_text("q:\n" + "".join(f"{number}.5{end}" for number in range(10_000)))
     numbers = pecli.load("x.txt")["q"]
 
@@ -168,12 +183,16 @@ def test_a_long_column_is_read_like_a_short_one(end: str) -> None:
 
 @pytest.mark.parametrize("count", [3, 40])
 def test_a_column_after_longer_rows_is_an_error(count: int) -> None:
+    """The first line has two numbers; the lines after it have one each, few or so many that the
+    faster path for long columns reads them.
+    """
     Path("x.txt").write_text("1 2\n" + "3\n" * count)
     with pytest.raises(FileError, match=r"line 2 has 1 number, and the first has 2$"):
         pecli.load("x.txt")
 
 
 def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
+    """One number per line below «q head 0:» is the vector of that head, and heads are rows."""
     Path("x.txt").write_text("".join(f"q head {head}:\n" + f"{head}.5\n" * 20 for head in (0, 1)))
     assert pecli.load("x.txt")["q"].tolist() == [[0.5] * 20, [1.5] * 20]
 
@@ -188,11 +207,13 @@ def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
 
 
 def test_a_single_list_is_a_vector() -> None:
+    """The text is what Node.js prints of a Float32Array."""
     Path("x.txt").write_text("Float32Array(3) [\n  1, 0.5,\n  0.25\n]\n")
     assert pecli.load("x.txt")["array"].tolist() == [1, 0.5, 0.25]
 
 
 def test_whole_numbers_are_integers() -> None:
+    """Position ids and bucket indices are integers, and float64 would hide it."""
     Path("x.txt").write_text("[[0, 1, 2], [3, 4, 5]]")
     array = pecli.load("x.txt")["array"]
 
@@ -216,6 +237,9 @@ def test_whole_numbers_are_integers() -> None:
     ],
 )
 def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> None:
+    """The words are those that C, Python, JavaScript and JSON print; 0x10 is 16, `h` is HLSL's
+    suffix of a half, and 1e400 exceeds float64.
+    """
     Path("x.txt").write_text(f"q = 0.5, {word}\n")
     assert np.array_equal(pecli.load("x.txt")["q"], [[0.5, value]], equal_nan=True)
 
@@ -248,6 +272,7 @@ def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> Non
     ],
 )
 def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str) -> None:
+    """Each text has one mistake, which a user of a long dump must find; columns count from 1."""
     Path("x.txt").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.txt")
@@ -272,6 +297,9 @@ def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str)
     ],
 )
 def test_a_print_that_was_cut_says_how_to_print_all(text: str, advice: str) -> None:
+    """PyTorch, NumPy, Node.js and humans shorten long tensors by dots. The advice names the
+    printer's own setting.
+    """
     Path("x.txt").write_text(text)
     with pytest.raises(FileError, match=advice):
         pecli.load("x.txt")
@@ -299,6 +327,9 @@ def notes_of(path: str) -> list[str]:
     ],
 )
 def test_what_was_assumed_is_noted(text: str, note: str) -> None:
+    """Each text leaves something open, such as the position of its first row; the note names the
+    choice and the option that makes another.
+    """
     Path("x.txt").write_text(text)
     (found,) = notes_of("x.txt")
 
@@ -306,6 +337,7 @@ def test_what_was_assumed_is_noted(text: str, note: str) -> None:
 
 
 def test_a_plain_table_needs_no_note() -> None:
+    """Rows without labels start at position 0, as in every other format."""
     Path("x.txt").write_text("1 2\n3 4\n")
     assert notes_of("x.txt") == []
 
@@ -361,6 +393,9 @@ JSON_TABLES = {
 
 @pytest.mark.parametrize("text", JSON_TABLES.values(), ids=[*JSON_TABLES])
 def test_json_objects_of_lists_are_tensors(text: str) -> None:
+    """Each text is one way of writing cos = (1, 0.5) and sin = (0, 0.25), both of shape (1, 2), as
+    JSON.
+    """
     Path("x.json").write_text(text)
     tensors = pecli.load("x.json")
 
@@ -369,6 +404,7 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
 
 
 def test_a_typed_array_is_a_list() -> None:
+    """JSON.stringify writes a Float32Array as an object with the keys "0", "1", …, and NaN as null."""
     Path("x.json").write_text('{"q": {"0": 0.5, "1": null, "2": -2e-3}}')
     assert np.array_equal(pecli.load("x.json")["q"], [0.5, np.nan, -0.002], equal_nan=True)
 
@@ -383,6 +419,9 @@ def test_a_typed_array_is_a_list() -> None:
     ],
 )
 def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
+    """JSON.stringify writes a Float32Array as {"0": …, "1": …}; every index must be there, with a
+    number.
+    """
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.json")
@@ -390,11 +429,15 @@ def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
 
 @pytest.mark.parametrize("shape", ["[0, 2]", "[-1, 2]", "[3, 2]", "[0.5]", "[[1, 2]]"])
 def test_a_shape_that_does_not_fit_is_a_list(shape: str) -> None:
+    """Two numbers are neither of these shapes, so that the key "shape" has another meaning in this
+    file.
+    """
     Path("x.json").write_text(f'{{"shape": {shape}, "q": [1, 0.5]}}')
     assert pecli.load("x.json")["q"].tolist() == [1, 0.5]
 
 
 def test_nested_objects_have_paths() -> None:
+    """Keys and indices on the way to a list of numbers become its name, joined by dots."""
     Path("x.json").write_text('{"layers": [{"q": {"in": [1, 2]}}, {"q": {"in": [3, 4]}}]}')
     tensors = pecli.load("x.json")
 
@@ -403,17 +446,20 @@ def test_nested_objects_have_paths() -> None:
 
 
 def test_an_empty_list_beside_others_is_left_out() -> None:
+    """`"bias": []` is how JSON writes «no bias», and holds nothing to compare."""
     Path("x.json").write_text('{"bias": [], "q": [1.5]}')
     tensors = pecli.load("x.json")
     assert [*tensors] == ["q"]
 
 
 def test_a_shape_does_not_change_nested_lists() -> None:
+    """Lists of two lists have the shape (2, 2) already; a key "shape" reshapes flat lists only."""
     Path("x.json").write_text('{"data": [[1, 2], [3, 4]], "shape": [4]}')
     assert pecli.load("x.json")["data"].tolist() == [[1, 2], [3, 4]]
 
 
 def test_the_fewest_decimals_of_all_lists_count() -> None:
+    """Printed decimals bound the precision of a comparison: k has 4, and q 5."""
     Path("x.json").write_text('{"q": [0.12345, 0.98765], "k": [0.1234, 0.9876]}')
     printed = load_file("x.json").printed
     assert printed is not None
@@ -431,6 +477,9 @@ def test_the_fewest_decimals_of_all_lists_count() -> None:
     ids=["rows", "lists", "a title", "labels"],
 )
 def test_long_lines_are_read_in_pieces(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line may be gigabytes long. Pieces of 16 bytes instead of the usual ones give the same
+    tensors.
+    """
     Path("x.txt").write_text(text)
     whole = pecli.load("x.txt")
     short_pieces = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
@@ -442,6 +491,7 @@ def test_long_lines_are_read_in_pieces(text: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_json_lacks_is_null_or_a_text() -> None:
+    """JSON has no infinities and no NaN; writers put null or these words in quotes instead."""
     Path("x.json").write_text('{"a": [null, "Infinity", "-Infinity", "NaN", 1.5]}')
     expected = [np.nan, np.inf, -np.inf, np.nan, 1.5]
 
@@ -471,12 +521,14 @@ def test_what_json_lacks_is_null_or_a_text() -> None:
     ],
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
+    """Each text has one mistake; the message names it, and its line and column if it has a place."""
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.json")
 
 
 def test_a_header_of_floats_is_read_back() -> None:
+    """pecli's own C headers are printed text as well: 9 digits give every float32 back."""
     table = pecli.Rope(4, 8)
     pecli.save("t.h", table)
     tensors = pecli.load("t.h")
@@ -487,6 +539,9 @@ def test_a_header_of_floats_is_read_back() -> None:
 
 @pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
 def test_printed_text_is_read_from_standard_input(process: Callable, text: str) -> None:
+    """`-` as a file name has no suffix: rows, JSON and labels are told apart by their first
+    characters.
+    """
     done = process("inspect", "-", "--json", input=text.encode())
     assert done.returncode == SUCCESS, done.stderr
     assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")

@@ -69,6 +69,10 @@ def test_a_right_model_passes(case: str) -> None:
 
 
 def test_everything_is_recorded_layer_by_layer() -> None:
+    """A call keeps the tables of the rotary module, and queries and keys of every layer before and
+    after the rotation. The stand-in for a Llama has 3 layers with 4 heads of queries, 2 of keys, 16
+    channels each; the batch is 2 sequences of 12 tokens.
+    """
     run = record_call(llama_model(), token_ids())
     (call,) = run.calls
 
@@ -135,6 +139,7 @@ def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
 
 
 def test_only_the_shifted_layer_is_wrong() -> None:
+    """Layer 1 of 3 rotates by positions that are one too large; its neighbours are right."""
     model = llama_model()
     shift_layer(model)
     result = record_call(model, token_ids()).verify(reasons=False)
@@ -145,6 +150,9 @@ def test_only_the_shifted_layer_is_wrong() -> None:
 
 @pytest.mark.thorough
 def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
+    """Gemma 3 has two bases. That of full attention, which only layer 2 of the stand-in has, should
+    be 1000000; the model computes with 500000.
+    """
     model = gemma_model()
     change_theta(model)  # that of full attention, layer 2
     result = record_call(model, token_ids()).verify()
@@ -154,6 +162,10 @@ def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
 
 
 def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in rotates neighbours, (x0, x1), where Llama's configuration means halves, (x0,
+    x8).
+    """
+
     def swap_neighbours(x: Tensor) -> Tensor:
         pairs = np.stack((-x[..., 1::2], x[..., 0::2]), axis=-1)
         return tensor(pairs.reshape(x.shape))
@@ -174,6 +186,9 @@ def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ignored_left_padding_is_named() -> None:
+    """Sequence 1 begins with 4 tokens of padding, so that its first real token has position 0. The
+    model counts the padding and gives it position 4.
+    """
     model = llama_model()
     model.ignores_padding = True
     result = record_call(model, token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
@@ -186,6 +201,9 @@ def test_ignored_left_padding_is_named() -> None:
 
 
 def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
+    """Position ids that a caller passes are checked against the mask: here they count 4 tokens of
+    padding.
+    """
     ids = tensor(np.tile(np.arange(12), (2, 1)))
     run = record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK, position_ids=ids)
 
@@ -193,6 +211,7 @@ def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
 
 
 def test_a_layer_without_rotation_is_named() -> None:
+    """Every layer of a Llama rotates; layer 2 of this one forgets to."""
     model = llama_model()
     forget_rotation(model)
     result = record_call(model, token_ids()).verify()
@@ -202,6 +221,7 @@ def test_a_layer_without_rotation_is_named() -> None:
 
 
 def test_a_layer_that_should_not_rotate_need_not() -> None:
+    """The configuration has `no_rope_layers` [1, 0, 1], as SmolLM3 has it: layer 1 does not rotate."""
     model = Transformer(SMOLLM)
     model.layers[1].self_attn.rotates = False
 
@@ -209,6 +229,9 @@ def test_a_layer_that_should_not_rotate_need_not() -> None:
 
 
 def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+    """The configuration has `no_rope_layers` [1, 0, 1], as SmolLM3 has it, and the model rotates in
+    layer 1.
+    """
     result = record_call(Transformer(SMOLLM), token_ids()).verify()
     assert not result
     assert "layer 1 is the first that rotates though it should not" in "\n".join(result.diagnosis)
@@ -236,6 +259,9 @@ def test_calls_go_on_at_the_end_of_the_cache() -> None:
 
 
 def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
+    """The prompt of 12 tokens, positions 0 to 11, was not recorded: the next token is at position
+    12.
+    """
     model = llama_model()
     cache = Cache()
     model(token_ids(), past_key_values=cache)
@@ -294,6 +320,9 @@ def test_complex_tables_and_a_start_position(start: int) -> None:
 
 
 def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
+    """A model of one's own, with a rotary module in each layer: nothing in it has transformers'
+    names.
+    """
     model = OwnModel()
     vectors = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
     with pecli.record(model) as run:
@@ -310,6 +339,9 @@ def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
 
 
 def test_queries_alone_have_tokens_at_their_third_axis() -> None:
+    """Queries are (batch, heads, tokens, channels). The 12 tokens start at the offset of the call,
+    5.
+    """
     queries = np.random.default_rng(2).standard_normal((2, 4, 12, 16)).astype(np.float32)
     run = record_call(OwnRope(10000.0), tensor(queries), offset=5)
 
@@ -326,16 +358,19 @@ def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
 
 
 def test_a_model_with_learned_positions_is_verified() -> None:
+    """The stand-in looks up rows 0, 1, … of its table `wpe`, as GPT-2 does."""
     assert record_call(LearnedModel(), token_ids()).verify()
 
 
 def test_shifted_learned_rows_are_named() -> None:
+    """Position 0 takes row 2 of the learned table instead of row 0, as with OPT's offset of 2."""
     result = record_call(LearnedModel(shift=2), token_ids()).verify()
     assert result.first_place == "wpe"
     assert "all 2 too far" in "\n".join(result.diagnosis)
 
 
 def test_learned_rows_that_ignore_padding_are_named() -> None:
+    """Sequence 1 begins with 4 tokens of padding, which the model counts as positions."""
     result = record_call(LearnedModel(), token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
     assert not result
     assert "sequence 1" in "\n".join(result.diagnosis)
@@ -352,6 +387,9 @@ def state(model: Transformer) -> list[Any]:
 
 
 def test_hooks_and_functions_are_restored_after_recording() -> None:
+    """Recording hooks into modules and replaces functions such as `apply_rotary_pos_emb`, for its
+    block only.
+    """
     model = llama_model()
     before = state(model)
 
@@ -362,6 +400,9 @@ def test_hooks_and_functions_are_restored_after_recording() -> None:
 
 @pytest.mark.parametrize("ids", [token_ids(), tensor([[9999]])])
 def test_hooks_and_functions_are_restored_after_an_exception(ids: Tensor) -> None:
+    """The block raises KeyError, or the model IndexError by the token id 9999, which has no
+    embedding.
+    """
     model = llama_model()
     before = state(model)
 
@@ -376,6 +417,7 @@ def test_hooks_and_functions_are_restored_after_an_exception(ids: Tensor) -> Non
 
 
 def test_a_call_after_one_that_failed_is_recorded() -> None:
+    """Token id 9999 has no embedding, so that the first call raises and leaves no record."""
     model = llama_model()
     with pecli.record(model) as run:
         with pytest.raises(IndexError):
@@ -394,6 +436,7 @@ def test_recording_does_not_change_the_output() -> None:
 
 
 def test_only_the_chosen_layers_are_recorded() -> None:
+    """The rotary module is shared by all layers, and is recorded beside the chosen one."""
     model = llama_model()
     with pecli.record(model, layers=[1]) as run:
         model(token_ids())
@@ -403,6 +446,7 @@ def test_only_the_chosen_layers_are_recorded() -> None:
 
 
 def test_functions_outside_of_the_model_are_not_recorded() -> None:
+    """A rotation that is called while no module of the model runs belongs to other code."""
     x = tensor(np.ones((1, 4, 3, 16), np.float32))
     table = tensor(np.ones((1, 3, 16), np.float32))
     with pecli.record(llama_model()) as run:
@@ -415,6 +459,9 @@ def test_functions_outside_of_the_model_are_not_recorded() -> None:
 
 
 def test_a_run_is_printed_as_a_table_of_layers() -> None:
+    """2 sequences of 12 tokens; queries have 4 heads of 16 channels; 4 tokens are masked as
+    padding.
+    """
     text = str(record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK))
     assert text.splitlines()[0] == "run of Transformer: 1 call"
     assert "2 sequences of 12 tokens, positions 0 … 11, 4 of padding" in text
@@ -423,6 +470,7 @@ def test_a_run_is_printed_as_a_table_of_layers() -> None:
 
 
 def test_a_result_is_printed_with_counts() -> None:
+    """Queries of layer 1 of 3 are at wrong positions: 2 layers are right, and 1 is wrong."""
     model = llama_model()
     shift_layer(model)
     text = str(record_call(model, token_ids()).verify(reasons=False))
@@ -433,6 +481,9 @@ def test_a_result_is_printed_with_counts() -> None:
 
 @pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
 def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
+    """A recording may be checked later, on another machine, from a file. The wrong model rotates
+    layer 1 three positions too far.
+    """
     model = llama_model()
     if wrong:
         model.layers[1].self_attn.shift = 3
@@ -453,6 +504,7 @@ def test_a_saved_run_of_learned_rows_is_verified(tmp_path: Path) -> None:
 
 
 def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
+    """A .npy file holds one array, and a recording has many."""
     path = tmp_path / "run.npy"
     path.write_bytes(b"old")
 
@@ -462,18 +514,21 @@ def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_saved_run_needs_a_model(tmp_path: Path) -> None:
+    """A recording is right or wrong only against a configuration, which the file does not hold."""
     record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="a recorded run is compared with a model"):
         pecli.verify(tmp_path / "run.npz")
 
 
 def test_a_saved_run_states_its_positions(tmp_path: Path) -> None:
+    """Positions are recorded with each call, so that an offset for all of them would contradict it."""
     record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="offset is given; a recorded run states it"):
         pecli.verify(tmp_path / "run.npz", LLAMA, offset=3)
 
 
 def test_a_run_of_another_kind_of_model_is_refused() -> None:
+    """The recorded Llama rotates; the configuration is of a model with a learned table."""
     with pytest.raises(pecli.FileError, match="holds a run without anything of learned"):
         record_call(llama_model(), token_ids()).verify(LearnedModel.config)
 
@@ -488,12 +543,16 @@ def test_a_run_without_calls_is_refused() -> None:
 
 
 def test_a_model_without_a_configuration_needs_one() -> None:
+    """`verify()` without arguments takes the model's own `config`, which only Hugging Face's models
+    have.
+    """
     with pytest.raises(pecli.ParameterError, match="OwnModel has no configuration of its own"):
         record_call(OwnModel(), tensor(np.ones((1, 3, 64), np.float32))).verify()
 
 
 @pytest.mark.parametrize("value", [3, "llama-3-8b", MetaTensor()])
 def test_only_modules_are_recorded(value: Any) -> None:
+    """Neither a number, nor the name of a model, nor a tensor has layers to hook into."""
     with (
         pytest.raises(pecli.KindError, match="it must be a torch module"),
         pecli.record(value),
@@ -540,12 +599,18 @@ DAMAGED_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", DAMAGED_RECORDS)
 def test_a_damaged_run_is_refused(case: str) -> None:
+    """Each case removes or changes one tensor of a good recording, beside the problem that is
+    named.
+    """
     tensors, problem = DAMAGED_RECORDS[case]
     with pytest.raises(pecli.FileError, match=problem):
         pecli.verify(tensors, LLAMA)
 
 
 def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
+    """12 tokens were recorded; NumPy would broadcast one row to all of them, and hide the missing
+    ones.
+    """
     rows = LEARNED_RUN["calls.0.wpe.rows"]
     assert rows.shape[-2] == 12
     with pytest.raises(pecli.FileError, match=r"positions are not the model's: wpe\.rows"):
@@ -553,6 +618,9 @@ def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
 
 
 def test_tensors_without_a_role_are_listed() -> None:
+    """A name that pecli does not know, here `thing`, fails no check, and is reported as not
+    checked.
+    """
     tensors = {**RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
     result = pecli.verify(tensors, LLAMA)
 
