@@ -90,6 +90,9 @@ WRONG_FIELDS = [
 def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     run_pecli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
 ) -> None:
+    """A golden suite is a folder of test cases with an index.json. One field of one case is
+    damaged.
+    """
     write_index(folder, {**case_of(suite, DAMAGED_ENTRY), field: value})
     outcome = run_pecli("verify", folder)
 
@@ -102,6 +105,9 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
 def test_an_incomplete_entry_of_the_index_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, missing: str
 ) -> None:
+    """A golden suite is a folder of test cases with an index.json; one field of one case is
+    missing.
+    """
     entry = case_of(suite, DAMAGED_ENTRY)
     del entry[missing]
     write_index(folder, entry)
@@ -126,6 +132,7 @@ def test_an_incomplete_entry_of_the_index_is_refused(
 def test_a_file_that_is_no_index_is_refused_in_one_line(
     run_pecli: Callable, folder: Path, text: bytes, problem: str
 ) -> None:
+    """index.json lists the cases of a golden suite. Each text is damaged in another way."""
     (folder / INDEX).write_bytes(text)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
 
@@ -146,6 +153,7 @@ def test_a_case_that_is_listed_twice_is_refused(
 
 
 def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: Path) -> None:
+    """Opening a pipe that nobody writes to would hang."""
     os.mkfifo(folder / INDEX)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
 
@@ -156,6 +164,7 @@ def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: 
 def test_a_case_that_is_a_pipe_is_not_waited_for(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
+    """Opening a pipe that nobody writes to would hang; it counts as a file with a wrong checksum."""
     write_index(folder, case_of(suite, DAMAGED_ENTRY))
     os.mkfifo(folder / f"{DAMAGED_ENTRY}.json")
     outcome = run_pecli("verify", folder)
@@ -190,6 +199,9 @@ WRONG_TENSORS = [
 def test_a_case_with_impossible_numbers_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
 ) -> None:
+    """The file of the case is damaged, and its checksum in the index is right, as if its author
+    erred.
+    """
     data = json.dumps({"name": DAMAGED_ENTRY, "tensors": tensors}).encode()
     entry = case_of(suite, DAMAGED_ENTRY)
     entry["files"] = {f"{DAMAGED_ENTRY}.json": hashlib.sha256(data).hexdigest()}
@@ -204,6 +216,7 @@ def test_a_case_with_impossible_numbers_is_refused(
 def test_an_attention_factor_is_no_table_to_verify(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
+    """A factor belongs to tables. A case that has nothing else specifies nothing."""
     damaged = only_case(suite, DAMAGED_ENTRY)
     factor = {"shape": [], "decimal": [1.0]}
     damaged.cases[f"{DAMAGED_ENTRY}.json"]["tensors"] = {"attention_factor": factor}
@@ -216,6 +229,7 @@ def test_an_attention_factor_is_no_table_to_verify(
 def test_a_rotation_without_the_tensor_before_it(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
+    """A case of a rotation is the pair of a tensor before and after it."""
     damaged = only_case(suite, "rotate-interleaved")
     del damaged.cases["rotate-interleaved.json"]["tensors"]["before"]
     damaged.save(folder, digests=True)
@@ -239,6 +253,7 @@ def verdicts_at_a_limit(
 def test_an_index_beyond_its_limit_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The limit is set to the size of the index, and then to one byte less."""
     only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
     at, beyond = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
     assert at.exit_code == SUCCESS
@@ -249,6 +264,9 @@ def test_an_index_beyond_its_limit_is_refused(
 def test_a_case_beyond_its_limit_fails_without_being_read(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The limit is set to the size of the case's file, and then to one byte less. A file that is
+    not read has no checksum that could be right.
+    """
     only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
     at, beyond = verdicts_at_a_limit(
         run_pecli, folder, f"{DAMAGED_ENTRY}.json", "MAX_CASE", monkeypatch
@@ -270,6 +288,7 @@ def test_a_folder_without_an_index_is_no_suite(
 def test_a_wrong_rotation_of_a_port_fails_with_its_reason(
     run_pecli: Callable, suite: Suite, folder: Path, tmp_path: Path
 ) -> None:
+    """A port's answers are twice those of the suite."""
     only_case(suite, "rotate-interleaved").save(folder, digests=True)
     after = suite.cases["rotate-interleaved.json"]["tensors"]["after"]
     doubled = 2 * np.array(after["float32"]).reshape(after["shape"])
@@ -322,6 +341,7 @@ def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:
 def test_settings_that_do_not_fit_are_an_error_of_the_file(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
+    """«sideways» is no layout of channels. The user did not type it, so that it is no usage error."""
     suite.save(folder, digests=True)
     entry = case_of(suite, "rotate-interleaved")
     data = (folder / "rotate-interleaved.json").read_bytes()
@@ -359,15 +379,18 @@ def test_answers_to_a_damaged_case_get_no_verdict(
 @pytest.mark.parametrize("count", [1500])
 @pytest.mark.thorough
 def test_random_damage_gives_a_verdict_or_an_error_of_one_line(count: int) -> None:
+    """Each attempt flips, cuts or replaces something in a suite at random."""
     for result in attempt(range(count), seed=2):
         assert result.problems == []
 
 
 def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
+    """The sweep of random damage starts from this suite, so that it must not lack a kind."""
     assert {entry["name"] for entry in suite.index["cases"]} == {*CASES}
 
 
 def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Path) -> None:
+    """Replacing a pipe by a file would break the program that reads it."""
     os.mkfifo(folder / "model-phi-2.json")
     outcome = run_pecli("golden", "phi-2", "-o", folder)
 
@@ -377,6 +400,7 @@ def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Pa
 
 
 def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Path) -> None:
+    """Files are replaced, not written over, so that a copy by hard links stays as it was."""
     (folder / "model-phi-2.json").write_text("old")
     os.link(folder / "model-phi-2.json", tmp_path / "link.json")
     write(str(folder), ["phi-2"])

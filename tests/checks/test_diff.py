@@ -122,6 +122,7 @@ def test_a_mistake_is_named(mistake) -> None:
 
 
 def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
+    """Every frequency has two columns, in A as c0 c1 … c0 c1 …, in B as c0 c0 c1 c1 …"""
     (found,) = diff_of(
         {"cos": joined(COS, COS)}, {"cos": interleaved_columns(COS, COS)}
     ).explanations
@@ -138,6 +139,9 @@ def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -
 
 
 def test_two_mistakes_are_named() -> None:
+    """A holds s0 c0 s1 c1 …; B holds halves in which also cosines come first, or all signs are
+    reversed.
+    """
     layout = edits.Layout("interleaved", "halves")
     for b, both in (
         (joined(COS, SIN), {layout, edits.Swapped()}),
@@ -160,6 +164,7 @@ def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
 
 
 def test_how_values_were_stored_is_named() -> None:
+    """B holds the numbers of A after a stay in float16, or printed to 3 decimals."""
     stored = {
         edits.Dtype("float16"): INTERLEAVED_TABLE.astype(np.float16).astype(np.float32),
         edits.Decimals(3): INTERLEAVED_TABLE.round(3),
@@ -171,6 +176,7 @@ def test_how_values_were_stored_is_named() -> None:
 
 
 def test_exchanged_tensors_are_named() -> None:
+    """B's tensor «cos» holds the sines, and «sin» the cosines."""
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
 
@@ -212,6 +218,9 @@ def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
 
 @pytest.mark.thorough
 def test_a_transform_that_leaves_more_than_rounding_is_no_reason() -> None:
+    """Another layout explains B except for a ripple of 1e-4, far more than float32 rounds: the
+    files differ by something else as well, so that «another layout» would be wrong.
+    """
     noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
         INTERLEAVED_TABLE.shape
     )
@@ -253,10 +262,12 @@ def test_another_base_is_named_without_any_spec() -> None:
 
 @pytest.mark.thorough
 def test_zeros_have_no_reason() -> None:
+    """A factor of 0 would turn any table into zeros, and explains nothing."""
     assert diff_of(INTERLEAVED_TABLE, np.zeros_like(INTERLEAVED_TABLE)).explanations == ()
 
 
 def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
+    """B has channels 0 to 7 of A twice, so that no permutation makes it from A."""
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
     first_half_twice = noise[:, [*range(8), *range(8)]]
 
@@ -264,6 +275,7 @@ def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
 
 
 def test_tensors_that_one_file_lacks_fail_a_diff() -> None:
+    """The common tensor is equal, but a diff that leaves tensors out must not pass."""
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == (
@@ -278,6 +290,7 @@ def test_the_only_tensors_of_two_files_are_compared_whatever_their_names() -> No
 
 
 def test_files_without_a_common_name_list_all_their_tensors() -> None:
+    """No tensor has a partner, neither by name nor by shape."""
     only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
     ).diagnosis
@@ -380,6 +393,9 @@ def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None
 
 
 def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
+    """pecli's golden files hold cos, sin and inv_freq. Frequencies follow from the tables; sines do
+    not.
+    """
     golden = tmp_path / "golden.npz"
     scheme = pecli.Rope(300, 64)
     pecli.save(golden, scheme)
@@ -407,6 +423,7 @@ def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
 
 
 def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
+    """Both tensors hold one NaN, so that distances between them are NaN as well, and prove nothing."""
     right = pecli.Rope(32, 16).tables()
     wrong = {name: table.copy() for name, table in right.items()}
     wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
@@ -462,6 +479,9 @@ def test_the_first_layer_with_another_base_is_named(layout: str, sides: tuple[st
 
 
 def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:
+    """A folder of .npy files is a dump of a run. In B, layer 2 rotates with base 500000 instead of
+    10000.
+    """
     for folder, wrong in (("a", 9), ("b", 2)):
         (tmp_path / folder).mkdir()
         for name, array in dump_of_a_run(wrong, 500000.0, "halves").items():
@@ -473,6 +493,7 @@ def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:
 
 
 def test_noise_in_a_layer_is_not_explained_by_a_rotation() -> None:
+    """Queries and keys of layer 1, before and after the rotation, have random noise of size 1 in B."""
     a, b = (dump_of_a_run(9, 1.0, "halves") for _ in range(2))
     for name in a:
         if "layers.1" in name:
@@ -486,6 +507,7 @@ def test_noise_in_a_layer_is_not_explained_by_a_rotation() -> None:
 
 
 def test_tensors_that_are_not_before_and_after_are_no_dump_of_a_run() -> None:
+    """Weights and biases are named by layers too; no rotation lies between them."""
     a, b = (dump_of_a_run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
     b["model.layers.1.q.bias"] = a["model.layers.1.q.bias"] + 1
 
@@ -496,6 +518,9 @@ def test_tensors_that_are_not_before_and_after_are_no_dump_of_a_run() -> None:
     "odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)]
 )
 def test_arrays_that_cannot_be_rotated_do_not_stop_the_comparison(odd: np.ndarray) -> None:
+    """Layer 1 has an empty, undefined or complex tensor, and one layer a number of 5000 digits. The
+    difference in layer 0 is reported all the same.
+    """
     names = (
         "layers.0.q.before",
         "layers.0.q.after",
@@ -525,6 +550,9 @@ def test_a_relative_tolerance_is_the_same_in_both_orders(
 
 @given(seed=st.integers(0, 2**32 - 1), rtol=st.floats(1e-4, 0.5))
 def test_both_orders_count_the_same_errors(seed: int, rtol: float) -> None:
+    """A relative tolerance could be relative to A or to B; exchanging the files must not change the
+    verdict.
+    """
     draw = np.random.default_rng(seed)
     a = draw.standard_normal((5, 7))
     b = a * (1 + rtol * draw.standard_normal(a.shape))

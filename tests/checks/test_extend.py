@@ -680,7 +680,7 @@ def test_runtimes_that_do_not_honour_a_method(method: str, names: list[str]) -> 
 
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
-    """SGLang computes its tables once, for the longest prompt; dynamic NTK's base follows each
+    """SGLang's dynamic NTK has one base, that of the longest prompt; the method's base follows each
     prompt.
     """
     (sglang,) = (

@@ -38,6 +38,9 @@ def test_ulps_count_the_floats_between(a: float, b: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 def test_a_neighbour_is_one_ulp_away(dtype) -> None:
+    """Floats are ordered as their bits are, so that adding 1 to the bits gives the next float,
+    further from 0.
+    """
     bits = f"u{np.dtype(dtype).itemsize}"
     values = np.array([1.0, -1.0, 0.0, 1e-3], dtype)
     after = (values.view(bits) + np.array(1, bits)).view(dtype)
@@ -55,6 +58,7 @@ def with_value(place: int, value: float) -> Any:
 
 
 def test_equal_infinities_pass() -> None:
+    """A mask is full of −∞, and −∞ − −∞ would be NaN."""
     assert comparison_of(WITH_AN_INFINITY, WITH_AN_INFINITY).passed
 
 
@@ -66,6 +70,7 @@ def test_equal_infinities_pass() -> None:
 def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
     place: int, value: float
 ) -> None:
+    """One element of four differs, by an infinite or undefined error. JSON has no word for either."""
     result = comparison_of(
         WITH_AN_INFINITY, with_value(place, value), max_ulp=5, atol=1e9, rtol=1e9
     )
@@ -80,35 +85,35 @@ def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
     assert result.as_json()["max_abs_error"] is None
 
 
-def test_shapes_and_dtypes_that_differ_are_findings() -> None:
-    """Of unlike shapes no error is measured; of unlike dtypes the values are still compared."""
+def test_no_error_is_measured_of_unlike_shapes() -> None:
+    """Elements of (2, 3) and (3, 2) have no partners, so that all numbers of the result are None."""
     shape = comparison_of(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+
     assert "(3, 2)" in shape.problem
     assert "(2, 3)" in shape.problem
     assert not shape.passed
+    assert shape.mismatched is None
+    assert shape.max_abs_error is None
+    assert shape.max_rel_error is None
+    assert shape.max_ulp_error is None
+    assert shape.worst_index is None
 
-    numbers = (
-        shape.mismatched,
-        shape.max_abs_error,
-        shape.max_rel_error,
-        shape.max_ulp_error,
-        shape.worst_index,
-    )
 
-    assert numbers == (None,) * 5
-
+def test_another_dtype_fails_though_the_values_are_equal() -> None:
+    """The values are still compared: the report states that none differs."""
     dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
+
     assert "float16" in dtype.problem
     assert not dtype.passed
     assert dtype.mismatched == 0
 
 
-def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None:
-    """Rounding to float32 is 0 ULPs of float32, a step of 2^-7 is 1 ULP of bfloat16, and integers
-    have no ULPs.
-    """
-    exact = np.array([1 / 3, 2 / 3, 1.0, np.nan])
-    rounded = comparison_of(exact, exact.astype(np.float32))
+NUMBERS_OF_FLOAT64 = np.array([1 / 3, 2 / 3, 1.0, np.nan])
+
+
+def test_rounding_to_the_dtype_that_was_found_is_no_mismatch() -> None:
+    """float32 holds nothing nearer to 2/3 than its rounding, so that this is 0 ULPs of float32."""
+    rounded = comparison_of(NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(np.float32))
 
     assert rounded.expected_dtype == "float64"
     assert rounded.dtype == "float32"
@@ -117,29 +122,51 @@ def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None
     assert rounded.worst_index == (1,)
     assert rounded.max_abs_error == abs(2 / 3 - float(np.float32(2 / 3)))
 
-    off = comparison_of(exact, exact.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1 + 2**-7))
+
+def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
+    """bfloat16 has 7 bits after the leading one: a factor of 1 + 2^-7 is a step of 1 ULP."""
+    one_step = ml_dtypes.bfloat16(1 + 2**-7)
+    off = comparison_of(
+        NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(ml_dtypes.bfloat16) * one_step
+    )
+
     assert off.mismatched == 3
     assert off.max_ulp_error == 1
     assert off.first_index == (0,)
 
+
+def test_integers_beside_floats_are_compared_by_value() -> None:
+    """2.5 became 2: an error of 0.5, and integers have no ULPs."""
     whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
+
     assert whole.mismatched == 1
     assert whole.max_abs_error == 0.5
     assert whole.max_ulp_error is None
 
 
-def test_integers_and_flags_are_compared_without_overflow() -> None:
+def test_equal_integers_pass() -> None:
     assert comparison_of(np.arange(5), np.arange(5)).passed
+
+
+def test_an_integer_that_differs_is_counted() -> None:
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
+
+def test_the_largest_difference_of_int64_does_not_overflow() -> None:
+    """2^63 − 1 − (−2^63) is 2^64 − 1, beyond int64; as a float it is 2^64."""
     far = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
+
     assert far.max_abs_error == 2.0**64
     assert far.max_ulp_error is None
     assert far.worst_index == (0,)
     assert far.expected == -(2**63)
     assert far.found == 2**63 - 1
 
+
+def test_a_flag_that_differs_is_an_error_of_1() -> None:
+    """Masks may be booleans, which NumPy does not subtract."""
     flags = comparison_of(np.array([True, False]), np.array([True, True]))
+
     assert flags.mismatched == 1
     assert flags.max_abs_error == 1.0
     assert flags.first_index == (1,)
@@ -181,10 +208,19 @@ def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
     assert comparison_of(expected, found, atol=2).first_index is None
 
 
-def test_relative_errors_leave_out_elements_whose_expected_value_is_0() -> None:
-    assert comparison_of([0.0, 2.0], [1.0, 2.5]).max_rel_error == 0.25
-    assert comparison_of([0.0, 2.0], [1.0, 2.0]).max_rel_error is None
-    assert comparison_of([0.0, 2.0], [0.0, 2.0]).max_rel_error == 0.0
+@pytest.mark.parametrize(
+    ("found", "max_rel_error"),
+    [([1.0, 2.5], 0.25), ([1.0, 2.0], None), ([0.0, 2.0], 0.0)],
+    ids=["errors at 0 and at 2", "an error at 0 only", "no error"],
+)
+def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
+    found: list[float], max_rel_error: float | None
+) -> None:
+    """0 and 2 are expected. An error of 0.5 at 2 is 0.25; one at 0 is not relative to anything."""
+    assert comparison_of([0.0, 2.0], found).max_rel_error == max_rel_error
+
+
+def test_an_infinite_relative_error_is_null_in_json() -> None:
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 
@@ -379,6 +415,9 @@ def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> No
 
 
 def test_units_are_counted_in_any_byte_order() -> None:
+    """A table from a big-endian file, each element moved to the next float32: NumPy's views would
+    read the bits backwards.
+    """
     expected = np.linspace(-1, 1, 100, dtype=">f4")
     assert (
         comparison_of(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error
@@ -467,6 +506,7 @@ def test_a_result_as_json() -> None:
 
 
 def test_values_that_json_lacks_are_null_or_pairs() -> None:
+    """JSON has no infinity, no NaN and no complex numbers: 2 − i becomes [2, −1]."""
     assert plain([1.5, np.inf, {"a": (np.nan, 2 - 1j)}]) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
     assert plain([Comparison("t", (2,), 2)])[0]["shape"] == [2]
 
@@ -505,11 +545,15 @@ def test_integers_within_a_tolerance(dtype: str, atol: float, passes: bool) -> N
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize(("max_ulp", "passes"), [(1, False), (2, True)])
 def test_an_error_of_2_ulps(dtype: str, max_ulp: int, passes: bool) -> None:
+    """Floats from 1 to 2 are eps apart, so that 1 + 2 · eps is 2 ULPs from 1."""
     found = np.array([1 + 2 * np.finfo(dtype).eps], dtype)
     assert comparison_of(np.ones(1, dtype), found, max_ulp=max_ulp).passed == passes
 
 
 def test_two_wrong_elements_of_a_matrix() -> None:
+    """3 instead of 2 and 5 instead of 4 are both off by 1; relative to what is expected, 2 is off
+    by more.
+    """
     result = comparison_of([[1.0, 2.0], [4.0, 8.0]], [[1.0, 3.0], [5.0, 8.0]])
     assert result.mismatched == 2
     assert result.max_abs_error == 1.0
@@ -523,6 +567,7 @@ def test_two_wrong_elements_of_a_matrix() -> None:
 
 
 def test_an_error_where_0_is_expected_is_not_relative() -> None:
+    """3 is found instead of 0, and no error can be divided by 0."""
     result = comparison_of([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
     assert result.max_abs_error == 3.0
     assert result.max_rel_error is None
@@ -530,6 +575,9 @@ def test_an_error_where_0_is_expected_is_not_relative() -> None:
 
 
 def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
+    """NaN beside NaN and ∞ beside ∞ are equal. NaN beside a number fails in any tolerance, on
+    either side.
+    """
     expected = [np.nan, np.inf, 1.0, np.nan]
     found = [np.nan, np.inf, np.nan, 2.0]
     result = comparison_of(expected, found, atol=9, max_ulp=2**62)
@@ -545,10 +593,12 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
 )
 def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
+    """2^63 − 1 − (−2^63) exceeds int64; as a float it is 2^64."""
     assert comparison_of([expected], [found]).max_abs_error == error
 
 
 def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
+    """The real part 2 is off by 2^-51, the distance of float64 numbers from 2 to 4."""
     result = comparison_of([1 + 1j, 2], [1 + 1j, 2 + 2**-51])
     assert result.max_abs_error == 2**-51
     assert result.max_ulp_error == 1
@@ -598,10 +648,12 @@ def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
 
 
 def test_a_single_number_is_one_column() -> None:
+    """Places of errors are named by rows and columns, also in an array without axes."""
     assert comparison_of(1.0, 2.0).where == {"columns": [(0, 0)]}
 
 
 def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
+    """An empty table must not pass as one whose elements are all right."""
     assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
 
     problem = comparison_of(np.zeros((1, 3)), np.zeros((0, 3))).problem
@@ -617,6 +669,9 @@ def test_a_role_makes_a_comparison_relative() -> None:
 
 
 def test_three_wrong_elements_in_different_pieces() -> None:
+    """Large arrays are compared in pieces. The errors are equal, so that the first one counts as
+    the worst.
+    """
     places = np.arange(100_000)
     result = comparison_of(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
 
@@ -626,6 +681,7 @@ def test_three_wrong_elements_in_different_pieces() -> None:
 
 
 def test_the_worst_of_many_wrong_elements() -> None:
+    """All elements are off by 1, and number 70,000, in a later piece, by 2."""
     places = np.arange(100_000)
     result = comparison_of(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
 
@@ -653,6 +709,7 @@ def test_ulps_of_many_elements() -> None:
 def test_neighbouring_numbers_form_ranges(
     numbers: list[int], expected: list[tuple[int, int]]
 ) -> None:
+    """Wrong rows 0, 1, 2, 4, 7, 8 are reported as 0–2, 4 and 7–8."""
     assert ranges(np.array(numbers)) == expected
 
 

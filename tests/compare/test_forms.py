@@ -29,6 +29,9 @@ def cosines_and_sines_in(form: Form) -> np.ndarray:
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS + PADDED_FORMS, ids=str)
 def test_splitting_undoes_joining(form: Form) -> None:
+    """A form is a way of storing cosines and sines in one array: as halves of the columns,
+    interleaved, stacked, as 2 × 2 matrices and so on, each column once or twice.
+    """
     parts = form.split(cosines_and_sines_in(form))
     assert parts is not None
     assert len(parts) == form.functions
@@ -77,6 +80,9 @@ def test_where_a_form_has_its_elements(form: Form, index: tuple, expected: objec
     ],
 )
 def test_names_of_forms(form: Form, name: str) -> None:
+    """The names are those of notes in reports; «compact» is one function with one column per
+    frequency.
+    """
     assert form.name == name
 
 
@@ -90,6 +96,9 @@ def test_names_of_forms(form: Form, name: str) -> None:
     ],
 )
 def test_last_axes_of_forms(form: Form, axes: tuple[int, ...]) -> None:
+    """3 frequencies: pairs (cos, sin) take 2 numbers each, rotation matrices 2 × 2, and doubled
+    columns twice as many columns.
+    """
     assert form.axes(3) == axes
 
 
@@ -103,6 +112,9 @@ def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
 
 
 def test_views_know_the_indices_of_their_elements() -> None:
+    """A wrong element is reported by its index in the array that the user has, not by that in a
+    view.
+    """
     array = np.arange(60).reshape(5, 3, 2, 2)
     for _, _, view in Form("matrices").function_views(array) or ():
         for place, value in enumerate(view.values.ravel()):
@@ -119,10 +131,16 @@ def test_rows_of_one_function_then_rows_of_the_other() -> None:
 @pytest.mark.parametrize("shape", [(5, 3), (3,), (3, 4, 3)])
 @pytest.mark.parametrize("arrangement", ["rows", "stacked"])
 def test_shapes_that_do_not_hold_two_functions(arrangement: str, shape: tuple[int, ...]) -> None:
+    """«rows» has cosines and sines in alternate rows and «stacked» along an axis of 2. Neither 5
+    nor 3 rows can be halved.
+    """
     assert Form(arrangement).function_views(np.ones(shape)) is None
 
 
 def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
+    """Rows 0 … 4 and 5 … 9: the second function has the columns 1 and 3, and column 4 has no
+    partner.
+    """
     parts = Form("interleaved").split(np.arange(10.0).reshape(2, 5))
     assert parts is not None
     assert parts[1].tolist() == [[1.0, 3.0], [6.0, 8.0]]
@@ -139,10 +157,12 @@ def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
     ],
 )
 def test_arrays_of_other_forms_are_not_split(arrangement: str, shape: tuple[int, ...]) -> None:
+    """These shapes, or real numbers for «complex», cannot hold the form."""
     assert Form(arrangement).split(np.ones(shape)) is None
 
 
 def test_complex_numbers_are_not_pairs_of_reals() -> None:
+    """A complex number holds cosine and sine by itself, so that an axis of 2 has another meaning."""
     assert Form("pairs").split(np.ones((3, 2), complex)) is None
 
 
@@ -152,6 +172,9 @@ def cosines_sines_and_a_last_column(last: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("last", "is_padding"), [(0.0, True), (1e-4, False)])
 def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) -> None:
+    """A table for an odd width ends with a column of zeros. One of 1e-4 is data, unless noise is
+    allowed.
+    """
     assert (
         Form("halves", padded=True).split(cosines_sines_and_a_last_column(last)) is not None
     ) == is_padding
@@ -170,20 +193,24 @@ def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> Non
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
 def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None:
+    """An even number of columns holds two functions without any padding."""
     assert Form("halves", padded=True).split(np.zeros(shape)) is None
 
 
 def test_padding_of_ones_is_none() -> None:
+    """Padding is zeros."""
     assert Form("alone", padded=True).split(np.ones((4, 3))) is None
 
 
 @pytest.mark.parametrize(("noise", "is_doubled"), [(0.0, False), (0.05, True)])
 def test_doubled_columns_may_differ_by_noise(noise: float, is_doubled: bool) -> None:
+    """The second copy of the cosines is off by 0.001, which is less than the noise 0.05."""
     nearly = np.concatenate([COS, COS + 1e-3], axis=1)
     assert (Form("alone", "halves").split(nearly, noise) is not None) == is_doubled
 
 
 def test_cosines_beside_sines_are_not_doubled() -> None:
+    """They differ by far more than the noise of 0.05 that is allowed."""
     assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1), 0.05) is None
 
 
@@ -225,16 +252,21 @@ def test_a_value_that_is_not_a_number_is_wrong() -> None:
     ],
 )
 def test_without_noise_every_row_counts(first: list, second: list, is_doubled: bool) -> None:
+    """The halves of each row must be equal, NaN included, in the first row and in the last."""
     assert (split_doubled_halves(np.array(first), np.array(second), 0.0) is not None) == is_doubled
 
 
 def test_zeros_are_doubled_zeros() -> None:
+    """Noise is relative to the size of the values, which is 0 here."""
     part = split_doubled_halves(0 * ONES, 0 * ONES, 0.05)
     assert part is not None
     assert not part.any()
 
 
 def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
+    """Of channels 0 … 4, halves are (0, 1) and (2, 3, 4); interleaved, the second of each pair are
+    1 and 3.
+    """
     assert halved(np.arange(5), "halves")[1].tolist() == [2, 3, 4]
     assert halved(np.arange(5), "interleaved")[1].tolist() == [1, 3]
 
@@ -245,6 +277,7 @@ def test_words_for_columns() -> None:
 
 
 def test_readable_forms_in_the_order_of_their_likelihood() -> None:
+    """If a constant table fits several forms, the first of this list is reported."""
     names = [form.arrangement for form in READABLE]
     assert [*dict.fromkeys(names)] == [
         "alone",
@@ -281,6 +314,7 @@ def test_the_integer_that_stands_for_one(dtype: str, largest: int, one: int) -> 
 
 
 def test_integers_of_two_scales_do_not_belong_together() -> None:
+    """The same integer must stand for 1 in both tensors: in int8 that is 127, which 63 is not."""
     fine = np.array([0, 127], np.int8)
     assert from_integers({"cos": fine, "sin": fine})["sin"].tolist() == [0.0, 1.0]
     assert from_integers({"cos": fine, "sin": fine // 2}) == {}

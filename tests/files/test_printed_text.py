@@ -237,8 +237,8 @@ def test_whole_numbers_are_integers() -> None:
     ],
 )
 def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> None:
-    """The words are those that C, Python, JavaScript and JSON print; 0x10 is 16, `h` is HLSL's
-    suffix of a half, and 1e400 exceeds float64.
+    """The words are those that C, Python, JavaScript and JSON print. 0x10 is 16, `h` is the suffix
+    of a half-precision literal, and 1e400 exceeds float64.
     """
     Path("x.txt").write_text(f"q = 0.5, {word}\n")
     assert np.array_equal(pecli.load("x.txt")["q"], [[0.5, value]], equal_nan=True)
@@ -446,7 +446,7 @@ def test_nested_objects_have_paths() -> None:
 
 
 def test_an_empty_list_beside_others_is_left_out() -> None:
-    """`"bias": []` is how JSON writes «no bias», and holds nothing to compare."""
+    """A list without numbers holds nothing to compare, and is no error beside one that has some."""
     Path("x.json").write_text('{"bias": [], "q": [1.5]}')
     tensors = pecli.load("x.json")
     assert [*tensors] == ["q"]
@@ -528,7 +528,9 @@ def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, probl
 
 
 def test_a_header_of_floats_is_read_back() -> None:
-    """pecli's own C headers are printed text as well: 9 digits give every float32 back."""
+    """pecli's own C headers are printed text as well: their shortest digits give every float32
+    back.
+    """
     table = pecli.Rope(4, 8)
     pecli.save("t.h", table)
     tensors = pecli.load("t.h")
@@ -539,9 +541,7 @@ def test_a_header_of_floats_is_read_back() -> None:
 
 @pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
 def test_printed_text_is_read_from_standard_input(process: Callable, text: str) -> None:
-    """`-` as a file name has no suffix: rows, JSON and labels are told apart by their first
-    characters.
-    """
+    """`-` as a file name has no suffix: rows, JSON and labelled lists are told apart by the text."""
     done = process("inspect", "-", "--json", input=text.encode())
     assert done.returncode == SUCCESS, done.stderr
     assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")

@@ -363,7 +363,9 @@ def test_a_model_with_learned_positions_is_verified() -> None:
 
 
 def test_shifted_learned_rows_are_named() -> None:
-    """Position 0 takes row 2 of the learned table instead of row 0, as with OPT's offset of 2."""
+    """Position p takes row p + 2 of the learned table, as OPT does; GPT-2's configuration means row
+    p.
+    """
     result = record_call(LearnedModel(shift=2), token_ids()).verify()
     assert result.first_place == "wpe"
     assert "all 2 too far" in "\n".join(result.diagnosis)
