@@ -428,6 +428,9 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
             return Contents(label, _read_stream(file, label, max_stream))
     except PecliError:
         raise  # A ParameterError is a ValueError as well.
+    except MemoryError:
+        problem = "does not fit into the memory that this process may use"
+        raise FileError(label, problem, "save it to a file first, which is mapped") from None
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
 

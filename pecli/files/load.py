@@ -18,8 +18,8 @@ from pecli.files.contents import (
     MAX_TEXT,
     STANDARD_INPUT,
     START,
+    LazyTensors,
     LoadedFile,
-    UnreadTensor,
     read_contents_or_beginning,
 )
 from pecli.files.formats import format_of_bytes
@@ -63,11 +63,15 @@ def _max_stream(name: str, start: bytes) -> int:
 
 
 class Shard(NamedTuple):
-    """One of several files, with the tensors that are wanted from it."""
+    """One of several files, and the names of the tensors that are wanted from it.
 
-    path: str
-    tensors: dict[str, Array]
-    unread: tuple[UnreadTensor, ...]
+    Attributes:
+        file: the file, whose tensors may be unread until they are needed.
+        names: by name among those of all shards, the name in the file.
+    """
+
+    file: LoadedFile
+    names: dict[str, str]
 
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
@@ -77,36 +81,38 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
     """
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
-    counts = Counter(chain.from_iterable(shard.tensors for shard in loaded_shards))
-    tensors: dict[str, Array] = {}
+    counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
+    places: dict[str, tuple[LoadedFile, str]] = {}
     for shard in loaded_shards:
-        shard_tensors: dict[str, Array] = {}
-        for name, array in shard.tensors.items():
-            unique_name = name if counts[name] == 1 else f"{_stem(shard.path)}.{name}"
-            shard_tensors[unique_name] = array
-        # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
-        repeated = tensors.keys() & shard_tensors.keys()
-        if repeated:
-            problem = f"has {quoted(min(repeated))} in several files"
-            raise FileError(path, problem, "name one of them")
-        tensors |= shard_tensors
-    unread = chain.from_iterable(shard.unread for shard in loaded_shards)
-    return LoadedFile(path, "folder", tensors, unread=tuple(unread))
+        for name, name_in_file in shard.names.items():
+            unique_name = name if counts[name] == 1 else f"{_stem(shard.file.path)}.{name}"
+            # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
+            if unique_name in places:
+                problem = f"has {quoted(unique_name)} in several files"
+                raise FileError(path, problem, "name one of them")
+            places[unique_name] = (shard.file, name_in_file)
+
+    def read(name: str) -> Array:
+        file, name_in_file = places[name]
+        return file.tensors[name_in_file]
+
+    outlines = {name: file.outlines[inner] for name, (file, inner) in places.items()}
+    unread = chain.from_iterable(shard.file.unread for shard in loaded_shards)
+    return LoadedFile(path, "folder", LazyTensors(outlines, read), unread=tuple(unread))
 
 
 def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
-    """Read the tensors that the index at `path` lists for a file, or all of them."""
+    """Open a file, of which the index at `path` lists some tensors; without an index, all count."""
     loaded = load_file(file)
-    tensors = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
+    tensors = {name_of(loaded, name): name for name in loaded.outlines}
     if names is None:
-        return Shard(loaded.path, tensors, loaded.unread)
+        return Shard(loaded, tensors)
     unread_names = {tensor.name for tensor in loaded.unread}
     missing = {*names} - tensors.keys() - unread_names
     if missing:
         problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
         raise FileError(path, problem, "which lacks it")
-    wanted = {name: tensors[name] for name in names if name in tensors}
-    return Shard(loaded.path, wanted, loaded.unread)
+    return Shard(loaded, {name: tensors[name] for name in names if name in tensors})
 
 
 def name_of(file: LoadedFile, name: str) -> str:

@@ -59,10 +59,15 @@ LISTS = [
             ("quantised", "Q4_0", [32, 1024]),
         ],
     ),
+    (
+        "inspect shards --json",
+        [("small", "float32", [2, 3]), ("large", "float16", [1 << 19, 1024])],
+    ),
 ]
 PARTS = [
     "inspect big.safetensors:small --rows 0:2 --json",
     "inspect big.gguf:small --rows 0:2 --json",
+    "inspect shards:small --rows 0:2 --json",
 ]
 NO_SPACE = "its 1,024 MiB do not fit into the address space of this process"
 RAISE = "raise the limit (ulimit -v)\n"
@@ -75,6 +80,10 @@ REFUSED = [
         f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}",
     ),
     ("inspect big.safetensors --stats", f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}"),
+    (
+        "inspect shards --stats",
+        f"shards/model-1.safetensors: tensor 'large': {NO_SPACE}; {FEWER}",
+    ),
     ("inspect big.gguf --stats", f"big.gguf: tensor 'large': {NO_SPACE}; {FEWER}"),
     ("inspect big.csv", f"big.csv: {NO_SPACE}; {RAISE}"),
     ("inspect -", f"standard input: {NO_SPACE}; {RAISE}"),
@@ -102,6 +111,15 @@ def write_safetensors(path: Path) -> None:
     write_sparse(path, start + SMALL.tobytes(), len(start) + 24 + GIB)
 
 
+def write_shards(folder: Path) -> None:
+    """Write a model of one shard, whose index lists its tensors."""
+    folder.mkdir()
+    write_safetensors(folder / "model-1.safetensors")
+    weight_map = {"small": "model-1.safetensors", "large": "model-1.safetensors"}
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
+
+
 def gguf_entry(name: str, shape: tuple[int, int], kind: int, offset: int) -> bytes:
     rows, columns = shape
     place = struct.pack("<IQQIQ", 2, columns, rows, kind, offset)
@@ -127,6 +145,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     write_npy(folder / "big.npy")
     write_safetensors(folder / "big.safetensors")
     write_gguf(folder / "big.gguf")
+    write_shards(folder / "shards")
     write_sparse(folder / "big.csv", b"1,2\n", GIB)
     with (folder / "big.npy").open("rb") as standard_input:
         process = subprocess.run(
@@ -168,6 +187,30 @@ def test_elements_that_do_not_fit_are_refused(
 
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err == f"pecli: error: {message}"
+
+
+def test_a_pipe_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
+    """A pipe has no size that could be compared with the limit before all of it is read."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux limits the address space")
+    limited = f"ulimit -v {LIMIT >> 10}; exec {sys.executable} -m pecli inspect -"
+    write_safetensors(tmp_path / "big.safetensors")
+    command = ["cat", "big.safetensors"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as pipe:
+        process = subprocess.run(
+            ["bash", "-c", limited],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdin=pipe.stdout,
+            capture_output=True,
+            text=True,
+        )
+        pipe.kill()
+
+    assert process.returncode == FILE_ERROR
+    problem = "does not fit into the memory that this process may use"
+    advice = "save it to a file first, which is mapped"
+    assert process.stderr == f"pecli: error: standard input: {problem}; {advice}\n"
 
 
 class MapOfPart(mmap.mmap):
