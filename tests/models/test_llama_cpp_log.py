@@ -118,3 +118,12 @@ def test_stored_key_names_the_architecture(tmp_path: Path) -> None:
     without_architecture = LOG_OF_LLAMA.partition("\n")[2]
 
     assert model_of_log(tmp_path, stored + without_architecture).model_type == "llama"
+
+
+def test_the_bias_of_alibi_is_that_of_the_log(tmp_path: Path) -> None:
+    """MPT prints `f_max_alibi_bias = 8.0e+00`; models without ALiBi print 0, which means none."""
+    log = LOG_OF_LLAMA.replace("= llama", "= mpt").replace("rope type        = 0", "rope type = -1")
+    encoding = model_of_log(tmp_path, log + "print_info: f_max_alibi_bias = 8.0e+00\n").one()
+
+    assert encoding.scheme == "alibi"
+    assert encoding.parameters["max_bias"] == 8.0

@@ -323,3 +323,20 @@ def test_scale_below_one_is_inverted() -> None:
     assert "inverted-scale" in problems_with_flags(
         "llama-2-7b", "--rope-scaling linear --rope-scale 0.5"
     )
+
+
+def test_the_base_of_a_model_of_text_and_images_is_that_of_its_text() -> None:
+    """Its configuration has the text model's settings in `text_config`, where the flag's value goes."""
+    config = {
+        "model_type": "mistral3",
+        "text_config": {
+            "model_type": "mistral",
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 4096,
+            "rope_theta": 1e6,
+        },
+    }
+    encoding = pecli.load_model(config, "vllm serve m --rope-theta 500000").one()
+
+    assert encoding.parameters["base"] == 500000.0

@@ -609,6 +609,18 @@ def test_a_damaged_run_is_refused(case: str) -> None:
         pecli.verify(tensors, LLAMA)
 
 
+def test_positions_up_to_2_to_the_40_are_read() -> None:
+    """2^40 is the last position of all tables. The recorded ones began at 0, so the check fails."""
+    result = pecli.verify({**RUN, "calls.0.positions": np.full((2, 12), 2**40)}, LLAMA)
+    assert not result.passed
+
+
+def test_stated_position_ids_are_recorded() -> None:
+    ids = [[7, 3, 9] * 4] * 2
+    run = record_call(llama_model(), token_ids(), position_ids=tensor(ids))
+    assert run.tensors()["calls.0.positions"].tolist() == ids
+
+
 def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
     """12 tokens were recorded; NumPy would broadcast one row to all of them, and hide the missing
     ones.

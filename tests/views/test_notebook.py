@@ -62,7 +62,9 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
 @pytest.mark.parametrize("name", RESULTS_AND_WORDS)
-@pytest.mark.sample("slopes", "model without rotary encodings", "pass", "audit", "runtimes")
+@pytest.mark.sample(
+    "slopes", "model without rotary encodings", "pass", "audit", "runtimes", "identification"
+)
 def test_everything_displays_itself(name: str) -> None:
     """Each result has words that its HTML must show; its picture must not be blank."""
     _, words = RESULTS_AND_WORDS[name]

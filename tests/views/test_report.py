@@ -349,3 +349,15 @@ def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
     assert "script-src 'unsafe-inline'" in page
     assert '<div id="sliders"></div>' in page
     assert '"method":"llama3"' in page
+
+
+def test_the_first_matrix_of_an_unknown_file_is_drawn(
+    tmp_path: Path, pictures: list[Picture]
+) -> None:
+    """Random numbers are no table of any scheme; their heatmap is all that can be shown."""
+    numbers = np.random.default_rng(3).normal(size=(12, 6))
+    pecli.save(tmp_path / "numbers.npz", {"vector": numbers[0], "x": numbers})
+    report("numbers.npz")
+
+    (picture,) = pictures
+    assert picture.title == "x, 12 × 6 float64: value over 12 positions, by channel"

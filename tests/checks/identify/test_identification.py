@@ -13,7 +13,7 @@ import pytest
 
 import pecli
 from pecli.checks import identify as identification
-from pecli.engine.edits import Mask, Negated, Repeated, RowsWrong
+from pecli.engine.edits import Mask, Negated, Repeated, Rows, RowsWrong
 from pecli.engine.table import table_of
 from pecli.files import save_tables
 from tests.checks.waves import (
@@ -555,3 +555,24 @@ def test_falling_vectors_are_not_frequencies_yet(count: int) -> None:
         np.cos(place / count),
     ):
         assert not pecli.identify(vector.astype(np.float32)).matches
+
+
+def test_rows_in_reverse_order_are_identified() -> None:
+    """One mistake in a table is named beside the scheme and the parameters."""
+    tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
+    reversed_tables = {name: table[::-1].copy() for name, table in tables.items()}
+    (match, *_) = pecli.identify(reversed_tables).matches
+
+    assert match.scheme == pecli.Rope(64, 32)
+    assert Rows("reversed") in match.edits
+
+
+def test_an_alibi_bias_with_queries_and_keys_exchanged_is_identified() -> None:
+    """The mask of a causal bias is then below the diagonal, where keys are before the query."""
+    distance = np.arange(16)[None, :] - np.arange(16)[:, None]
+    causal = np.where(distance > 0, -np.inf, distance)
+    slopes = 2.0 ** -np.arange(1.0, 9.0)
+    bias = (slopes[:, None, None] * causal).astype(np.float32)
+    (match, *_) = pecli.identify(np.ascontiguousarray(bias.transpose(0, 2, 1))).matches
+
+    assert match.scheme == pecli.Alibi(8, 16, form="causal")

@@ -5,6 +5,7 @@ wrong data that once passed, with verdicts that follow from closed forms.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import pytest
 
 import pecli
 from pecli.checks.verification import Verification
+from pecli.engine.edits import Decimals, Mask
 from pecli.engine.schemes.bundle import Bundle
 from tests.checks.waves import cos_and_sin_tables, interleaved_columns, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
@@ -286,3 +288,32 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
         "bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1"
     )
     assert pecli.verify({"cos": table}, LLAMA, max_ulp=1).passed
+
+
+def test_zeros_in_place_of_a_mask_are_named() -> None:
+    """A causal bias is −∞ for keys after the query; a port that leaves zeros there attends to them."""
+    scheme = pecli.Alibi(4, 8, form="causal")
+    bias = scheme.tables()["bias"]
+    (first, *_) = pecli.verify({"bias": np.where(np.isinf(bias), 0, bias)}, scheme).explanations
+
+    assert first.edits == (Mask("0"),)
+
+
+def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
+    frequencies = np.round(inverse_frequencies(10000.0, 32), 6)
+    (first, *_) = pecli.verify({"inv_freq": frequencies}, pecli.Rope(64, 32)).explanations
+
+    assert first.edits == (Decimals(6),)
+
+
+def test_a_missing_tensor_is_not_also_a_changed_file(tmp_path: Path) -> None:
+    """The sha256 in a file's spec is that of all its tensors, so it differs if one is missing."""
+    path = tmp_path / "rope.npz"
+    pecli.save(path, pecli.Rope(6, 8))
+    arrays = dict(np.load(path))
+    del arrays["sin"]
+    np.savez(path, **arrays)
+    diagnosis = pecli.verify(path).diagnosis
+
+    assert any("sin" in line for line in diagnosis)
+    assert not any("sha256" in line or "changed" in line for line in diagnosis)

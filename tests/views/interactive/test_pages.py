@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Pa
     page = (tmp_path / "x.html").read_text("utf-8")
 
     assert not re.search(r'<(script|link|img)[^>]+(src|href)="?http', page)
+
+
+def test_a_page_holds_the_script_that_draws_it(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
+    script = files("plotly") / "package_data" / "plotly.min.js"
+
+    assert script.read_text("utf-8") in (tmp_path / "x.html").read_text("utf-8")
 
 
 def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:

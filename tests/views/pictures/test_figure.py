@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 import pecli
@@ -542,3 +543,17 @@ def test_names_of_curves_can_be_read(dark: bool) -> None:
 
     for colour in colours:
         assert palettes.contrast(palettes.legible(colour, paper), paper) >= 4.5
+
+
+@pytest.mark.parametrize(("dark", "last"), [(True, 255), (False, 224)])
+def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
+    """Dark paper shows the palette up to its brightest end, step 255 of 256.
+
+    Light paper stops at 0.14 + 0.74 of it, which is step 224, because brighter curves would not
+    be seen.
+    """
+    curves = [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(3)]
+    lines = render(Picture("", [Chart("", curves, ordered=True)]), dark=dark).axes[0].lines
+
+    brightest = palettes.steps(palettes.SEQUENTIAL)[last]
+    np.testing.assert_allclose(to_rgb(lines[-1].get_color()), brightest / 255, atol=1e-6)

@@ -504,3 +504,14 @@ def test_every_level_has_a_mark_of_its_own() -> None:
     samples = re.findall(r"([⠂ ]+) level \d", legend)
 
     assert len({sample.strip() for sample in samples}) == 3
+
+
+def test_ordered_curves_go_from_dark_to_bright_in_true_colours() -> None:
+    """The ends of the palette's bright part, which can be seen on a dark terminal."""
+    curves = [Curve("", POSITIONS, POSITIONS * k) for k in range(3)]
+    shown = "".join(curve_lines(curves, TRUE_COLOURS, ordered=True))
+    codes = re.findall(r"38;2;(\d+);(\d+);(\d+)", shown)
+
+    colours = {tuple(map(int, code)) for code in codes}
+    assert palettes.SEQUENTIAL[-1] in colours
+    assert palettes.step(0, 3, dark=True) in colours
