@@ -108,9 +108,11 @@ def _doubts(scheme: Relative, others: list[Relative]) -> Iterator[str]:
     """Yield the distances of the last bucket that a short index does not distinguish from the named
     one.
     """
-    alike = [
-        other for other in others if replace(other, max_distance=scheme.max_distance) == scheme
-    ]
-    if alike:
-        distances = ", ".join(str(other.max_distance) for other in alike)
-        yield f"max_distance may also be {distances}: no key is so far away"
+    distances = [str(other.max_distance) for other in others if _has_buckets_of(other, scheme)]
+    if distances:
+        yield f"max_distance may also be {', '.join(distances)}: no key is so far away"
+
+
+def _has_buckets_of(scheme: Relative, other: Relative) -> bool:
+    """Return True if two schemes of one style differ in the distance of their last bucket only."""
+    return scheme.buckets == other.buckets and scheme.causal == other.causal

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import Negated
+from pecli.engine.edits import Negated, Parameter
 from pecli.explain.hypotheses import Search
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
@@ -97,13 +97,14 @@ def through(values: np.ndarray, dtype: type) -> np.ndarray:
     return values.astype(dtype).astype(np.float64)
 
 
-def blended(plain: np.ndarray) -> np.ndarray:
-    """YaRN's frequencies, by whatever exponents; of 64 channels, factor 4 and 256 positions."""
-    limits = [
-        DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)
-    ]
-    low, high = max(0, math.floor(limits[0])), math.ceil(limits[1])
-    slow = np.clip((INDEX - low) / (high - low), 0, 1)
+def blended(plain: np.ndarray, original_length: int = 256) -> np.ndarray:
+    """YaRN's frequencies by factor 4, by whatever exponents; of 64 channels."""
+    low, high = (
+        DIM * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(BASE))
+        for beta in (32.0, 1.0)
+    )
+    first = max(0, math.floor(low))
+    slow = np.clip((INDEX - first) / (math.ceil(high) - first), 0, 1)
     return plain / 4 * slow + plain * (1 - slow)
 
 
@@ -540,3 +541,16 @@ def test_time_that_is_up_ends_a_search() -> None:
 
     check_time()
     assert recognise(rotary_tables())
+
+
+@pytest.mark.parametrize("original_length", [2048, 8192, 131072])
+def test_yarn_that_the_model_does_not_have_is_named(original_length: int) -> None:
+    """Its trained length is not in the specification, but one of those that models have."""
+    tables = rotary_tables(blended(INV_FREQ, original_length), 0.1 * math.log(4) + 1)
+    (first, *_) = pecli.verify(tables, LONG_ROPE, atol=1e-4).explanations
+
+    assert first.edits == (
+        Parameter("scaling", "none", "yarn"),
+        Parameter("factor", None, 4.0),
+        Parameter("original_max_position_embeddings", None, original_length),
+    )

@@ -69,3 +69,16 @@ def test_buckets_of_deberta_by_its_own_formula(buckets: int, max_distance: int) 
     found = deberta_buckets(500, buckets, max_distance)[1:]
 
     np.testing.assert_array_equal(found[~is_open], expected[~is_open])
+
+
+def test_a_short_index_leaves_the_last_distance_open() -> None:
+    """With 32 buckets both ways, single distances end at 8; no two of 8 keys are as far apart.
+
+    So all maximum distances make the same index, those included that other numbers of buckets
+    could not have.
+    """
+    index = pecli.Relative(style="t5", seq_len=8).tables()["index"]
+    (match, *_) = pecli.identify(index.astype(np.int32)).matches
+
+    assert match.scheme == pecli.Relative(style="t5", seq_len=8, buckets=32, max_distance=128)
+    assert any(doubt.startswith("max_distance may also be 256") for doubt in match.undetermined)

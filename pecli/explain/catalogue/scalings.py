@@ -35,14 +35,18 @@ its tables.
 
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 
+YARN_LENGTHS = (32768, 4096, 8192, 2048, 16384, 65536, 131072)
+"""Trained lengths of models that YaRN is applied to, the likeliest first."""
+
+LLAMA3_BLEND = {"original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}  # fmt: skip
+"""The numbers of Llama 3.1, which all models with its scaling have."""
+
 PROBABLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("linear", {"factor": 4.0}),
     ("ntk", {"factor": 4.0}),
     ("ntk-fixed", {"factor": 4.0}),
-    ("llama3", {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}),
-    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 32768}),
-    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 4096}),
-    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 8192}),
+    ("llama3", {"factor": 8.0, **LLAMA3_BLEND}),
+    *(("yarn", {"factor": 4.0, "original_max_position_embeddings": length}) for length in YARN_LENGTHS),
 )  # fmt: skip
 """Scalings that are applied by mistake; the factor is solved."""
 
