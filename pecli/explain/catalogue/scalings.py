@@ -47,6 +47,8 @@ PROBABLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ntk-fixed", {"factor": 4.0}),
     ("llama3", {"factor": 8.0, **LLAMA3_BLEND}),
     *(("yarn", {"factor": 4.0, "original_max_position_embeddings": length}) for length in YARN_LENGTHS),
+    # gpt-oss and its descendants do not round the limits between which YaRN blends.
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 4096, "truncate": False}),
 )  # fmt: skip
 """Scalings that are applied by mistake; the factor is solved."""
 
@@ -351,6 +353,8 @@ class OtherScaling(ScheduleMistake):
     def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         if case.measured_frequencies is None or case.scheme.applied_as != "rotation":
             return
+        if schedule.scaling_name != case.expected_schedule.scaling_name:
+            return  # «It is missing, and another one is there» is this mistake alone.
         for name, parameters in PROBABLE:
             if name != schedule.scaling_name:
                 yield from cls._with_factor(
