@@ -134,8 +134,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Collect garbage from now on, except among the collected tests.
 
     There are thousands, they live to the end, and every full collection would visit them all.
+    Collecting seldom takes a third of the time, and no more memory.
     """
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 
