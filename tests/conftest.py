@@ -52,6 +52,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run all tests of a module by one worker, so that fixtures of modules are made once."""
     from xdist.scheduler import LoadFileScheduling
 
+    parsing_modules = dict.fromkeys(("tests/test_house.py", "tests/test_readability.py"), "syntax")
+
     class NumberedTests(list[str]):
         """The names of the tests that a worker collected, with the index of each at hand."""
 
@@ -69,6 +71,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             """Number the tests, each of which is searched for among all when it is assigned."""
             super().add_node_collection(node, collection)
             self.registered_collections[node] = NumberedTests(collection)
+
+        def _split_scope(self, nodeid: str) -> str:
+            """Give modules that parse the whole package to one worker, which parses it once."""
+            module = super()._split_scope(nodeid)
+            return parsing_modules.get(module, module)
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             """Forget modules that are done: every message counts the tests of the others."""
