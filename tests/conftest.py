@@ -5,13 +5,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 # Dozens of processes are started, each of which would compile the package again.
@@ -31,6 +32,8 @@ pytest.register_assert_rewrite(
 
 from pecli.cli.app import run  # noqa: E402
 
+SHORTEST_DURATION = 0.005  # seconds; pytest's `--durations` hides what is shorter
+
 SAME_EXAMPLES = settings(
     deadline=None,
     derandomize=True,  # the same examples every time
@@ -49,20 +52,58 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run all tests of a module by one worker, so that fixtures of modules are made once."""
     from xdist.scheduler import LoadFileScheduling
 
-    class ForgetfulScheduling(LoadFileScheduling):
-        """It forgets modules that are done.
+    parsing_modules = dict.fromkeys(("tests/test_house.py", "tests/test_readability.py"), "syntax")
 
-        Otherwise, every message of a worker makes it count the tests of all modules so far.
-        """
+    class NumberedTests(list[str]):
+        """The names of the tests that a worker collected, with the index of each at hand."""
+
+        def __init__(self, names: Iterable[str]) -> None:
+            super().__init__(names)
+            self._indices = {name: index for index, name in enumerate(self)}
+
+        def index(self, name: str, *limits: Any) -> int:
+            return self._indices[name]
+
+    class QuickScheduling(LoadFileScheduling):
+        """It takes a time that grows with the number of tests, not with its square."""
+
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            """Number the tests, each of which is searched for among all when it is assigned."""
+            super().add_node_collection(node, collection)
+            self.registered_collections[node] = NumberedTests(collection)
+
+        def _split_scope(self, nodeid: str) -> str:
+            """Give modules that parse the whole package to one worker, which parses it once."""
+            module = super()._split_scope(nodeid)
+            return parsing_modules.get(module, module)
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Forget modules that are done: every message counts the tests of the others."""
             super().mark_test_complete(node, item_index, duration)
             module = self._split_scope(self.registered_collections[node][item_index])
             modules = self.assigned_work[node]
             if all(modules[module].values()):
                 del modules[module]
 
-    return ForgetfulScheduling(config, log)
+    return QuickScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker send one report about a test that passes, instead of five messages.
+
+    Sending and receiving them takes a third of the time of a small test. Set-up and tear-down are
+    reported if they fail, or take so long that `--durations` lists them. The last test of a worker
+    sends everything, because the progress is complete when a test was reported as finished.
+    """
+    is_worker = hasattr(item.config, "workerinput")
+    if not is_worker or nextitem is None:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        is_listed = report.duration >= SHORTEST_DURATION
+        if report.when == "call" or is_listed or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
@@ -100,8 +141,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Collect garbage from now on, except among the collected tests.
 
     There are thousands, they live to the end, and every full collection would visit them all.
+    Collecting seldom takes a third of the time, and no more memory.
     """
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 

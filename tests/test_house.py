@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TypeGuard, TypeVar
-from zipfile import ZipFile
+from zipfile import PyZipFile
 
 import pytest
 
@@ -308,10 +308,11 @@ DATA_FILES = ("*.json", "*.toml", "*.html", "*.css", "*.js")
 
 
 def test_the_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
-    """As zipapps and frozen programs have it: modules and data, no stub."""
+    """As zipapps and frozen programs have it: compiled modules and data, no stub."""
     data = [path for kind in DATA_FILES for path in ROOT.rglob(kind)]
-    with ZipFile(tmp_path / "pecli.zip", "w") as archive:
-        for path in (*MODULES.values(), *data):
+    with PyZipFile(tmp_path / "pecli.zip", "w") as archive:
+        archive.writepy(str(ROOT))
+        for path in data:
             archive.write(path, path.relative_to(ROOT.parent))
     script = """
 import sys

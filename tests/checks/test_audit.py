@@ -36,7 +36,7 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
 @pytest.mark.parametrize(
     "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
 )
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 def test_errors_do_not_depend_on_the_size_of_blocks(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:

@@ -66,7 +66,7 @@ def without_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.usefixtures("without_runtimes")
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_the_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
     """Compare with extended.npz, which transformers 5.22.2 computed.
 
@@ -252,7 +252,7 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", NESTED)
 @pytest.mark.usefixtures("without_runtimes")
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
     """They are in the part of the language model, and keep the sections of M-RoPE."""
     config = MODEL_WITHOUT_ROPE_KEYS if name == "bare" else presets()[name].config

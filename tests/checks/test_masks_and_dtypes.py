@@ -137,7 +137,7 @@ def test_diff_of_float8_and_float32(dtype: Any) -> None:
     """
     small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
     assert diff_in_both_orders(small, ROPE_TABLES, atol=STEP_FROM_1_TO_2[dtype] / 4).passed
-    assert not diff_in_both_orders(small, ROPE_TABLES).passed
+    assert not diff_in_both_orders(small, ROPE_TABLES, reasons=False).passed
     assert not diff_in_both_orders(
         small, ROPE_TABLES, atol=STEP_FROM_1_TO_2[dtype] / 64, reasons=False
     ).passed

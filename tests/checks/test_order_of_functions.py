@@ -41,7 +41,7 @@ STATED_ORDERS = {
 @pytest.mark.parametrize("form", WAYS_TO_JOIN_TWO_FUNCTIONS)
 @pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
 @pytest.mark.parametrize("name", STATED_ORDERS)
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     form, spec: str, name: str
 ) -> None:
@@ -88,7 +88,7 @@ def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
 @pytest.mark.parametrize("form", WAYS_TO_JOIN_TWO_FUNCTIONS)
 @pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
 @pytest.mark.parametrize("stem", ["sin_cos", "rope-sin-cos", "layer0.sincos"])
-@pytest.mark.sample(7)
+@pytest.mark.sample(5)
 def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_path: Path) -> None:
     path = tmp_path / f"{stem}.npy"
     np.save(path, form(SIN, COS))

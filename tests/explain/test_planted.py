@@ -56,8 +56,8 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
 SAME_TABLE = 1e-9
 """Difference within which two schemes make the same table: then either of them is the answer."""
 
-EVERY_24TH = 24
-"""One in so many cells is tested by default."""
+EVERY_31ST = 31
+"""One in so many cells is tested by default; the number is odd, so that all storages take turns."""
 
 
 class Cell(NamedTuple):
@@ -107,9 +107,9 @@ def is_named(explanation: Explanation, planted: Planted) -> bool:
 CELLS = [*cells(tuple(STORAGES))]
 
 
-@pytest.mark.parametrize("cell", CELLS[::EVERY_24TH], ids=lambda cell: cell.name)
+@pytest.mark.parametrize("cell", CELLS[::EVERY_31ST], ids=lambda cell: cell.name)
 def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
-    """Every 24th cell: a mistake of the catalogue, a scheme that can have it, and how the table is
+    """Every 31st cell: a mistake of the catalogue, a scheme that can have it, and how the table is
     stored.
     """
     assert_mistake_is_first(cell)

@@ -212,7 +212,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sample(12)
+@pytest.mark.sample(9)
 def test_the_first_reason_names_the_mistake(name: str) -> None:
     """Each case has tables computed by NumPy with a mistake, the spec, and the words that name the
     mistake.

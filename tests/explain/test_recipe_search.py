@@ -48,7 +48,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
-@pytest.mark.sample(12)
+@pytest.mark.sample(7)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     """The tables were computed by the runtimes' own code; KNOWN_DEPARTURES lists those that differ from
     transformers, with the cause.

@@ -27,7 +27,7 @@ class TestRotary:
     @both_layouts
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
-    @pytest.mark.sample(16)
+    @pytest.mark.sample(10)
     def test_the_rotary_layer_rotates_as_the_closed_form(self, interleaved, dtype, shape):
         """(u, v) → (u cos − v sin, v cos + u sin) with angles position · 10000^(-2i/dim), in
         float64.

@@ -25,7 +25,7 @@ DIALECTS = stored("dialects.json")
 @pytest.mark.parametrize(
     "case", [*CASES_OF_TRANSFORMERS, *MORE_CASES_OF_TRANSFORMERS], ids=lambda case: case["case"]
 )
-@pytest.mark.sample(100)
+@pytest.mark.sample(60)
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     """Each case has a config and the inv_freq and attention_scaling of transformers' own float32
     module (see data/README.md).
@@ -246,7 +246,7 @@ def near(ends: list[float]) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted({*map(class_of, DEFAULTS_MADE_BY_TRANSFORMERS["rope"])}))
-@pytest.mark.sample(80)
+@pytest.mark.sample(48)
 def test_rotary_tables_of_class_defaults(name: str) -> None:
     """Of each class of transformers 5.22.2: count, second and last of its frequencies, and its
     attention factor. QUIRKS are known differences.
@@ -279,7 +279,7 @@ for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.sample(80)
+@pytest.mark.sample(48)
 def test_settings_that_are_given_to_a_class(name: str) -> None:
     """Linear and YaRN settings were given to each class of transformers, which made the expected
     frequencies. UNLIKE lists classes with quirks that pecli does not follow.

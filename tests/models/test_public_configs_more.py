@@ -57,7 +57,7 @@ def model_of(row: Row) -> ModelEncodings:
     return read_object(row["config"], row["file"])
 
 
-@pytest.mark.sample(150)
+@pytest.mark.sample(90)
 @pytest.mark.parametrize("row", ROWS, ids=[row["source"] for row in ROWS])
 def test_a_public_configuration_is_right_or_has_a_warning(row: Row) -> None:
     """Never silently wrong: the expected frequencies and shapes are those of each project's own

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ def row(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def model_with_flags(row: dict[str, Any]) -> ModelEncodings:
+    return model_of_line(json.dumps(row))
+
+
+@cache
+def model_of_line(line: str) -> ModelEncodings:
+    """Read the flags of a row once for all its tests."""
+    row = json.loads(line)
     return pecli.load_model(row["model"], row["flags"])
 
 

@@ -172,7 +172,7 @@ def biases_by_hand(heads: list[float], queries: int, keys: int, form: str) -> np
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (2, 7), (1, 6)])
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 def test_alibi_adds_slopes_times_distances_to_scores(form, queries, keys, dtype):
     """The slopes of four heads are 2^-2, 2^-4, 2^-6 and 2^-8; biases are computed element by
     element.

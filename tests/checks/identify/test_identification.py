@@ -345,7 +345,7 @@ TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
-@pytest.mark.sample(16)
+@pytest.mark.sample(9)
 def test_tables_as_other_programs_write_them(name: str) -> None:
     """Each table is built here by the formula and in the form of another program, beside the scheme
     that it must be identified as.
@@ -388,7 +388,7 @@ def bloom_slopes(heads: int) -> np.ndarray:
 
 @pytest.mark.parametrize("heads", [3, 6, 8, 12, 16, 20, 32, 40, 71, 112])
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> None:
     """`bloom_slopes` follows build_alibi_tensor of transformers' modeling_bloom.py."""
     match = pecli.identify(bloom_slopes(heads).reshape(shape)).matches[0]

@@ -211,7 +211,7 @@ def test_a_right_pair_passes(
 @pytest.mark.parametrize(
     ("model", "number"), [(model, k) for model in MISTAKES_OF_CONVERTERS for k in range(5)]
 )
-@pytest.mark.sample(14)
+@pytest.mark.sample(9)
 def test_a_mistake_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
 ) -> None:

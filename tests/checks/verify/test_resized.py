@@ -27,7 +27,7 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 
 @pytest.mark.parametrize("keep", [0, 1, 5])
 @pytest.mark.parametrize("case", GROWN_OR_SHRUNK, ids=case_name)
-@pytest.mark.sample(50)
+@pytest.mark.sample(24)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
     """torch's F.interpolate made the tables with many options (see the data's README); `keep` rows
     before the grid stay.

@@ -105,7 +105,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:

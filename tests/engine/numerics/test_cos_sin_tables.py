@@ -38,7 +38,7 @@ def filled_table(
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("first", [0, 777, 2**40 - 300])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
     """The oracle computes with Arb's balls of arbitrary precision and rounds once."""
     made = exact_filler(12, 300, amplitude=amplitude)
@@ -84,7 +84,7 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     """A table that begins and ends within a leap, held against rows that were made one by one."""
     monkeypatch.setattr(phases, "TILE", size)
@@ -145,7 +145,7 @@ def truth(case: dict) -> int:
 
 @pytest.mark.parametrize("before", [0, 1, 70])
 @pytest.mark.parametrize("case", HARD_CASES, ids=name_of)
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
     """Alone, and as part of a table that begins before it; the oracle is Arb."""
     before = min(before, case["position"])

@@ -75,7 +75,7 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
 @pytest.mark.parametrize(
     ("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)]
 )
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 def test_each_recipe_has_the_angles_of_its_formula_in_numpy(recipe, dim, base):
     """The formulas are those of Hugging Face's modules and of ggml, in NumPy's float32."""
     for offset in (
@@ -204,7 +204,7 @@ def test_scalings_stay_near_the_exact_table(recipe):
 
 @pytest.mark.parametrize("interleaved", [None, True])
 @pytest.mark.parametrize("recipe", ["exact", *RECIPES])
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_given_positions_are_rows_of_the_table(recipe, interleaved):
     sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": interleaved}
     rope = Rope(60, 32, recipe=recipe, **sections, scaling="linear", factor=4.0)

@@ -59,7 +59,7 @@ def braille_dots(lines: list[str]) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.parametrize("terminal", [*TERMINALS.values(), Terminal(120, 40)])
-@pytest.mark.sample(19)
+@pytest.mark.sample(12)
 def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
     if kind == "circle":  # which no terminal draws
         return
@@ -152,7 +152,7 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 
 @pytest.mark.parametrize("kind", [*TERMINALS.values(), Terminal(24, 10), Terminal(200, 60, 256)])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (500, 3), (2000, 130), (17, 64), (40, 40)])
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
     kind: Terminal, shape: tuple[int, int]
 ) -> None:
