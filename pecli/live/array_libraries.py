@@ -95,15 +95,15 @@ def _packages_used_by(function: Callable[..., object]) -> set[str]:
     both functions, and jax. At most MAX_SEARCHED functions are followed.
     """
     packages: set[str] = set()
-    pending: list[object] = [function]
+    to_search: list[object] = [function]
     searched: dict[int, object] = {}  # by id; they stay alive, so that ids are not used again
-    while pending and len(searched) < MAX_SEARCHED:
-        value = pending.pop(0)
+    while to_search and len(searched) < MAX_SEARCHED:
+        value = to_search.pop(0)
         if id(value) in searched:
             continue
         searched[id(value)] = value
         packages |= _packages_of(value)
-        pending += _values_named_by(value)
+        to_search += _values_named_by(value)
     return packages
 
 
