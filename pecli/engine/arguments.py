@@ -66,7 +66,7 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise KindError(name, quoted(value), rule)
     too_many = ResourceError(f"{name} has more than {max_items:,} items")
-    if isinstance(value, Sized) and _is_longer(value, max_items):
+    if _is_known_to_be_longer(value, max_items):
         raise too_many
     try:
         items = list(islice(value, max_items + 1))
@@ -77,7 +77,10 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
     return items
 
 
-def _is_longer(value: Sized, length: int) -> bool:
+def _is_known_to_be_longer(value: object, length: int) -> bool:
+    """Return True if a value has a length, and it is larger than this one."""
+    if not isinstance(value, Sized):
+        return False
     try:
         return len(value) > length
     except OverflowError:  # The length of range(10**30) has more than 63 bits.

@@ -69,16 +69,24 @@ class Llama3(Scaling):
         one = np.float32(1)
         factor = np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
-        low = self.low_freq_factor
-        high = self.high_freq_factor
         inverse = one / powers
         wavelength = np.float32(2 * math.pi) / inverse
-        is_long = wavelength > np.float32(float(length) / low)
-        is_short = wavelength < np.float32(float(length) / high)
-        scaled = np.where(is_long, inverse / factor, inverse)
-        span = np.float32(high - low)
-        share: Singles | np.float32 = np.float32(0)
-        if span:  # Otherwise only a wave just as long as the limit is between; it is divided.
-            share = (length / wavelength - np.float32(low)) / span
-        blended = (one - share) * scaled / factor + share * scaled
-        return np.where(~is_long & ~is_short, blended, scaled)
+        is_long = wavelength > np.float32(float(length) / self.low_freq_factor)
+        is_short = wavelength < np.float32(float(length) / self.high_freq_factor)
+        divided_or_kept = np.where(is_long, inverse / factor, inverse)
+        share = self._float32_share(length / wavelength)
+        blended = (one - share) * divided_or_kept / factor + share * divided_or_kept
+        is_between = ~is_long & ~is_short
+        return np.where(is_between, blended, divided_or_kept)
+
+    def _float32_share(self, rotations: Singles) -> Singles | np.float32:
+        """Return the share of a frequency that stays, for waves between the limits.
+
+        If both limits are equal, only a wave just as long as they are is between; it is divided.
+        """
+        low = self.low_freq_factor
+        span = np.float32(self.high_freq_factor - low)
+        if not span:
+            return np.float32(0)
+        share: Singles = (rotations - np.float32(low)) / span
+        return share

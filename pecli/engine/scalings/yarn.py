@@ -84,8 +84,8 @@ class Yarn(Scaling):
         one = 1 << bits
         blended = []
         for pair, value in enumerate(values):
-            ramp = ((pair * one - low) << bits) // (high - low)
-            ramp = min(max(ramp, 0), one)
+            unlimited_ramp = ((pair * one - low) << bits) // (high - low)
+            ramp = min(max(unlimited_ramp, 0), one)
             divided = value * factor.denominator // factor.numerator
             blended.append((divided * ramp + value * (one - ramp)) >> bits)
         return Frequencies(tuple(blended), bits)
@@ -93,29 +93,31 @@ class Yarn(Scaling):
     def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
         """Return the pairs between which YaRN blends, as integers over 2**bits.
 
-        The pair that rotates β times within O is d · (ln(O/β) − ln 2π) / (2 · ln b). The limits are
-        rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
+        They are rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
         """
-        log_base = numerics.log(Fraction(base), bits)
-        log_turn = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
-        length = Fraction(self.original_max_position_embeddings)
-
-        def limit(rotations: float) -> int:
-            log_rotations = numerics.log(length / Fraction(rotations), bits) - log_turn
-            return (dim * log_rotations << bits) // (2 * log_base)
-
         betas = self.betas()
-        low = limit(betas.fast)
-        high = limit(betas.slow)
+        low = self._pair_of_rotations(betas.fast, base, dim, bits)
+        high = self._pair_of_rotations(betas.slow, base, dim, bits)
         one = 1 << bits
         if self.truncate is not False:
             low = low // one * one
-            high = -(-high // one) * one
+            high = -(-high // one) * one  # rounded up
         low = max(low, 0)
         high = min(high, (dim - 1) * one)
         if low == high:
             high += numerics.fixed(_MIN_RAMP, bits)
         return low, high
+
+    def _pair_of_rotations(self, rotations: float, base: float, dim: int, bits: int) -> int:
+        """Return the pair that rotates so many times within O, as an integer over 2**bits.
+
+        For β rotations it is d · (ln(O/β) − ln 2π) / (2 · ln b).
+        """
+        length = Fraction(self.original_max_position_embeddings)
+        log_base = numerics.log(Fraction(base), bits)
+        log_turn = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
+        log_radians = numerics.log(length / Fraction(rotations), bits) - log_turn
+        return (dim * log_radians << bits) // (2 * log_base)
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         assert self.factor is not None  # `complete` has set it.
@@ -135,7 +137,8 @@ class Yarn(Scaling):
             high = np.ceil(high)
         low = np.maximum(low, 0.0)
         high = np.minimum(high, 2 * half - 1)
-        return low, high + np.where(low == high, float(_MIN_RAMP), 0.0)
+        least_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
+        return low, high + least_distance
 
     def known_mistakes(self) -> tuple[Yarn, ...]:
         """Return YaRN with limits rounded or not, and with the two betas swapped."""
@@ -170,14 +173,7 @@ class Yarn(Scaling):
 
     def check(self, base: float, dim: int) -> None:
         """Raise ParameterError unless f ≥ 1, beta_fast ≥ beta_slow, b > 1, and mscales fit."""
-        if self.factor is None and self.max_position_embeddings is None:
-            rule = (
-                "yarn scaling needs it, or max_position_embeddings to divide by the original length"
-            )
-            raise ParameterError("factor", "missing", rule)
-        if self.divisor() < 1:
-            rule = "it is below the original length"
-            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
+        self._check_divisor()
         fast, slow = self.betas()
         if fast < slow:
             rule = f"it must be at least beta_slow, {slow:g}"
@@ -187,6 +183,17 @@ class Yarn(Scaling):
             raise ParameterError("base", spelled(base), rule)
         if self.attention_factor is None and self.mscale and self.mscale_all_dim:
             self._check_magnitudes(self.mscale, self.mscale_all_dim)
+
+    def _check_divisor(self) -> None:
+        """Raise ParameterError unless f or M is given, and f is at least 1."""
+        if self.factor is None and self.max_position_embeddings is None:
+            rule = (
+                "yarn scaling needs it, or max_position_embeddings to divide by the original length"
+            )
+            raise ParameterError("factor", "missing", rule)
+        if self.divisor() < 1:
+            rule = "it is below the original length"
+            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
     def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
         """Check that the ratio of mscales is within the limits of an attention factor."""

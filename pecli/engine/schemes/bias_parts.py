@@ -53,12 +53,13 @@ class HeadRange(Parameter):
         if isinstance(value, str):
             return self.parse(name, value)
         try:
-            ends = [operator.index(end) for end in cast(Iterable[SupportsIndex], value)]
+            numbers = [operator.index(number) for number in cast(Iterable[SupportsIndex], value)]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
-        if len(ends) != 2 or not 0 <= ends[0] < ends[1]:
-            raise ParameterError(name, quoted(value), self.rule)
-        return HeadSlice(*ends)
+        match numbers:
+            case [start, stop] if 0 <= start < stop:
+                return HeadSlice(start, stop)
+        raise ParameterError(name, quoted(value), self.rule)
 
 
 HEAD_RANGE = HeadRange(
