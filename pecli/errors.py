@@ -54,13 +54,13 @@ class PecliError(Exception):
         import traceback
 
         package = os.path.dirname(os.path.abspath(__file__))
-        lines = [f"{type(self).__name__}: {self}"]
+        message = f"{type(self).__name__}: {self}"
         for frame in reversed(traceback.extract_tb(self.__traceback__)):
-            is_written_by_user = not frame.filename.startswith(package) and frame.line
-            if is_written_by_user:  # Methods that a dataclass generates have no source.
-                lines.insert(0, f"line {frame.lineno}: {frame.line}")
-                break
-        return lines
+            is_of_user = not frame.filename.startswith(package)
+            has_source = bool(frame.line)  # Methods that a dataclass generates have none.
+            if is_of_user and has_source:
+                return [f"line {frame.lineno}: {frame.line}", message]
+        return [message]
 
 
 class ParameterError(PecliError, ValueError):
@@ -212,16 +212,21 @@ def translated(problem: Exception) -> PecliError:
     if cause is not None and not isinstance(cause, Exception):
         # Python before 3.12 wraps an interrupt that is raised while a class is being made.
         raise cause
-    translation: PecliError | None = None
-    if isinstance(problem, OSError):
-        translation = _from_os_error(problem)
-    elif isinstance(problem, MemoryError):
-        translation = out_of_memory()
-    elif isinstance(problem, RuntimeError):
-        translation = _from_runtime_error(problem)
-    elif isinstance(problem, ImportError):
-        translation = _from_import_error(problem)
-    return translation or DefectError(problem)
+    return _translation_of(problem) or DefectError(problem)
+
+
+def _translation_of(problem: Exception) -> PecliError | None:
+    """Return the error of pecli for an exception that is no defect; None for any other."""
+    match problem:
+        case OSError():
+            return _from_os_error(problem)
+        case MemoryError():
+            return out_of_memory()
+        case RuntimeError():
+            return _from_runtime_error(problem)
+        case ImportError():
+            return _from_import_error(problem)
+    return None
 
 
 def out_of_memory() -> ResourceError:
@@ -275,9 +280,7 @@ def quoted(value: object) -> str:
     ("'wpe.weight'", '(1, 2)')
     """
     if isinstance(value, str):
-        if len(value) > MAX_QUOTED:
-            value = f"{value[:MAX_QUOTED]}…"
-        return repr(value)
+        return _quoted_text(value)
     try:
         text = " ".join(repr(value).split())  # Arrays have a line per row.
     except ValueError:  # Python formats no integer of thousands of digits.
@@ -287,6 +290,12 @@ def quoted(value: object) -> str:
     if len(text) > MAX_QUOTED:
         return f"{text[: MAX_QUOTED - 1]}…"
     return text
+
+
+def _quoted_text(text: str) -> str:
+    if len(text) > MAX_QUOTED:
+        text = f"{text[:MAX_QUOTED]}…"
+    return repr(text)
 
 
 def shown(number: float) -> str:
@@ -370,7 +379,8 @@ def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr
         matches = get_close_matches(word, candidates, n=1, cutoff=0.6)
     if not matches:
         return ""
-    return f"did you mean {show(matches[0])}?"
+    best, *_ = matches
+    return f"did you mean {show(best)}?"
 
 
 def bracketed(shape: Sequence[int | None]) -> str:

@@ -161,10 +161,11 @@ class Runtime:
         """
         kind = name_of(definition.scaling)
         not_covered = f"the description of {self.name} {self.version} does not cover it"
-        read = self.readings.get(kind, not_covered)
-        if isinstance(read, str):
-            raise NoScalingError("runtime", self.name, f"it has no {kind} scaling: {read}")
-        return read(definition)
+        read_or_reason = self.readings.get(kind, not_covered)
+        if isinstance(read_or_reason, str):
+            rule = f"it has no {kind} scaling: {read_or_reason}"
+            raise NoScalingError("runtime", self.name, rule)
+        return read_or_reason(definition)
 
 
 def as_defined(definition: Definition[ScalingT]) -> RuntimeReading[ScalingT]:
