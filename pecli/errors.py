@@ -198,7 +198,8 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
         # The shell passes on a pattern that matches nothing.
         return FileError(path, "matches no file")
     if error.errno in OS_ERRORS:
-        return FileError(path, *OS_ERRORS[error.errno])
+        wording = OS_ERRORS[error.errno]
+        return FileError(path, wording.problem, wording.advice)
     if error.errno:
         return FileError(path, os.strerror(error.errno).lower())
     return FileError(path, str(error))
