@@ -64,6 +64,16 @@ class GoldenCase:
     edits: tuple[NamedValues, ...] = ()
     largest_position: float = 0.0
 
+    @property
+    def is_mistake(self) -> bool:
+        """Return True for a table with a known mistake."""
+        return bool(self.edits)
+
+    @property
+    def is_rotation(self) -> bool:
+        """Return True for a tensor before and after a rotation, False for tables."""
+        return bool(self.settings)
+
     def tolerances(self) -> dict[str, float]:
         """Return the maximum error by dtype; `float32_arithmetic` is for angles in float32."""
         magnitude = max(map(_largest_magnitude, self.tensors.values()))

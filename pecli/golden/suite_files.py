@@ -19,7 +19,8 @@ from pecli.files.strict_json import MAX_DEPTH, parsed_json
 from pecli.golden.cases import GoldenCase, cases
 from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
 
-DTYPES = ("float64", "float32", "float16", "bfloat16")
+NARROW_DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
+DTYPES = ("float64", *NARROW_DTYPES)
 HEX = "hex"  # the list of float64 numbers as hexadecimal text
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
 
@@ -84,14 +85,14 @@ def _write_json(path: str, case: GoldenCase) -> None:
     """Write the tensors of a case in all dtypes, so that a port compares with its own.
 
     All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
-    in float64 (those with settings), whose results are rounded more than once. Known mistakes
-    (those with edits) only have to be rejected, for which float32 will do.
+    in float64, whose results are rounded more than once. Known mistakes only have to be rejected,
+    for which float32 will do.
     """
-    dtypes: Sequence[str] = DTYPES
-    if case.edits:
+    dtypes = DTYPES
+    if case.is_mistake:
         dtypes = ("float32",)
-    elif case.settings:
-        dtypes = DTYPES[1:]
+    elif case.is_rotation:
+        dtypes = NARROW_DTYPES
     tensors = {name: _numbers_by_dtype(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
     with open_output(path) as output:
@@ -228,7 +229,7 @@ def _check_other_lists(
         numbers: The numbers of the widest list.
         name: The name of that list.
     """
-    for other in (HEX, *DTYPES[1:]):
+    for other in (HEX, *NARROW_DTYPES):
         if other == name or other not in spelled:
             continue
         stored = _read_list(contents, spelled, other, list(numbers.shape))

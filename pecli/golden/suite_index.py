@@ -114,9 +114,9 @@ def entry_json(case: GoldenCase, files: Mapping[str, str]) -> dict[str, object]:
         "tensors": {name: list(array.shape) for name, array in case.tensors.items()},
         "files": dict(files),
     }
-    if case.settings:
+    if case.is_rotation:
         entry["settings"] = case.settings
-    if case.edits:
+    if case.is_mistake:
         entry["edits"] = case.edits
     return entry
 

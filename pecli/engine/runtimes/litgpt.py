@@ -28,7 +28,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
         attention_factor=1.0,
     )
     cause = "exchanges beta_fast and beta_slow: YaRN's ramp is inverted"
-    return RuntimeReading(scaling, (cause,)).with_attention(definition, "it has none")
+    return RuntimeReading(scaling, (cause,)).explain_attention(definition, "it has none")
 
 
 RUNTIME = like_transformers("litgpt", {"yarn": _read_yarn}, version="0.5.13")

@@ -43,7 +43,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
         mscale = yarn.mscale if yarn.mscale == mscale_all_dim else 1.0
     scaling = replace(yarn, attention_factor=None, mscale=mscale, mscale_all_dim=mscale_all_dim)
     reason = "computes it only from factor and mscale_all_dim"
-    return replace(reading, scaling=scaling).with_attention(definition, reason)
+    return replace(reading, scaling=scaling).explain_attention(definition, reason)
 
 
 def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:

@@ -48,7 +48,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     reading = with_rounded_limits(definition)
     scaling = _with_attention_of_mscales(reading.scaling)
     reason = "computes it only from factor, mscale and mscale_all_dim"
-    return _on_input(replace(reading, scaling=scaling).with_attention(definition, reason))
+    return _on_input(replace(reading, scaling=scaling).explain_attention(definition, reason))
 
 
 def _with_attention_of_mscales(yarn: Yarn) -> Yarn:

@@ -34,7 +34,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
         attention_factor=yarn.mscale if only_mscale else None,
     )
     reading = RuntimeReading(scaling, tuple(_departures_of_limits(definition)))
-    return reading.with_attention(definition, "computes it from factor, or uses mscale")
+    return reading.explain_attention(definition, "computes it from factor, or uses mscale")
 
 
 def _departures_of_limits(definition: Definition[Yarn]) -> Iterator[str]:

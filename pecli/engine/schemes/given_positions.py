@@ -9,14 +9,13 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
 from pecli.engine.arguments import items_of
 from pecli.engine.arrays import AnyArray, as_numpy
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes.parameters import Parameter, whole_numbers_of
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
@@ -258,25 +257,10 @@ class GridParameter(Parameter):
             return value
         if isinstance(value, str):
             return self.parse(name, value)
-        try:
-            sizes = _first_sizes(value)
-        except TypeError:
-            raise KindError(name, quoted(value), self.rule) from None
+        sizes = whole_numbers_of(name, value, self.rule, most=4)
         if not _is_grid(sizes):
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)
-
-
-def _first_sizes(value: object) -> list[int]:
-    """Return at most four whole numbers of a list.
-
-    Four sizes are too many already, and an array may have 10^12 of them.
-
-    Raises:
-        TypeError: It is not a list, or not of whole numbers.
-    """
-    sizes = islice(cast(Iterable[SupportsIndex], value), 4)
-    return [operator.index(size) for size in sizes]
 
 
 def _is_grid(sizes: list[int]) -> bool:

@@ -9,9 +9,10 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
+from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypedDict, Unpack, cast
 
 from pecli.engine.arguments import items_of
@@ -86,6 +87,21 @@ def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str
             advice = f"{count * 1024} or {count * 1000}?"
         given = repr(text[:MAX_NUMBER_LENGTH])
         raise ParameterError(name, given, rule, advice) from None
+
+
+def whole_numbers_of(name: str, value: object, rule: str, most: int) -> list[int]:
+    """Return the first whole numbers of a list, at most so many.
+
+    An array may have 10^12 items, and a few are enough to see that it has too many.
+
+    Raises:
+        KindError: It is not a list, or not of whole numbers.
+    """
+    try:
+        items = islice(cast(Iterable[SupportsIndex], value), most)
+        return [operator.index(item) for item in items]
+    except TypeError:
+        raise KindError(name, quoted(value), rule) from None
 
 
 class CommonFields(TypedDict, total=False):

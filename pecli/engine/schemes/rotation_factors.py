@@ -57,15 +57,7 @@ class RotationFactors:
         inverse: bool = False,
         limit: int = 0,
     ) -> None:
-        """Prepare a cache of complex factors cos + i·sin, which rotate pairs of channels.
-
-        Args:
-            rope: The rotary scheme.
-            dtype: The precision of the rotation; anything but float64 is computed in complex64.
-            exact: Compute every factor by itself, without the faster products.
-            inverse: Return the factors that undo a rotation.
-            limit: Positions that are computed at once on first use, if they take little memory.
-        """
+        """Prepare an empty cache; the class documents the arguments."""
         self.rope = rope
         self._exact = exact
         self._inverse = inverse
