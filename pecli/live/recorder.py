@@ -24,8 +24,8 @@ from pecli.files.torch_module import HookHandle, TorchModule, TorchTensor, check
 from pecli.live.call_positions import token_positions
 from pecli.live.rotations import (
     Arguments,
-    LearnedTable,
     PatchPoint,
+    TableModule,
     frequencies_of,
     is_complex_tensor,
     is_pair_of_tables,
@@ -418,7 +418,7 @@ def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:
     return {name for name, module in modules.items() if is_rotary_module(module)}
 
 
-def _position_tables(modules: Mapping[str, TorchModule]) -> dict[str, LearnedTable]:
+def _position_tables(modules: Mapping[str, TorchModule]) -> dict[str, TableModule]:
     """Return the learned tables of positions by their names, such as GPT-2's `wpe`."""
     return {name: module for name, module in modules.items() if is_position_table(module, name)}
 

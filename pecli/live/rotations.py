@@ -113,13 +113,13 @@ def _has_weights(module: TorchModule) -> bool:
     return any(len(weight.shape) >= 2 for _, weight in module.named_parameters())
 
 
-class LearnedTable(Protocol):
+class TableModule(Protocol):
     """A module of torch with a table of positions, (rows, channels)."""
 
     weight: TorchTensor
 
 
-def is_position_table(module: object, name: str) -> TypeGuard[LearnedTable]:
+def is_position_table(module: object, name: str) -> TypeGuard[TableModule]:
     """Return True for a learned table of positions by its name, such as GPT-2's `wpe`."""
     return role_of(name) == "rows" and hasattr(module, "weight") and len(module.weight.shape) == 2
 
