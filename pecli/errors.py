@@ -315,12 +315,13 @@ def number(value: float, digits: int = 4) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value + 0.0:g}"  # + 0.0 turns -0.0 into 0.0
-    if 1e-3 <= abs(value) < 1e6:
-        if abs(value) < 10**digits:
-            return f"{value:.{digits}g}"
-        return f"{value:.0f}"
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    needs_power_of_ten = not 1e-3 <= abs(value) < 1e6
+    if needs_power_of_ten:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    if abs(value) < 10**digits:
+        return f"{value:.{digits}g}"
+    return f"{value:.0f}"
 
 
 @runtime_checkable

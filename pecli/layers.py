@@ -491,6 +491,11 @@ def _rope_of_encoding(encoding: EncodingOfModel, length: int | None) -> _HeadRop
     )
 
 
+def _base_for(dim: int, base: float) -> float:
+    """Return a checked base: a scheme refuses one whose frequencies are too large or too small."""
+    return Rope(1, dim, _BASE.check("base", base)).base
+
+
 class _LastCall(NamedTuple):
     """The shape of a rotated array, None before any call, and the position of each row."""
 
@@ -547,14 +552,16 @@ class RotaryPosEmbedding(_LayerWithRepr):
         self.rope: Rope | None = None
         self._trailing = False
         if rope is not None:
-            base = self._adopt(_rope_of_source(rope, self.max_seq_len, self.interleaved))
-        self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
+            head = _rope_of_source(rope, self.max_seq_len, self.interleaved)
+            self._adopt(head)
+            base = head.rope.base
+        self.base: float = _base_for(self.embed_dim or 2, base)
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called = _LastCall()
         self._applied = (_LastCall(), _LastCall())
 
-    def _adopt(self, head: _HeadRope) -> float:
-        """Set the scheme, D and the layout of pairs of this layer, and return the scheme's base."""
+    def _adopt(self, head: _HeadRope) -> None:
+        """Set the scheme, D and the layout of pairs of this layer."""
         if self.embed_dim not in (None, head.head_dim):
             rule = f"the rope is for D = {head.head_dim}"
             raise ParameterError("embed_dim", self.embed_dim, rule, "leave it out")
@@ -562,7 +569,6 @@ class RotaryPosEmbedding(_LayerWithRepr):
         self.embed_dim = head.head_dim
         self.interleaved = head.interleaved
         self._trailing = head.trailing
-        return head.rope.base
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> AnyArray:
         """Return x rotated: row l by the angles of position l, or of position_ids[l].

@@ -91,10 +91,10 @@ def _is_known_to_be_longer(value: object, length: int) -> bool:
 
 def two_of(name: str, value: object, rule: str) -> tuple[object, object]:
     """Return the two items of an argument that must be a list of two, such as a width and a height."""
-    items = items_of(name, value, rule)
-    if len(items) != 2:
-        raise ParameterError(name, quoted(value), rule)
-    return items[0], items[1]
+    match items_of(name, value, rule):
+        case [first, second]:
+            return first, second
+    raise ParameterError(name, quoted(value), rule)
 
 
 def texts_of(
@@ -109,7 +109,8 @@ def texts_of(
 
 def flag_of(name: str, value: object) -> bool:
     """Return an argument that must be true or false; NumPy has truth values of its own."""
-    if type(value).__name__ != "bool":
+    is_flag = type(value).__name__ == "bool"
+    if not is_flag:
         raise KindError(name, quoted(value), "it must be true or false")
     return bool(value)
 

@@ -265,15 +265,17 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
     its float32 is the middle itself, which rounds to even. So the neighbours of a float32, which
     enclose that float64, may round to the stored number as well.
     """
-    candidates = [numbers]
+    possible_originals = [numbers]
     if numbers.dtype == np.float32:
-        candidates.append(np.nextafter(numbers, np.float32(-np.inf)))
-        candidates.append(np.nextafter(numbers, np.float32(np.inf)))
-    is_rounded = np.zeros(numbers.shape, bool)
-    for candidate in candidates:
-        rounded = round_to(candidate.astype(np.float64), dtype_name(stored.dtype))
-        is_rounded |= (rounded == stored) | (np.isnan(rounded) & np.isnan(stored))
-    return bool(is_rounded.all())
+        below = np.nextafter(numbers, np.float32(-np.inf))
+        above = np.nextafter(numbers, np.float32(np.inf))
+        possible_originals += [below, above]
+    is_explained = np.zeros(numbers.shape, bool)
+    for originals in possible_originals:
+        rounded = round_to(originals.astype(np.float64), dtype_name(stored.dtype))
+        both_nan = np.isnan(rounded) & np.isnan(stored)
+        is_explained |= (rounded == stored) | both_nan
+    return bool(is_explained.all())
 
 
 def _read_array(

@@ -151,12 +151,14 @@ def _function_of(value: object) -> FunctionType | None:
 
     It is `forward` of a torch module, `__call__` of another object, and what a decorator wraps.
     """
-    called = value
+    undecorated = inspect.unwrap(cast(Callable[..., object], _method_behind(value)))
+    function = undecorated.__func__ if inspect.ismethod(undecorated) else undecorated
+    return function if inspect.isfunction(function) else None
+
+
+def _method_behind(value: object) -> object:
+    """Return the method that calling an object calls; a function is returned as it is."""
     if hasattr(value, "forward"):  # a module of torch
-        called = value.forward
-    elif callable(value) and not inspect.isroutine(value):
-        called = type(value).__call__
-    called = inspect.unwrap(cast(Callable[..., object], called))
-    if inspect.ismethod(called):
-        called = called.__func__
-    return called if inspect.isfunction(called) else None
+        return value.forward
+    is_object_with_call = callable(value) and not inspect.isroutine(value)
+    return type(value).__call__ if is_object_with_call else value

@@ -207,11 +207,15 @@ class ModelRecorder:
         if name in self._rotary and self._running:
             self._leave_rotary(name, module, output)
         elif name in self._tables and output is not None and self._is_recording():
-            self._call.add(f"{name}.{ROWS}", output)
-            self.run.weights[name] = _copied(name, self._tables[name].weight)
+            self._record_rows(name, output)
         self._stack.pop()
         if not self._stack:
             self._end_call()
+
+    def _record_rows(self, name: str, rows: object) -> None:
+        """Record the rows that a learned table returned, and the table itself."""
+        self._call.add(f"{name}.{ROWS}", rows)
+        self.run.weights[name] = _copied(name, self._tables[name].weight)
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         self._depth -= 1
@@ -230,7 +234,8 @@ class ModelRecorder:
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
-        if rotated_vectors(rotation.before, output):
+        has_rotated = bool(rotated_vectors(rotation.before, output))
+        if has_rotated:
             if self._is_recording():
                 self._call.add_rotation(self._stack, rotation, output)
             return

@@ -147,13 +147,14 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
+        """Return the parameters that a list of positions or a grid, and its style, state already."""
         if self.is_range:
             return frozenset()
         inert = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
-            defaults = {"keep": style.keep, "base": style.base, "layout": style.layout}
-            inert |= {name for name, value in defaults.items() if getattr(self, name) == value}
+            of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
+            inert |= {name for name, value in of_style.items() if getattr(self, name) == value}
         return frozenset(inert)
 
     def coordinates(self) -> Coordinates:
