@@ -47,12 +47,15 @@ def _resend_signal(unraisable: sys.UnraisableHookArgs) -> None:
     """
     problem = unraisable.exc_value
     if isinstance(problem, Stopped):
-        number = problem.args[0]
+        _send_later(problem.args[0])
     elif isinstance(problem, KeyboardInterrupt):
-        number = signal.SIGINT
+        _send_later(signal.SIGINT)
     else:
         sys.__unraisablehook__(unraisable)
-        return
+
+
+def _send_later(number: int) -> None:
+    """Send a signal to this process from a thread, when the hook has returned."""
 
     def send() -> None:
         time.sleep(RESEND_SECONDS)
@@ -75,7 +78,8 @@ class _StandardOutput(io.FileIO):
 def _open_streams() -> None:
     """Replace closed standard streams, and make the others show characters that they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        is_closed = getattr(sys, name) is None
+        if is_closed:
             # This takes the descriptor of the closed stream, the lowest that is free: otherwise the next
             # file would get it, and text for the stream would end up in that file.
             os.open(os.devnull, os.O_RDONLY)
@@ -103,23 +107,28 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     code = EXIT_DEFECT
     try:
-        sys.unraisablehook = _resend_signal
-        _open_streams()
-        for number in _signals("SIGTERM", "SIGHUP"):
-            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so do we
-                signal.signal(number, _stop)
-        gc.set_threshold(GC_THRESHOLD)
-        if not sys.warnoptions and not os.environ.get("PECLI_DEBUG"):
-            # An overflow in NumPy is no news to a user: results with infinities are reported as such.
-            warnings.simplefilter("ignore")
-        # Otherwise NumPy starts threads for matrix products, none of which is large here.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        _prepare_process()
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])
     except BaseException as problem:
         code = _exit_code(problem)
     _leave(code)
+
+
+def _prepare_process() -> None:
+    """Set up signals, streams, memory, warnings and threads, before NumPy is imported."""
+    sys.unraisablehook = _resend_signal
+    _open_streams()
+    for number in _signals("SIGTERM", "SIGHUP"):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so do we
+            signal.signal(number, _stop)
+    gc.set_threshold(GC_THRESHOLD)
+    if not sys.warnoptions and not os.environ.get("PECLI_DEBUG"):
+        # An overflow in NumPy is no news to a user: results with infinities are reported as such.
+        warnings.simplefilter("ignore")
+    # Otherwise NumPy starts threads for matrix products, none of which is large here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _exit_code(problem: BaseException) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pecli.engine import __version__
 from pecli.engine.arrays import Array, numpy_dtype
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.contents import package
 from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
@@ -34,14 +34,16 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     if not isinstance(scheme, Scheme):
         rule = "it must be a scheme, such as pecli.Rope(4096, 128)"
         raise KindError("scheme", quoted(scheme), rule)
-    missing = ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask")
-    dask_array = package("dask.array", missing)
+    not_installed = ParameterError(
+        "scheme", scheme.name, "Dask makes its arrays", "pip install dask"
+    )
+    dask_array = package("dask.array", not_installed)
     arrays = {}
     for table in scheme.tensors():
+        make_chunk = partial(_make_chunk, scheme, table.name)
         chunks = dask_array.core.normalize_chunks(chunk_shape(table), table.shape)
-        arrays[table.name] = dask_array.map_blocks(
-            partial(_chunk, scheme, table.name), chunks=chunks, dtype=numpy_dtype(table.dtype)
-        )
+        dtype = numpy_dtype(table.dtype)
+        arrays[table.name] = dask_array.map_blocks(make_chunk, chunks=chunks, dtype=dtype)
     return arrays
 
 
@@ -54,7 +56,7 @@ def save(path: str, scheme: Scheme) -> None:
     store(list(arrays.values()), targets, lock=False)
 
 
-def _chunk(scheme: Scheme, name: str, block_info: Any = None) -> Array:
-    """Return the chunk that Dask asks for; `block_info[None]` describes the output."""
-    table = next(table for table in scheme.tensors() if table.name == name)
+def _make_chunk(scheme: Scheme, name: str, block_info: Any = None) -> Array:
+    """Return a chunk of a tensor; Dask describes its place as `block_info[None]`."""
+    table = tensors_by_name(scheme)[name]
     return chunk_of(table, block_info[None]["chunk-location"])

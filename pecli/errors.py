@@ -54,13 +54,13 @@ class PecliError(Exception):
         import traceback
 
         package = os.path.dirname(os.path.abspath(__file__))
-        lines = [f"{type(self).__name__}: {self}"]
+        message = f"{type(self).__name__}: {self}"
         for frame in reversed(traceback.extract_tb(self.__traceback__)):
-            is_written_by_user = not frame.filename.startswith(package) and frame.line
-            if is_written_by_user:  # Methods that a dataclass generates have no source.
-                lines.insert(0, f"line {frame.lineno}: {frame.line}")
-                break
-        return lines
+            is_of_user = not frame.filename.startswith(package)
+            has_source = bool(frame.line)  # Methods that a dataclass generates have none.
+            if is_of_user and has_source:
+                return [f"line {frame.lineno}: {frame.line}", message]
+        return [message]
 
 
 class ParameterError(PecliError, ValueError):
@@ -198,7 +198,8 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
         # The shell passes on a pattern that matches nothing.
         return FileError(path, "matches no file")
     if error.errno in OS_ERRORS:
-        return FileError(path, *OS_ERRORS[error.errno])
+        wording = OS_ERRORS[error.errno]
+        return FileError(path, wording.problem, wording.advice)
     if error.errno:
         return FileError(path, os.strerror(error.errno).lower())
     return FileError(path, str(error))
@@ -212,16 +213,21 @@ def translated(problem: Exception) -> PecliError:
     if cause is not None and not isinstance(cause, Exception):
         # Python before 3.12 wraps an interrupt that is raised while a class is being made.
         raise cause
-    translation: PecliError | None = None
-    if isinstance(problem, OSError):
-        translation = _from_os_error(problem)
-    elif isinstance(problem, MemoryError):
-        translation = out_of_memory()
-    elif isinstance(problem, RuntimeError):
-        translation = _from_runtime_error(problem)
-    elif isinstance(problem, ImportError):
-        translation = _from_import_error(problem)
-    return translation or DefectError(problem)
+    return _translation_of(problem) or DefectError(problem)
+
+
+def _translation_of(problem: Exception) -> PecliError | None:
+    """Return the error of pecli for an exception that is no defect; None for any other."""
+    match problem:
+        case OSError():
+            return _from_os_error(problem)
+        case MemoryError():
+            return out_of_memory()
+        case RuntimeError():
+            return _from_runtime_error(problem)
+        case ImportError():
+            return _from_import_error(problem)
+    return None
 
 
 def out_of_memory() -> ResourceError:
@@ -275,9 +281,7 @@ def quoted(value: object) -> str:
     ("'wpe.weight'", '(1, 2)')
     """
     if isinstance(value, str):
-        if len(value) > MAX_QUOTED:
-            value = f"{value[:MAX_QUOTED]}…"
-        return repr(value)
+        return _quoted_text(value)
     try:
         text = " ".join(repr(value).split())  # Arrays have a line per row.
     except ValueError:  # Python formats no integer of thousands of digits.
@@ -287,6 +291,12 @@ def quoted(value: object) -> str:
     if len(text) > MAX_QUOTED:
         return f"{text[: MAX_QUOTED - 1]}…"
     return text
+
+
+def _quoted_text(text: str) -> str:
+    if len(text) > MAX_QUOTED:
+        text = f"{text[:MAX_QUOTED]}…"
+    return repr(text)
 
 
 def shown(number: float) -> str:
@@ -305,12 +315,13 @@ def number(value: float, digits: int = 4) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value + 0.0:g}"  # + 0.0 turns -0.0 into 0.0
-    if 1e-3 <= abs(value) < 1e6:
-        if abs(value) < 10**digits:
-            return f"{value:.{digits}g}"
-        return f"{value:.0f}"
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    needs_power_of_ten = not 1e-3 <= abs(value) < 1e6
+    if needs_power_of_ten:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    if abs(value) < 10**digits:
+        return f"{value:.{digits}g}"
+    return f"{value:.0f}"
 
 
 @runtime_checkable
@@ -370,7 +381,8 @@ def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr
         matches = get_close_matches(word, candidates, n=1, cutoff=0.6)
     if not matches:
         return ""
-    return f"did you mean {show(matches[0])}?"
+    best, *_ = matches
+    return f"did you mean {show(best)}?"
 
 
 def bracketed(shape: Sequence[int | None]) -> str:

@@ -110,7 +110,7 @@ def _compute_dtype(*dtypes: np.dtype[np.generic]) -> str:
     return "float64" if is_double else "float32"
 
 
-class _Layer:
+class _LayerWithRepr:
     """A layer whose repr has the arguments that are not at their defaults."""
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class _Layer:
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-class _Additive(_Layer):
+class _Additive(_LayerWithRepr):
     """A layer that adds a table: the gradient of its input is that of its last output."""
 
     _shape: tuple[int, ...] | None = None
@@ -180,7 +180,7 @@ class SinusoidalPosEmbedding(_Additive):
             TypeError: x is not floating.
         """
         x = _sequences(x)
-        length, dim = x.shape[-2:]
+        *_, length, dim = x.shape
         if self.seq_len not in (None, length):
             rule = f"this layer was made for L = {self.seq_len}"
             raise _shape_error("x", x, rule, "seq_len=None takes any length")
@@ -220,11 +220,13 @@ class SinusoidalPosEmbedding(_Additive):
 
         Inputs that grow by a row per call, as in generation, then make few tables.
         """
-        table = self._cache.get((dim, dtype), np.empty((0, dim)))
+        key = (dim, dtype)
+        no_rows = np.empty((0, dim))
+        table = self._cache.get(key, no_rows)
         if length > len(table):
             rows = max(length, 2 * len(table))
             table = Sinusoidal(rows, dim, dtype=dtype).tables()["pe"]
-            self._cache[dim, dtype] = table
+            self._cache[key] = table
         return table[:length]
 
 
@@ -261,7 +263,8 @@ class LearnedPosEmbedding(_Additive):
         *,
         dim: int | None = None,
     ) -> None:
-        if (embed_dim is None) == (dim is None):
+        is_given_once = (embed_dim is None) != (dim is None)
+        if not is_given_once:
             rule = "it must be given, by this name or as `dim`"
             raise ParameterError("embed_dim", embed_dim, rule)
         self.max_len: int = _SEQ_LEN.check("max_len", max_len)
@@ -272,11 +275,11 @@ class LearnedPosEmbedding(_Additive):
             initial = LearnedInit(self.max_len, self.embed_dim, seed=seed)
             self.weight = initial.tables()["weight"]
         else:
-            self.weight = self._copied(table)
+            self.weight = self._copied_weights(table)
         self._offset = 0
 
-    def _copied(self, table: ArrayLike) -> AnyArray:
-        """Return given weights as a new array in C order, with the machine's byte order."""
+    def _copied_weights(self, table: ArrayLike) -> AnyArray:
+        """Return the user's weights as a new array in C order, with the machine's byte order."""
         weights = floating("table", table)
         if weights.shape != (self.max_len, self.embed_dim):
             rule = f"max_len and embed_dim ask for ({self.max_len}, {self.embed_dim})"
@@ -295,7 +298,7 @@ class LearnedPosEmbedding(_Additive):
             TypeError: x is not floating.
         """
         x = _sequences(x)
-        length, dim = x.shape[-2:]
+        *_, length, dim = x.shape
         if dim != self.embed_dim:
             rule = f"this layer was made for D = {self.embed_dim}"
             raise _shape_error("x", x, rule, f"D is the last axis, here {dim}")
@@ -362,7 +365,7 @@ class AlibiBias(_Additive):
         """
         keys = _KEYS.check("seq_len", seq_len)
         scheme = Alibi(self.num_heads, keys, dtype=_or_float32(dtype))
-        return scheme.tensors()[0].array()
+        return scheme.single_array().array()
 
     def __call__(self, scores: ArrayLike) -> AnyArray:
         """Return scores + bias.
@@ -378,20 +381,26 @@ class AlibiBias(_Additive):
         self._shape = scores.shape
         out = np.empty(scores.shape, scores.dtype)
         length = scores.shape[-1]
-        kind = _compute_dtype(scores.dtype)
-        bias = Alibi(self.num_heads, _KEYS.check("L", length or 1), dtype=kind).tensors()[0]
-        if not length:
-            return out
+        _KEYS.check("L", length or 1)
+        if length:
+            self._add_bias(scores, out)
+        return out
+
+    def _add_bias(self, scores: AnyArray, out: AnyArray) -> None:
+        """Write scores + bias into `out`, computed in the wider dtype and rounded once."""
+        length = scores.shape[-1]
+        dtype = _compute_dtype(scores.dtype)
+        bias, _slopes = Alibi(self.num_heads, length, dtype=dtype).tensors()
         for head in range(self.num_heads):
+            first_row = head * length
             # The bias of a head has no name, so that only one is in memory at a time.
             np.add(
                 scores[..., head, :, :],
-                bias.read(head * length, (head + 1) * length),
+                bias.read(first_row, first_row + length),
                 out=out[..., head, :, :],
-                dtype=kind,
+                dtype=dtype,
                 casting="unsafe",
             )
-        return out
 
     def backward(self, grad: ArrayLike) -> AnyArray:
         """Return the gradient for the last scores: the same.
@@ -425,7 +434,7 @@ class _HeadRope(NamedTuple):
 
 
 @runtime_checkable
-class RotaryEncoding(Protocol):
+class EncodingOfModel(Protocol):
     """A rotary encoding of a model, as `pecli.load_model` reads it."""
 
     @property
@@ -450,19 +459,20 @@ class ModelOfOneEncoding(Protocol):
 def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _HeadRope:
     """Return the scheme of a Rope, of a model with one encoding, or of an encoding of a model."""
     encoding = source.one() if isinstance(source, ModelOfOneEncoding) else source
-    if isinstance(encoding, RotaryEncoding):
+    if isinstance(encoding, EncodingOfModel):
         return _rope_of_encoding(encoding, length)
-    if not isinstance(source, Scheme) or source.applied_as != "rotation":
+    is_rope = isinstance(source, Scheme) and source.applied_as == "rotation"
+    if not is_rope:
         rule = "it must be a Rope, a model, or an encoding of one"
         raise KindError("rope", quoted(source), rule)
-    rope = cast(Rope, source)  # the only kind of scheme that rotates
+    rope = cast(Rope, source)
     depends_on_length = "length" in rope.scaling_value.names()
     if depends_on_length:
         rope = replace(rope, length=length or rope.effective_length)
-    return _HeadRope(rope, rope.dim, interleaved, trailing=False)
+    return _HeadRope(rope, head_dim=rope.dim, interleaved=interleaved, trailing=False)
 
 
-def _rope_of_encoding(encoding: RotaryEncoding, length: int | None) -> _HeadRope:
+def _rope_of_encoding(encoding: EncodingOfModel, length: int | None) -> _HeadRope:
     """Return the rope of a model's encoding, for a context of `length` positions.
 
     DeepSeek's layout, which reads pairs and writes halves, is refused: this layer keeps a layout.
@@ -475,10 +485,15 @@ def _rope_of_encoding(encoding: RotaryEncoding, length: int | None) -> _HeadRope
     rope = encoding.frequency_rope(length)
     return _HeadRope(
         rope,
-        encoding.head_dim or rope.dim,
+        head_dim=encoding.head_dim or rope.dim,
         interleaved=encoding.layout == "interleaved",
         trailing=encoding.trailing,
     )
+
+
+def _base_for(dim: int, base: float) -> float:
+    """Return a checked base: a scheme refuses one whose frequencies are too large or too small."""
+    return Rope(1, dim, _BASE.check("base", base)).base
 
 
 class _LastCall(NamedTuple):
@@ -488,7 +503,7 @@ class _LastCall(NamedTuple):
     positions: Positions = range(0)
 
 
-class RotaryPosEmbedding(_Layer):
+class RotaryPosEmbedding(_LayerWithRepr):
     """A layer that rotates queries and keys (RoPE; Su et al., 2021).
 
     The paper is https://arxiv.org/abs/2104.09864.
@@ -529,7 +544,7 @@ class RotaryPosEmbedding(_Layer):
         interleaved: bool = True,
         base: float = 10000.0,
         *,
-        rope: Rope | RotaryEncoding | ModelOfOneEncoding | None = None,
+        rope: Rope | EncodingOfModel | ModelOfOneEncoding | None = None,
     ) -> None:
         self.embed_dim: int | None = _optional(_ROTARY_DIM, "embed_dim", embed_dim)
         self.max_seq_len: int | None = _optional(_SEQ_LEN, "max_seq_len", max_seq_len)
@@ -537,14 +552,16 @@ class RotaryPosEmbedding(_Layer):
         self.rope: Rope | None = None
         self._trailing = False
         if rope is not None:
-            base = self._adopt(_rope_of_source(rope, self.max_seq_len, self.interleaved))
-        self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
+            head = _rope_of_source(rope, self.max_seq_len, self.interleaved)
+            self._adopt(head)
+            base = head.rope.base
+        self.base: float = _base_for(self.embed_dim or 2, base)
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called = _LastCall()
         self._applied = (_LastCall(), _LastCall())
 
-    def _adopt(self, head: _HeadRope) -> float:
-        """Set the scheme, D and the layout of pairs of this layer, and return the scheme's base."""
+    def _adopt(self, head: _HeadRope) -> None:
+        """Set the scheme, D and the layout of pairs of this layer."""
         if self.embed_dim not in (None, head.head_dim):
             rule = f"the rope is for D = {head.head_dim}"
             raise ParameterError("embed_dim", self.embed_dim, rule, "leave it out")
@@ -552,7 +569,6 @@ class RotaryPosEmbedding(_Layer):
         self.embed_dim = head.head_dim
         self.interleaved = head.interleaved
         self._trailing = head.trailing
-        return head.rope.base
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> AnyArray:
         """Return x rotated: row l by the angles of position l, or of position_ids[l].
@@ -650,18 +666,23 @@ class RotaryPosEmbedding(_Layer):
         Only the least and the largest are compared with the limits: all others lie between them.
         """
         ids = as_numpy("position_ids", position_ids)
-        if not ids.size and not isinstance(position_ids, np.ndarray):
-            ids = ids.astype(np.int64)  # NumPy takes an empty list for floats.
+        is_empty_list = not ids.size and not isinstance(position_ids, np.ndarray)
+        if is_empty_list:
+            ids = ids.astype(np.int64)  # NumPy takes it for floats.
         if ids.dtype.kind not in "iu":
             raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
         if ids.shape != (length,):
             rule = f"x has L = {length} rows"
             raise _shape_error("position_ids", ids, rule, f"they must be of shape ({length},)")
         if ids.size:
-            for index in (ids.argmin(), ids.argmax()):
-                description = f"{ids[index]} at index {index}"
-                self._check_position(int(ids[index]), "position_ids", description)
+            self._check_id(ids, int(ids.argmin()))
+            self._check_id(ids, int(ids.argmax()))
         return ids.astype(np.int64)
+
+    def _check_id(self, ids: AnyArray, index: int) -> None:
+        """Raise ParameterError if the position id of a row is out of range."""
+        position = int(ids[index])
+        self._check_position(position, "position_ids", f"{position} at index {index}")
 
     def _check_position(
         self, position: int, name: str, description: str, explanation: str = ""
@@ -692,18 +713,18 @@ class RotaryPosEmbedding(_Layer):
         """
         if not x.size:
             return np.empty(x.shape, x.dtype)
-        rope = self.rope or Rope(1, x.shape[-1], self.base)
+        dim = x.shape[-1]
+        rope = self.rope or Rope(1, dim, self.base)
         factors = self._factors(rope, _compute_dtype(x.dtype)).at(positions)
         if back:
             factors = factors.conj()
         layout = "interleaved" if self.interleaved else "halves"
-        first_channel = x.shape[-1] - rope.rotary_dim if self._trailing else 0
         return rotate(
             x,
             lambda start, stop: factors[start:stop],
             layout,
             layout,
-            first_channel=first_channel,
+            first_channel=dim - rope.rotary_dim if self._trailing else 0,
         )
 
     def _factors(self, rope: Rope, dtype: str) -> RotationFactors:

@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli import golden
 from pecli.engine.edits import Channels, Dtype, Edit, Rows
-from pecli.golden.cases import Case, cases
+from pecli.golden.cases import GoldenCase, cases
 from pecli.golden.mistake_cases import mistakes
 from pecli.golden.suite_index import entry_json
 from tests.checks.waves import Array
@@ -22,7 +22,7 @@ ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
 
 def tolerances_of(values: list[float], largest_position: float = 0.0) -> dict[str, float]:
     tensors = {"a": np.array(values)}
-    return Case("n", "t", tensors, ROPE, largest_position=largest_position).tolerances()
+    return GoldenCase("n", "t", tensors, ROPE, largest_position=largest_position).tolerances()
 
 
 def test_tolerances_grow_with_the_largest_value_and_position() -> None:
@@ -49,7 +49,7 @@ def test_tolerances_of_small_values_are_those_of_1() -> None:
 
 
 def test_a_case_in_the_index() -> None:
-    case = Case("n", "t", {"a": np.zeros((2, 3))}, ROPE)
+    case = GoldenCase("n", "t", {"a": np.zeros((2, 3))}, ROPE)
     entry = entry_json(case, {"f": "s"})
     keys = {"name", "tests", "scheme", "parameters", "tolerances", "tensors", "files"}
 
@@ -62,7 +62,7 @@ def test_a_case_in_the_index() -> None:
 
 def test_settings_and_edits_are_in_the_index_where_there_are_some() -> None:
     tensors = {"a": np.zeros((2, 3))}
-    case = Case("n", "t", tensors, ROPE, {"layout": "halves"}, ({"edit": "swapped"},))
+    case = GoldenCase("n", "t", tensors, ROPE, {"layout": "halves"}, ({"edit": "swapped"},))
     entry = entry_json(case, {})
 
     assert entry["settings"] == {"layout": "halves"}
@@ -154,7 +154,7 @@ def test_a_suite_without_json_passes(tmp_path: Path) -> None:
 def numbers_in_json(tmp_path: Path, array: Array, **settings: Any) -> dict[str, Any]:
     """Return the numbers of a case as its JSON file spells them."""
     file = tmp_path / "case.json"
-    golden.WRITERS["json"](str(file), Case("n", "t", {"a": array}, ROPE, **settings))
+    golden.WRITERS["json"](str(file), GoldenCase("n", "t", {"a": array}, ROPE, **settings))
     numbers: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["tensors"]["a"]
     return numbers
 

@@ -273,14 +273,13 @@ def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
     weights = result.moved
     if heads is None or not weights:
         return None
-    fused_orders = {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
     return {
         "heads": heads.heads,
         "kv_heads": heads.kv_heads,
         "head_dim": heads.head_dim,
         "trailing": heads.trailing,
         "rotary_dim": heads.rotary_dim or heads.head_dim,
-        "fused": sorted(fused_orders),
+        "fused": sorted(heads.fused_orders(weights)),
         "model": heads.model or None,
         "text": f"{heads.words(weights)} ({_source(heads)})",
     }

@@ -66,7 +66,7 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise KindError(name, quoted(value), rule)
     too_many = ResourceError(f"{name} has more than {max_items:,} items")
-    if isinstance(value, Sized) and _is_longer(value, max_items):
+    if _is_known_to_be_longer(value, max_items):
         raise too_many
     try:
         items = list(islice(value, max_items + 1))
@@ -77,7 +77,10 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
     return items
 
 
-def _is_longer(value: Sized, length: int) -> bool:
+def _is_known_to_be_longer(value: object, length: int) -> bool:
+    """Return True if a value has a length, and it is larger than this one."""
+    if not isinstance(value, Sized):
+        return False
     try:
         return len(value) > length
     except OverflowError:  # The length of range(10**30) has more than 63 bits.
@@ -88,10 +91,10 @@ def _is_longer(value: Sized, length: int) -> bool:
 
 def two_of(name: str, value: object, rule: str) -> tuple[object, object]:
     """Return the two items of an argument that must be a list of two, such as a width and a height."""
-    items = items_of(name, value, rule)
-    if len(items) != 2:
-        raise ParameterError(name, quoted(value), rule)
-    return items[0], items[1]
+    match items_of(name, value, rule):
+        case [first, second]:
+            return first, second
+    raise ParameterError(name, quoted(value), rule)
 
 
 def texts_of(
@@ -106,7 +109,8 @@ def texts_of(
 
 def flag_of(name: str, value: object) -> bool:
     """Return an argument that must be true or false; NumPy has truth values of its own."""
-    if type(value).__name__ != "bool":
+    is_flag = type(value).__name__ == "bool"
+    if not is_flag:
         raise KindError(name, quoted(value), "it must be true or false")
     return bool(value)
 

@@ -165,19 +165,6 @@ class PositionMistake:
     axes: tuple[int, ...] = ()
     """OTHER_AXES: for each axis the one whose positions it has."""
 
-    @property
-    def is_of_rotation(self) -> bool:
-        """True if all rows share it, so that it may be a mistake of the rotation, not of positions.
-
-        Another offset, for example, shifts all rows.
-        """
-        if self.kind is Misplacement.SHIFTED:
-            return self.row == 0
-        return self.kind in _OF_ROTATION
-
-
-_OF_ROTATION = (Misplacement.NOT_ROTATED, Misplacement.ONE_POSITION, Misplacement.REVERSED)
-
 
 @dataclass(frozen=True)
 class Positions(Edit):

@@ -80,9 +80,9 @@ class Table:
             self.fill(rows, out)
             return out
         run_starts = np.flatnonzero(np.diff(rows) != 1) + 1
-        for low, high in pairwise([0, *run_starts.tolist(), len(rows)]):
-            if high > low:
-                self.fill(int(rows[low]), out[low:high])
+        for start, stop in pairwise([0, *run_starts.tolist(), len(rows)]):
+            if start < stop:
+                self.fill(int(rows[start]), out[start:stop])
         return out
 
     def _empty(self, rows: int) -> Array:
@@ -144,18 +144,19 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
     Of two tables of 10 rows, rows 8 … 12 of the result are rows 8 and 9 of the first and rows 0 to
     2 of the second.
     """
-    form = parts[0]  # All have its shape and dtype.
+    first, *_ = parts  # All have its shape and dtype.
 
     def fill(start: int, out: Array) -> None:
         stop = start + len(out)
         for index, part in enumerate(parts):
             part_start = index * part.rows
-            begin = max(start, part_start)
-            end = min(stop, part_start + part.rows)
-            if begin < end:
-                part.fill(begin - part_start, out[begin - start : end - start])
+            part_stop = part_start + part.rows
+            common = range(max(start, part_start), min(stop, part_stop))
+            if common:
+                target = out[common.start - start : common.stop - start]
+                part.fill(common.start - part_start, target)
 
-    return Table(name, form.dtype, (len(parts), *form.shape), fill)
+    return Table(name, first.dtype, (len(parts), *first.shape), fill)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,15 +215,21 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
     rest = iter(items)
     first_two = list(islice(rest, 2))
     every_item = chain(first_two, rest)
-    if len(first_two) < 2 or thread_count() < 2:
+    has_work_for_threads = len(first_two) == 2 and thread_count() > 1
+    if has_work_for_threads:
+        yield from _results_of_threads(work, every_item)
+    else:
         yield from map(work, every_item)
-        return
+
+
+def _results_of_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield work(item) for every item, in order, while threads work on the next ones."""
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
     ahead: deque[Future[Result]] = deque()
     pool = ThreadPool(thread_count())
     try:
-        for item in every_item:
+        for item in items:
             ahead.append(pool.submit(work, item))
             if len(ahead) > thread_count() + 1:
                 yield ahead.popleft().result()

@@ -5,6 +5,7 @@ Limits of processes and containers (ulimit -u, pids.max) count threads as well.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -16,6 +17,16 @@ _Result = TypeVar("_Result")
 def _ignore_overflow() -> None:
     """Let NumPy not warn in this thread: a thread does not have the settings of its caller."""
     np.seterr(all="ignore")
+
+
+def _done_at_once(call: Callable[[], _Result]) -> Future[_Result]:
+    """Return the future of a call that is made in this thread, with its result or exception."""
+    done: Future[_Result] = Future()
+    try:
+        done.set_result(call())
+    except Exception as problem:
+        done.set_exception(problem)
+    return done
 
 
 class ThreadPool(ThreadPoolExecutor):
@@ -39,12 +50,7 @@ class ThreadPool(ThreadPoolExecutor):
                 return super().submit(fn, *args, **kwargs)
             except RuntimeError:
                 self._works_alone = True
-        done: Future[_Result] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except Exception as problem:
-            done.set_exception(problem)
-        return done
+        return _done_at_once(partial(fn, *args, **kwargs))
 
     def _adjust_thread_count(self) -> None:
         """Start another thread if there is work for it, and it is possible."""

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,8 @@ DATA: JsonObject = json.loads(package_bytes("pecli.golden", "cases.json"))
 
 
 @dataclass(frozen=True)
-class Case:
-    """One case of the suite.
+class GoldenCase:
+    """One case of the suite: expected tensors, and the scheme that defines them.
 
     Attributes:
         name: its name, which is also that of its files.
@@ -63,22 +64,32 @@ class Case:
     edits: tuple[NamedValues, ...] = ()
     largest_position: float = 0.0
 
+    @property
+    def is_mistake(self) -> bool:
+        """Return True for a table with a known mistake."""
+        return bool(self.edits)
+
+    @property
+    def is_rotation(self) -> bool:
+        """Return True for a tensor before and after a rotation, False for tables."""
+        return bool(self.settings)
+
     def tolerances(self) -> dict[str, float]:
         """Return the maximum error by dtype; `float32_arithmetic` is for angles in float32."""
-        size = max(map(_largest, self.tensors.values()))
-        tolerances = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
-        tolerances["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
+        magnitude = max(map(_largest_magnitude, self.tensors.values()))
+        tolerances = {name: tolerance * magnitude for name, tolerance in TOLERANCES.items()}
+        tolerances["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * magnitude
         angle_error = FLOAT32_ANGLE_ERROR * self.largest_position
         tolerances["float32_arithmetic"] = tolerances["float32"] + angle_error
         return tolerances
 
 
-def _largest(array: Array) -> float:
+def _largest_magnitude(array: Array) -> float:
     """Return the largest finite magnitude, at least 1."""
     return float(np.abs(array[np.isfinite(array)]).max(initial=1.0))
 
 
-def cases(models: Sequence[str] = ()) -> Iterator[Case]:
+def cases(models: Sequence[str] = ()) -> Iterator[GoldenCase]:
     """Yield the cases of the whole suite, or of some models."""
     if not models:
         yield from _whole_suite()
@@ -86,50 +97,76 @@ def cases(models: Sequence[str] = ()) -> Iterator[Case]:
         yield from _model_cases(name)
 
 
-def _whole_suite() -> Iterator[Case]:
+def _whole_suite() -> Iterator[GoldenCase]:
     yield from _table_cases()
     for name in DATA["presets"]:
         if name in presets():
             yield from _model_cases(name)
     yield from _rotation_cases()
+    yield from _mistake_cases()
+
+
+def _mistake_cases() -> Iterator[GoldenCase]:
+    """Yield tables with a known mistake, which a port's own tests have to reject."""
     for mistake in mistakes():
-        edits = tuple(edit.as_json() for edit in mistake.edits)
-        yield Case(mistake.name, MISTAKE_TEXT, mistake.tensors, mistake.scheme, edits=edits)
+        yield GoldenCase(
+            name=mistake.name,
+            tests=MISTAKE_TEXT,
+            tensors=mistake.tensors,
+            scheme=mistake.scheme,
+            edits=tuple(edit.as_json() for edit in mistake.edits),
+        )
 
 
-def _table_cases() -> Iterator[Case]:
+def _table_cases() -> Iterator[GoldenCase]:
+    """Yield the tables and frequencies that the rows of cases.json describe."""
     for row in DATA["tables"]:
-        parameters = dict(row["parameters"])
-        if parameters.get("positions") == "near and far":
-            parameters["positions"] = POSITIONS
-        scheme = scheme_named(row["scheme"])(**parameters)
-        is_frequencies = row["name"].startswith("frequencies-")
-        make = _frequency_case if is_frequencies else _table_case
-        yield make(row["name"], row["tests"], scheme)
+        name = row["name"]
+        scheme = _scheme_of_row(row)
+        if name.startswith("frequencies-"):
+            yield _frequency_case(name, row["tests"], scheme)
+        else:
+            yield _table_case(name, row["tests"], scheme)
 
 
-def _table_case(name: str, tests: str, scheme: Scheme) -> Case:
+def _scheme_of_row(row: NamedValues) -> Any:
+    parameters = dict(row["parameters"])
+    if parameters.get("positions") == "near and far":
+        parameters["positions"] = POSITIONS
+    return scheme_named(row["scheme"])(**parameters)
+
+
+def _table_case(name: str, tests: str, scheme: Scheme) -> GoldenCase:
     """Return the case of a scheme's tables."""
     exact = replace(scheme, dtype="float64")
-    positions = exact.value_of("positions")
+    return GoldenCase(
+        name=name,
+        tests=tests,
+        tensors=exact.tables(),
+        scheme=exact,
+        largest_position=_largest_position(exact),
+    )
+
+
+def _largest_position(scheme: Scheme) -> float:
+    """Return the largest position of a scheme's rows, by magnitude."""
+    positions = scheme.value_of("positions")
     if positions is not None:
-        farthest = np.max(np.abs(positions))
-    else:
-        farthest = exact.value_of("seq_len") or 0
-    return Case(name, tests, exact.tables(), exact, largest_position=float(farthest))
+        return float(np.max(np.abs(positions)))
+    return float(scheme.value_of("seq_len") or 0)
 
 
-def _frequency_case(name: str, tests: str, rope: Rope) -> Case:
+def _frequency_case(name: str, tests: str, rope: Rope) -> GoldenCase:
     """Return the case of a rotary scheme's frequencies and attention factor."""
     exact = replace(rope, dtype="float64")
     tensors = {
         "inv_freq": np.array(exact.inverse_frequencies()),
         "attention_factor": np.array(exact.attention_factor_value()),
     }
-    return Case(name, tests, tensors, exact)
+    return GoldenCase(name=name, tests=tests, tensors=tensors, scheme=exact)
 
 
-def _model_cases(name: str) -> Iterator[Case]:
+def _model_cases(name: str) -> Iterator[GoldenCase]:
     """Yield the frequencies and the table of every rotary encoding of a model.
 
     Gemma 3 4B has two encodings, so that its cases are frequencies-gemma-3-4b-sliding_attention,
@@ -144,15 +181,15 @@ def _model_cases(name: str) -> Iterator[Case]:
         rule = "it has no rotary table, of which golden vectors are made"
         raise ParameterError("model", quoted(name), rule)
     for encoding in encodings:
-        words = (os.path.basename(name), encoding.layer_type.replace("/", "-"))
-        label = "-".join(filter(None, words))
+        layer_type = encoding.layer_type.replace("/", "-")
+        label = "-".join(filter(None, (os.path.basename(name), layer_type)))
         tests = f"frequencies of {model.file} before any call"
         yield _frequency_case(f"frequencies-{label}", tests, encoding.frequency_rope())
         table = encoding.rope(None, positions=FAR_AND_NEAR)
         yield _table_case(f"model-{label}", f"cos and sin of {model.file}", table)
 
 
-def _rotation_cases() -> Iterator[Case]:
+def _rotation_cases() -> Iterator[GoldenCase]:
     """Yield queries or keys before and after the rotation that a row of cases.json describes.
 
     The numbers before are random multiples of 1/4 up to 2, which every dtype holds exactly, so that
@@ -162,7 +199,13 @@ def _rotation_cases() -> Iterator[Case]:
         scheme = Rope(**row["parameters"], dtype="float64")
         settings = row["settings"]
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
-        tensors = {"before": before, "after": apply(before, scheme, **settings)}
-        farthest = float(settings.get("offset", 0)) + max(row["shape"])
-        tests = f"queries or keys before and after: {row['tests']}"
-        yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
+        # The longest axis has at least as many entries as there are positions.
+        end = settings.get("offset", 0) + max(row["shape"])
+        yield GoldenCase(
+            name=f"rotate-{name}",
+            tests=f"queries or keys before and after: {row['tests']}",
+            tensors={"before": before, "after": apply(before, scheme, **settings)},
+            scheme=scheme,
+            settings=settings,
+            largest_position=float(end),
+        )

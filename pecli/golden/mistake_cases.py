@@ -83,14 +83,14 @@ def mistakes() -> Iterator[MistakenTable]:
     A port's own check has to reject all of them. Each is made in the first of SCHEMES that can have
     it: only ALiBi can have a wrong slope, only a grid exchanged axes.
     """
-    done: set[type[Mistake]] = set()
+    planted: set[type[Mistake]] = set()
     for tensors in _right_tensors():
         for kind in catalogue.every_kind():
-            if kind in done:
+            if kind in planted:
                 continue
             table = _mistaken_table(tensors, kind)
             if table is not None:
-                done.add(kind)
+                planted.add(kind)
                 yield table
 
 
@@ -108,14 +108,18 @@ def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | No
     no mistake of the kind goes with the scheme, or none of them shows.
     """
     right = tensors.rows(np.arange(tensors.computation.rows))
+    tables = named_tensors(tensors.scheme)
     for mistake in kind.examples(tensors.computation, tensors.scheme):
         wrong = exact_tensors(tensors, mistake)
         if wrong is None or _are_close(wrong, right):
             continue
-        tables = named_tensors(tensors.scheme)
-        arrays = {name: array.reshape(tables[name].shape) for name, array in wrong.items()}
-        edits = tensors.edits(mistake)
-        return MistakenTable(f"mistake-{slug(kind)}", tensors.scheme, mistake, arrays, edits)
+        return MistakenTable(
+            name=f"mistake-{slug(kind)}",
+            scheme=tensors.scheme,
+            mistake=mistake,
+            tensors={name: array.reshape(tables[name].shape) for name, array in wrong.items()},
+            edits=tensors.edits(mistake),
+        )
     return None
 
 

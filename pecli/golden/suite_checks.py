@@ -49,10 +49,10 @@ def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | No
     for file in answers:
         checks += _file_checks(entries, file, tolerance)
     answered = {check.file for check in checks}
-    questions = [name for name, entry in entries.items() if not entry.edits]
-    missing = [name for name in questions if name not in answered]
+    expected = [name for name, entry in entries.items() if not entry.is_mistake]
+    missing = [name for name in expected if name not in answered]
     if missing:
-        checks.append(_incomplete(folder, missing, len(questions)))
+        checks.append(_incomplete(folder, missing, len(expected)))
     return checks
 
 
@@ -103,7 +103,8 @@ def _main_tensor(entry: Entry) -> str:
     """Return the tensor that an answer without a tensor's name is: the rotated or the largest."""
     if "after" in entry.shapes:
         return "after"
-    return max(entry.shapes, key=lambda name: math.prod(entry.shapes[name]))
+    sizes = {name: math.prod(shape) for name, shape in entry.shapes.items()}
+    return max(sizes, key=sizes.__getitem__)
 
 
 def _verify_case(entry: Entry) -> Verification:
@@ -113,19 +114,24 @@ def _verify_case(entry: Entry) -> Verification:
     tensor before a rotation is rotated again; a table is compared with its scheme's. The attention
     factor is a single number, and not a table.
     """
-    problems = [f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files()]
-    if problems:
-        return Verification(entry.name, entry.scheme.name, (), tuple(problems))
+    damage = tuple(f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files())
+    if damage:
+        return _without_tensors(entry, damage)
     tensors = read_tensors(entry)
-    if entry.edits:
+    if entry.is_mistake:
         return _verify_mistake(entry, tensors)
-    if entry.settings:
+    if entry.is_rotation:
         return _verify_answer(entry, {"after": _rotated(entry, tensors)}, None)
     tensors.pop("attention_factor", None)
     if not tensors:
         raise entry.error("has no tensors")
     result = _verify_tables(tensors, entry.scheme, Tolerance())
     return replace(result, file=entry.name, weak=())
+
+
+def _without_tensors(entry: Entry, problems: tuple[str, ...]) -> Verification:
+    """Return the result of a case in which no tensors were compared; it passes without problems."""
+    return Verification(entry.name, entry.scheme.name, (), problems)
 
 
 def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
@@ -151,8 +157,7 @@ def _verify_tables(
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
     result = verify(tensors, entry.scheme, atol=MISTAKE_TOLERANCE)
-    problems = _mistake_problems(entry, result)
-    return Verification(entry.name, entry.scheme.name, (), problems)
+    return _without_tensors(entry, _mistake_problems(entry, result))
 
 
 def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
@@ -178,7 +183,7 @@ def _verify_answer(
     entry.check_files()
     if tolerance is None:
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
-    if entry.settings or "attention_factor" in answers:
+    if entry.is_rotation or "attention_factor" in answers:
         return _compare_with_files(entry, answers, tolerance)
     return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
 
@@ -204,6 +209,6 @@ def _largest_tolerance(entry: Entry, answers: Mapping[str, Array]) -> float:
     """Return the largest of the tensors' tolerances; rotated ones are held to float32's."""
     tolerances = []
     for array in answers.values():
-        dtype = "float32" if entry.settings else dtype_name(array.dtype)
+        dtype = "float32" if entry.is_rotation else dtype_name(array.dtype)
         tolerances.append(entry.tolerances.get(dtype, TOLERANCES["float32"]))
     return max(tolerances)

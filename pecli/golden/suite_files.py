@@ -16,10 +16,11 @@ from pecli.files.contents import Contents, read_contents
 from pecli.files.load import load
 from pecli.files.output import is_stream, open_output
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
-from pecli.golden.cases import Case, cases
+from pecli.golden.cases import GoldenCase, cases
 from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
 
-DTYPES = ("float64", "float32", "float16", "bfloat16")
+NARROW_DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
+DTYPES = ("float64", *NARROW_DTYPES)
 HEX = "hex"  # the list of float64 numbers as hexadecimal text
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
 
@@ -43,12 +44,17 @@ def write(
     suite = list(cases(models))
     _make_folder(folder)
     for case in suite:
-        for name in formats:
-            _refuse_stream(os.path.join(folder, f"{case.name}.{name}"))
+        for file in _file_names(case, formats).values():
+            _refuse_stream(os.path.join(folder, file))
     _refuse_stream(os.path.join(folder, INDEX))
     entries = [entry_json(case, _write_case(folder, case, formats)) for case in suite]
     write_index(folder, entries)
     return entries
+
+
+def _file_names(case: GoldenCase, formats: Sequence[str]) -> dict[str, str]:
+    """Return the names of a case's files by format: {"json": "table-default.json"}."""
+    return {name: f"{case.name}.{name}" for name in formats}
 
 
 def _make_folder(folder: str) -> None:
@@ -64,29 +70,29 @@ def _refuse_stream(path: str) -> None:
         raise FileError(path, "is a pipe or a device", "remove it, or choose another folder")
 
 
-def _write_case(folder: str, case: Case, formats: Sequence[str]) -> dict[str, str]:
+def _write_case(folder: str, case: GoldenCase, formats: Sequence[str]) -> dict[str, str]:
     """Write a case in each format; return the sha256 of its files by name."""
     digests = {}
-    for name in formats:
-        file = f"{case.name}.{name}"
+    for format_name, file in _file_names(case, formats).items():
         path = os.path.join(folder, file)
-        WRITERS[name](path, case)
+        write_file = WRITERS[format_name]
+        write_file(path, case)
         digests[file] = sha256_of(path)
     return digests
 
 
-def _write_json(path: str, case: Case) -> None:
+def _write_json(path: str, case: GoldenCase) -> None:
     """Write the tensors of a case in all dtypes, so that a port compares with its own.
 
     All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
-    in float64 (those with settings), whose results are rounded more than once. Known mistakes
-    (those with edits) only have to be rejected, for which float32 will do.
+    in float64, whose results are rounded more than once. Known mistakes only have to be rejected,
+    for which float32 will do.
     """
-    dtypes: Sequence[str] = DTYPES
-    if case.edits:
+    dtypes = DTYPES
+    if case.is_mistake:
         dtypes = ("float32",)
-    elif case.settings:
-        dtypes = DTYPES[1:]
+    elif case.is_rotation:
+        dtypes = NARROW_DTYPES
     tensors = {name: _numbers_by_dtype(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
     with open_output(path) as output:
@@ -100,19 +106,29 @@ def _numbers_by_dtype(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     "0x1.999999999999ap-4"], "float32": [1.0, 0.1], …}; integers are there once, as "int".
     """
     values = array.reshape(-1)
-    spelled: JsonObject = {"shape": list(array.shape)}
-    if values.dtype.kind in "iu":
-        spelled["int"] = values.tolist()
-        return spelled
+    numbers: JsonObject = {"shape": list(array.shape)}
+    if _is_integer(values):
+        numbers["int"] = values.tolist()
+        return numbers
     for dtype in dtypes:
         if dtype == "float64":
-            spelled["decimal"] = _json_numbers(values.tolist())
-            spelled[HEX] = [*map(float.hex, values.tolist())]
+            numbers["decimal"] = _json_numbers(values.tolist())
+            numbers[HEX] = [*map(float.hex, values.tolist())]
         else:
-            # The shortest text of a float32 is a shorter decimal than its value as a float64.
-            shortest = [float(str(value)) for value in round_to(values, dtype)]
-            spelled[dtype] = _json_numbers(shortest)
-    return spelled
+            numbers[dtype] = _json_numbers(_shortest_decimals(round_to(values, dtype)))
+    return numbers
+
+
+def _shortest_decimals(values: Array) -> list[float]:
+    """Return numbers of a narrow dtype as the float64 numbers with their shortest decimals.
+
+    As a float64, the float32 number 0.1 is 0.10000000149011612, which JSON would have in full.
+    """
+    return [float(str(value)) for value in values]
+
+
+def _is_integer(array: Array) -> bool:
+    return array.dtype.kind in "iu"
 
 
 def _json_numbers(values: Iterable[float]) -> list[float | str]:
@@ -120,19 +136,18 @@ def _json_numbers(values: Iterable[float]) -> list[float | str]:
     return [value if math.isfinite(value) else str(value) for value in values]
 
 
-def _write_safetensors(path: str, case: Case) -> None:
+def _write_safetensors(path: str, case: GoldenCase) -> None:
     _save(path, case.tensors)
 
 
-def _write_header(path: str, case: Case) -> None:
+def _write_header(path: str, case: GoldenCase) -> None:
     """Write a C header: the tensors in float32, and what a test in C needs beside them.
 
     These are the positions and the base of the scheme, if it has them, and the tolerance.
     """
     arrays: dict[str, Array] = {}
     for name, array in case.tensors.items():
-        is_integer = array.dtype.kind in "iu"
-        arrays[name] = array if is_integer else round_to(array, "float32")
+        arrays[name] = array if _is_integer(array) else round_to(array, "float32")
     for name in ("positions", "base"):
         value = case.scheme.value_of(name)
         if value is not None:
@@ -146,7 +161,7 @@ def _save(path: str, arrays: Mapping[str, Array]) -> None:
     save(path, {name: np.atleast_1d(array) for name, array in arrays.items()})
 
 
-Writer = Callable[[str, Case], None]
+Writer = Callable[[str, GoldenCase], None]
 WRITERS: dict[str, Writer] = {
     "json": _write_json,
     "safetensors": _write_safetensors,
@@ -214,18 +229,23 @@ def _check_other_lists(
         numbers: The numbers of the widest list.
         name: The name of that list.
     """
-    shape = list(numbers.shape)
-    for other in (HEX, *DTYPES[1:]):
+    for other in (HEX, *NARROW_DTYPES):
         if other == name or other not in spelled:
             continue
-        values = _list_of(contents, spelled, other)
-        dtype = other
-        if other == HEX:
-            dtype = "float64"
-            values = [_number_of_hex(contents, text) for text in values]
-        stored = round_to(_read_array(contents, values, np.float64, shape), dtype)
+        stored = _read_list(contents, spelled, other, list(numbers.shape))
         problem = f"has {other} numbers that are not its {name} numbers"
         contents.refuse_if(not _is_rounded(stored, numbers), problem)
+
+
+def _read_list(
+    contents: Contents, spelled: Mapping[str, object], name: str, shape: Sequence[object]
+) -> Array:
+    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype."""
+    values = _list_of(contents, spelled, name)
+    if name == HEX:
+        numbers: list[object] = [_number_of_hex(contents, text) for text in values]
+        return _read_array(contents, numbers, np.float64, shape)
+    return round_to(_read_array(contents, values, np.float64, shape), name)
 
 
 def _number_of_hex(contents: Contents, text: object) -> float | str:
@@ -245,15 +265,17 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
     its float32 is the middle itself, which rounds to even. So the neighbours of a float32, which
     enclose that float64, may round to the stored number as well.
     """
-    candidates = [numbers]
+    possible_originals = [numbers]
     if numbers.dtype == np.float32:
-        candidates.append(np.nextafter(numbers, np.float32(-np.inf)))
-        candidates.append(np.nextafter(numbers, np.float32(np.inf)))
-    is_rounded = np.zeros(numbers.shape, bool)
-    for candidate in candidates:
-        rounded = round_to(candidate.astype(np.float64), dtype_name(stored.dtype))
-        is_rounded |= (rounded == stored) | (np.isnan(rounded) & np.isnan(stored))
-    return bool(is_rounded.all())
+        below = np.nextafter(numbers, np.float32(-np.inf))
+        above = np.nextafter(numbers, np.float32(np.inf))
+        possible_originals += [below, above]
+    is_explained = np.zeros(numbers.shape, bool)
+    for originals in possible_originals:
+        rounded = round_to(originals.astype(np.float64), dtype_name(stored.dtype))
+        both_nan = np.isnan(rounded) & np.isnan(stored)
+        is_explained |= (rounded == stored) | both_nan
+    return bool(is_explained.all())
 
 
 def _read_array(

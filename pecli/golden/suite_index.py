@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, read_contents
 from pecli.files.output import open_output
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
-from pecli.golden.cases import POSITIONS, Case
+from pecli.golden.cases import POSITIONS, GoldenCase
 
 INDEX = "index.json"
 WRONG_DIGEST = "its sha256 is not that of the index"
@@ -55,6 +55,16 @@ class Entry:
     shapes: Mapping[str, tuple[int, ...]]
     files: Mapping[str, str]
 
+    @property
+    def is_mistake(self) -> bool:
+        """Return True for a table with a known mistake."""
+        return bool(self.edits)
+
+    @property
+    def is_rotation(self) -> bool:
+        """Return True for a tensor before and after a rotation, False for tables."""
+        return bool(self.settings)
+
     def path(self, file: str) -> str:
         return os.path.join(self.folder, file)
 
@@ -87,27 +97,26 @@ def sha256_of(path: str) -> str:
     return hashlib.sha256(read_contents(path).data).hexdigest()
 
 
-def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, object]:
+def entry_json(case: GoldenCase, files: Mapping[str, str]) -> dict[str, object]:
     """Return the entry of a case in index.json: its scheme, its tolerances, and the files it is in.
 
     Args:
         case: The case.
         files: The sha256 of its files by name.
     """
-    spec = case.scheme.spec()
-    parameters = spec["parameters"].items()
+    parameters = case.scheme.spec()["parameters"].items()
     entry: JsonObject = {
-        **spec,
+        "scheme": case.scheme.name,
+        "parameters": {name: value for name, value in parameters if value is not None},
         "name": case.name,
         "tests": case.tests,
-        "parameters": {name: value for name, value in parameters if value is not None},
         "tolerances": case.tolerances(),
         "tensors": {name: list(array.shape) for name, array in case.tensors.items()},
         "files": dict(files),
     }
-    if case.settings:
+    if case.is_rotation:
         entry["settings"] = case.settings
-    if case.edits:
+    if case.is_mistake:
         entry["edits"] = case.edits
     return entry
 
@@ -149,32 +158,40 @@ def _index_rows(contents: Contents) -> Iterator[NamedValues]:
     error = partial(contents.error, advice=ADVICE)
     match parsed_json(bytes(contents.data), error, max_depth=MAX_DEPTH):
         case {"cases": [*rows]}:
-            pass
+            for row in rows:
+                yield _named_row(row, error)
         case _:
             raise error(NOT_AN_INDEX)
-    for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise error(NOT_AN_INDEX)
-        yield row
+
+
+def _named_row(row: object, error: Callable[[str], FileError]) -> NamedValues:
+    if isinstance(row, dict) and isinstance(row.get("name"), str):
+        return row
+    raise error(NOT_AN_INDEX)
 
 
 def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
     """Return an entry of the index; raise a FileError if something in it is missing or wrong."""
     name = row["name"]
     about = Contents(contents.path, contents.data, f"case {quoted(name)}")
-    settings = row.get("settings", {})
-    are_settings = isinstance(settings, dict) and settings.keys() <= SETTINGS
-    about.refuse_if(not are_settings, "has settings that are not known")
     return Entry(
         folder,
         name,
+        settings=_read_settings(about, row),
         scheme=_read_scheme(about, row),
-        settings=settings,
         edits=_read_edits(about, row),
         tolerances=_read_tolerances(about, row),
         shapes=_read_shapes(about, row),
         files=_read_files(about, row),
     )
+
+
+def _read_settings(about: Contents, row: NamedValues) -> NamedValues:
+    """Return the options of `apply` in a case, such as an offset; a table has none."""
+    settings = row.get("settings", {})
+    if not isinstance(settings, dict) or not settings.keys() <= SETTINGS:
+        raise about.error("has settings that are not known")
+    return settings
 
 
 def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
@@ -197,18 +214,18 @@ def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
     The index has them as the JSON of `verify` does: {"edit": "parameter", "name": "base", …} or
     {"edit": "swapped"}. A table without a mistake has none.
     """
-    reasons = []
     edits = row.get("edits", [])
     about.refuse_if(not isinstance(edits, list), "has no list of edits")
-    for edit in edits:
-        match edit:
-            case {"edit": "parameter", "name": str(parameter)}:
-                reasons.append(parameter)
-            case {"edit": str(kind)} if kind != "parameter":
-                reasons.append(kind)
-            case _:
-                raise about.error("has an edit without a kind")
-    return tuple(reasons)
+    return tuple(_subject_of_edit(about, edit) for edit in edits)
+
+
+def _subject_of_edit(about: Contents, edit: object) -> str:
+    match edit:
+        case {"edit": "parameter", "name": str(parameter)}:
+            return parameter
+        case {"edit": str(kind)} if kind != "parameter":
+            return kind
+    raise about.error("has an edit without a kind")
 
 
 def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:

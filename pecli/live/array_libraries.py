@@ -95,15 +95,15 @@ def _packages_used_by(function: Callable[..., object]) -> set[str]:
     both functions, and jax. At most MAX_SEARCHED functions are followed.
     """
     packages: set[str] = set()
-    pending: list[object] = [function]
+    to_search: list[object] = [function]
     searched: dict[int, object] = {}  # by id; they stay alive, so that ids are not used again
-    while pending and len(searched) < MAX_SEARCHED:
-        value = pending.pop(0)
+    while to_search and len(searched) < MAX_SEARCHED:
+        value = to_search.pop(0)
         if id(value) in searched:
             continue
         searched[id(value)] = value
         packages |= _packages_of(value)
-        pending += _values_named_by(value)
+        to_search += _values_named_by(value)
     return packages
 
 
@@ -151,12 +151,14 @@ def _function_of(value: object) -> FunctionType | None:
 
     It is `forward` of a torch module, `__call__` of another object, and what a decorator wraps.
     """
-    called = value
+    undecorated = inspect.unwrap(cast(Callable[..., object], _method_behind(value)))
+    function = undecorated.__func__ if inspect.ismethod(undecorated) else undecorated
+    return function if inspect.isfunction(function) else None
+
+
+def _method_behind(value: object) -> object:
+    """Return the method that calling an object calls; a function is returned as it is."""
     if hasattr(value, "forward"):  # a module of torch
-        called = value.forward
-    elif callable(value) and not inspect.isroutine(value):
-        called = type(value).__call__
-    called = inspect.unwrap(cast(Callable[..., object], called))
-    if inspect.ismethod(called):
-        called = called.__func__
-    return called if inspect.isfunction(called) else None
+        return value.forward
+    is_object_with_call = callable(value) and not inspect.isroutine(value)
+    return type(value).__call__ if is_object_with_call else value

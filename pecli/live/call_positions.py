@@ -14,35 +14,32 @@ TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "
 CACHES = ("past_key_values", "past_key_value", "layer_past", "cache")
 
 
-class TokenPositions(NamedTuple):
+class CallPositions(NamedTuple):
     """The positions of the tokens of a call.
 
     Attributes:
         positions: (batch, L), or (axes, batch, L) as the caller gave them.
         attention_mask: 0 for padding, (batch, L), if positions count only tokens.
-        is_stated: False if nothing states the position of the first token, so that 0 was assumed.
+        is_start_stated: False if nothing states the position of the first token, so that 0 was assumed.
     """
 
     positions: Array
     attention_mask: Array | None = None
-    is_stated: bool = True
+    is_start_stated: bool = True
 
 
-def token_positions(arguments: Arguments) -> TokenPositions | None:
+def token_positions(arguments: Arguments) -> CallPositions | None:
     """Return the positions that the tokens of a call should have; None if there is no axis of tokens.
 
     Position ids of the caller count, unless they are 0, 1, 2, … although the attention mask states
     left padding. Without ids, tokens are counted: those of the mask, or all from the end of the
     cache on.
     """
-    values = arguments.by_name
-    shape = _token_shape(values)
-    mask = _mask_of(values)
-    ids = arguments.position_ids()
-    if ids is not None:
-        given = _given_ids(ids, shape)
-        if not _ignores_padding(given, mask):
-            return TokenPositions(given)
+    shape = _token_shape(arguments.by_name)
+    mask = _mask_of(arguments.by_name)
+    ids = _ids_of_caller(arguments, shape)
+    if ids is not None and not _ignores_padding(ids, mask):
+        return CallPositions(ids)
     if shape is None:
         return None
     if mask is not None and mask.shape[-1] >= shape.length:
@@ -57,23 +54,29 @@ class TokenShape(NamedTuple):
     length: int
 
 
-def _counted_from_cache(arguments: Arguments, shape: TokenShape) -> TokenPositions:
+def _counted_from_cache(arguments: Arguments, shape: TokenShape) -> CallPositions:
     """Count all tokens from the end of the cache on; from 0 if no argument states its length."""
     start = _start(arguments)
     first = start or 0
     positions = np.tile(np.arange(first, first + shape.length), (shape.batch, 1))
-    return TokenPositions(positions, is_stated=start is not None)
+    return CallPositions(positions, is_start_stated=start is not None)
 
 
-def _given_ids(ids: TorchTensor, shape: TokenShape | None) -> Array:
-    """Return ids of the caller as (batch, L); one row of ids is that of all sequences."""
-    whole = np.array(as_numpy("position_ids", ids), np.int64)
-    if whole.ndim > 2 or shape is None:
-        return np.atleast_2d(whole)
-    return np.array(np.broadcast_to(whole, (shape.batch, whole.shape[-1])))
+def _ids_of_caller(arguments: Arguments, shape: TokenShape | None) -> Array | None:
+    """Return the position ids that the caller passed as (batch, L); None if there are none.
+
+    One row of ids, (L,) or (1, L), is for all sequences. M-RoPE's (axes, batch, L) stay.
+    """
+    tensor = arguments.position_ids()
+    if tensor is None:
+        return None
+    ids = np.array(as_numpy("position_ids", tensor), np.int64)
+    if ids.ndim > 2 or shape is None:
+        return np.atleast_2d(ids)
+    return np.array(np.broadcast_to(ids, (shape.batch, ids.shape[-1])))
 
 
-def _counted_by_mask(mask: Array, length: int) -> TokenPositions:
+def _counted_by_mask(mask: Array, length: int) -> CallPositions:
     """Count the tokens of a mask, which covers the cache and the tokens of this call.
 
     The mask 0 0 1 1 1 of a call with three tokens gives the positions 0 1 2.
@@ -81,7 +84,7 @@ def _counted_by_mask(mask: Array, length: int) -> TokenPositions:
     counts = np.maximum(np.cumsum(mask, axis=-1) - 1, 0)
     seen = mask[:, -length:]
     padding = None if seen.all() else seen
-    return TokenPositions(counts[:, -length:], padding)
+    return CallPositions(counts[:, -length:], padding)
 
 
 def _ignores_padding(ids: Array, mask: Array | None) -> bool:
@@ -109,7 +112,8 @@ def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
     """
     sizes = [int(size) for size in tensor.shape] or [1]
     if len(sizes) == 4:
-        return TokenShape(batch=sizes[0], length=sizes[2])
+        batch, _heads, length, _channels = sizes
+        return TokenShape(batch, length)
     if not is_whole_tensor(tensor):
         del sizes[-1]  # the channels of vectors
     match sizes:

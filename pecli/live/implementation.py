@@ -33,11 +33,11 @@ KEY_HEADS = 2
 UNEXPLAINED = "values differ, and no known mistake explains it"
 
 
-class Case(NamedTuple):
-    """Inputs of one call.
+class TrialCase(NamedTuple):
+    """Inputs of one call of the function that is checked.
 
     Attributes:
-        name: What the case tests.
+        name: What the case tests, such as «left padding».
         positions: (batch, L).
         dtype: The dtype of queries and keys.
         attention_mask: 0 for padding, whose rows are not compared; None if there is none.
@@ -48,14 +48,14 @@ class Case(NamedTuple):
     dtype: str = "float32"
     attention_mask: Array | None = None
 
-    def options(self) -> dict[str, Array]:
-        """Return the option of `verify` that states where rows stand."""
+    def position_options(self) -> dict[str, Array]:
+        """Return the option of `verify` that states the positions of rows."""
         if self.attention_mask is not None:
             return {"attention_mask": self.attention_mask}
         return {"positions": self.positions}
 
     @property
-    def last(self) -> int:
+    def last_position(self) -> int:
         return int(self.positions.max())
 
 
@@ -118,10 +118,10 @@ class ImplementationCheck(Answer):
     @property
     def diagnosis(self) -> tuple[str, ...]:
         """Sentences on the first case that failed, and on those that passed; empty after a pass."""
-        failed = [case for case in self.cases if not case.passed]
-        if not failed:
+        first_failed = next((case for case in self.cases if not case.passed), None)
+        if first_failed is None:
             return ()
-        lines = failed[0].lines()
+        lines = first_failed.lines()
         passed = [case.name for case in self.cases if case.passed]
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
@@ -189,21 +189,16 @@ def check(
     """
     function = function_of("function", function)
     encodings = load_model(model)
-    encoding = _rotary_encoding(encodings, layer_type)
-    library = library_of(function) if arrays is None else library_named(text_of("arrays", arrays))
     trial = _Trial(
-        function,
-        _argument_count(function),
-        library,
-        encodings,
-        encoding,
-        tolerance_of(tolerance, None, atol, rtol),
+        function=function,
+        encodings=encodings,
+        encoding=_rotary_encoding(encodings, layer_type),
+        library=_array_library(function, arrays),
+        argument_count=_argument_count(function),
+        tolerance=tolerance_of(tolerance, None, atol, rtol),
     )
-    results = [trial.result(case, reasons=False) for case in trial.cases()]
-    failed = [number for number, result in enumerate(results) if not result.passed]
-    if failed and flag_of("reasons", reasons):
-        results[failed[0]] = trial.result(trial.cases()[failed[0]], reasons=True)
-    return ImplementationCheck(_name_of(function), encodings.file, tuple(results))
+    results = trial.results(with_reasons=reasons)
+    return ImplementationCheck(_name_of(function), encodings.file, results)
 
 
 def _rotary_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding:
@@ -212,6 +207,13 @@ def _rotary_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
         rule = f"its encoding is {encoding.scheme}, not rope"
         raise ParameterError("model", encodings.file, rule)
     return encoding
+
+
+def _array_library(function: Callable[..., object], name: str | None) -> ArrayLibrary:
+    """Return the library of a name, or the one that the code of the function uses."""
+    if name is None:
+        return library_of(function)
+    return library_named(text_of("arrays", name))
 
 
 def _name_of(function: object) -> str:
@@ -230,8 +232,8 @@ def _argument_count(function: Callable[..., object]) -> int:
     if parameters is None:
         return 3
     count = sum(map(_is_required, parameters))
-    kinds = {parameter.kind for parameter in parameters}
-    if count < 3 and inspect.Parameter.VAR_POSITIONAL in kinds:
+    takes_any_number = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    if count < 3 and takes_any_number:
         return 3
     if count not in (1, 2, 3):
         rule = "it must take (q, k, positions), (x, positions) or (positions)"
@@ -262,36 +264,45 @@ class _Trial:
     """An implementation, and the encoding that it is compared with."""
 
     function: Callable[..., object]
-    argument_count: int
-    library: ArrayLibrary
     encodings: ModelEncodings
     encoding: Encoding
+    library: ArrayLibrary
+    argument_count: int
     tolerance: Tolerance
 
-    def cases(self) -> list[Case]:
+    def results(self, with_reasons: bool) -> tuple[CaseResult, ...]:
+        """Return the answers for all cases; reasons are searched for the first failure only.
+
+        One mistake fails most cases, and the search for its reason takes longer than all of them.
+        """
+        cases = self.cases()
+        results = [self._result(case, reasons=False) for case in cases]
+        failed = [index for index, result in enumerate(results) if not result.passed]
+        if failed and flag_of("reasons", with_reasons):
+            first = failed[0]
+            results[first] = self._result(cases[first], reasons=True)
+        return tuple(results)
+
+    def cases(self) -> list[TrialCase]:
         """Return the inputs with which the function is called.
 
         Each is a batch of two sequences. The half-precision case is about the dtype of queries, so
         that a function which only makes tables has no such case.
         """
-        rows = np.arange(LENGTH)
-        mask = np.ones((2, LENGTH), np.int64)
-        mask[1, :PADDING] = 0
-        # The second sequence: 0 0 0 0 0, then 0 1 2 … for its tokens.
-        padded = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
-        far = min(self.encodings.context or DEFAULT_CONTEXT, MAX_FAR)
+        end = min(self.encodings.context or DEFAULT_CONTEXT, MAX_FAR)
         cases = [
-            Case("a batch", np.tile(rows, (2, 1))),
-            Case("left padding", padded, attention_mask=mask),
-            Case("decoding at an offset", np.array(OFFSETS)[:, None]),
-            Case("far positions", np.tile(np.arange(far - FAR_ROWS, far), (2, 1))),
+            TrialCase("a batch", _two_of(range(LENGTH))),
+            _case_of_left_padding(),
+            TrialCase("decoding at an offset", np.array(OFFSETS)[:, None]),
+            TrialCase("far positions", _two_of(range(end - FAR_ROWS, end))),
         ]
-        if self.argument_count > 1:
+        returns_only_tables = self.argument_count == 1
+        if not returns_only_tables:
             half = self.library.half_precision
-            cases.append(Case(half, np.tile(rows, (2, 1)), half))
+            cases.append(TrialCase(half, _two_of(range(LENGTH)), dtype=half))
         return cases
 
-    def result(self, case: Case, *, reasons: bool) -> CaseResult:
+    def _result(self, case: TrialCase, *, reasons: bool) -> CaseResult:
         """Call the function with the inputs of a case, and compare what it returns.
 
         An exception of the function is the result «it raised ValueError: …».
@@ -303,74 +314,100 @@ class _Trial:
         except PecliError as problem:
             return CaseResult(case.name, None, str(problem))
 
-    def _called(self, case: Case, *vectors: Array) -> object:
+    def _call(self, *arrays: Array) -> object:
         """Call the function with arrays of its library.
 
         Raises:
             ParameterError: It raised an exception.
         """
-        arguments = [self.library.array(vector) for vector in (*vectors, case.positions)]
+        arguments = [self.library.array(array) for array in arrays]
         try:
             return self.function(*arguments)
         except Exception as problem:  # The function is the user's, and can raise any.
-            shapes = ", ".join(str(vector.shape) for vector in (*vectors, case.positions))
+            shapes = ", ".join(str(array.shape) for array in arrays)
             rule = f"it raised {type(problem).__name__}: {problem}"
             raise ParameterError("function", f"called with shapes {shapes}", rule) from problem
 
-    def _verify_tables(self, case: Case, reasons: bool) -> Verification:
+    def _verify_tables(self, case: TrialCase, reasons: bool) -> Verification:
         """Compare the cosines and sines that the function returns with the model's.
 
         Errors pass that float32 angles have at the last position of the case.
         """
-        tables = _named_tables(self._called(case))
-        batched = {name: _with_batch(table, case) for name, table in tables.items()}
-        noise = table_noise(batched.values(), case.last)
+        output = self._call(case.positions)
+        tables: dict[str, Array] = {}
+        for name, table in _named_tables(output).items():
+            tables[name] = _with_batch(table, case)
+        noise = table_noise(tables.values(), case.last_position)
         return verify_tables(
-            batched,
+            tables,
             self.encodings,
             self._allowed(noise),
             reasons,
             self.encoding.layer_type or None,
-            **case.options(),
+            **case.position_options(),
         )
 
-    def _verify_vectors(self, case: Case, reasons: bool) -> Verification:
+    def _verify_vectors(self, case: TrialCase, reasons: bool) -> Verification:
         """Compare the queries and keys that the function returns with the model's rotation of them.
 
         Errors pass that float32 angles and the dtype of the vectors cause.
         """
         before = self._random_vectors(case)
-        output = self._called(case, *before.values())
+        output = self._call(*before.values(), case.positions)
         after = _rotated_by_name(output, before)
-        noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
+        noise = max(
+            rotation_noise(before[name], after[name], case.last_position) for name in before
+        )
         options = {
             "layer_type": self.encoding.layer_type or None,
             "seq_axis": -2,
-            **case.options(),
+            **case.position_options(),
         }
         return verify_rotated(after, before, self.encodings, self._allowed(noise), reasons, options)
 
-    def _random_vectors(self, case: Case) -> dict[str, Array]:
+    def _random_vectors(self, case: TrialCase) -> dict[str, Array]:
         """Return random queries and keys (batch, heads, L, D), the same ones every time.
 
         A function of two arguments gets only one tensor `x`. With latent attention (DeepSeek), D
         are only the channels that rotate, which the model's own code splits off before.
         """
         generator = np.random.default_rng(0)
-        encoding = self.encoding
-        width = encoding.rotary_dim if encoding.trailing else encoding.head_dim
         batch, length = case.positions.shape
-        heads = {"q": QUERY_HEADS, "k": KEY_HEADS}
+        head_counts = {"q": QUERY_HEADS, "k": KEY_HEADS}
         if self.argument_count == 2:
-            heads = {"x": QUERY_HEADS}
+            head_counts = {"x": QUERY_HEADS}
         vectors: dict[str, Array] = {}
-        for name, count in heads.items():
-            values = generator.standard_normal((batch, count, length, width or 0))
+        for name, heads in head_counts.items():
+            values = generator.standard_normal((batch, heads, length, self._channels))
             vectors[name] = as_dtype(values, case.dtype)
         return vectors
 
+    @property
+    def _channels(self) -> int:
+        """Return D of queries and keys: only the rotary channels in latent attention."""
+        encoding = self.encoding
+        channels = encoding.rotary_dim if encoding.trailing else encoding.head_dim
+        return channels or 0
+
     def _allowed(self, noise: float) -> Tolerance:
+        """Return the tolerance of the user; without one, the noise of a right implementation."""
         return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
+
+
+def _two_of(positions: range) -> Indices:
+    """Return positions for a batch of two sequences: (2, L)."""
+    return np.tile(np.array(positions), (2, 1))
+
+
+def _case_of_left_padding() -> TrialCase:
+    """Return the case of two sequences, of which the second one begins with padding.
+
+    Its positions are 0 0 0 0 0, then 0 1 2 … for its tokens.
+    """
+    mask = np.ones((2, LENGTH), np.int64)
+    mask[1, :PADDING] = 0
+    positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    return TrialCase("left padding", positions, attention_mask=mask)
 
 
 def _named_tables(output: object) -> dict[str, Array]:
@@ -383,7 +420,7 @@ def _named_tables(output: object) -> dict[str, Array]:
     return {"cos_sin": numbers("function's result", output)}
 
 
-def _with_batch(table: Array, case: Case) -> Array:
+def _with_batch(table: Array, case: TrialCase) -> Array:
     """Return a table as (batch, L, D); one of (batch · L, D) has a row for each token in turn."""
     batch, length = case.positions.shape
     if table.ndim == 2 and len(table) == batch * length:
@@ -399,16 +436,20 @@ def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, A
     Raises:
         ParameterError: There is another number of them, or they have other shapes.
     """
-    results: Sequence[object] = [output]
-    if isinstance(output, (tuple, list)):
-        results = output
+    results: Sequence[object] = output if isinstance(output, (tuple, list)) else [output]
     if len(results) != len(before):
         given = f"of {len(results)}"
         raise ParameterError("function's result", given, f"it must be {', '.join(before)}")
     after: dict[str, Array] = {}
     for name, result in zip(before, results, strict=True):
-        after[name] = as_numpy(name, result)
-        if after[name].shape != before[name].shape:
-            rule = f"it was given with shape {before[name].shape}"
-            raise ParameterError(name, f"of shape {after[name].shape}", rule)
+        after[name] = _checked_rotation(name, result, before[name].shape)
     return after
+
+
+def _checked_rotation(name: str, result: object, shape: tuple[int, ...]) -> Array:
+    """Return a rotated vector as an array, which must have the shape that it had before."""
+    array = as_numpy(name, result)
+    if array.shape != shape:
+        rule = f"it was given with shape {shape}"
+        raise ParameterError(name, f"of shape {array.shape}", rule)
+    return array

@@ -24,14 +24,14 @@ from pecli.files.torch_module import HookHandle, TorchModule, TorchTensor, check
 from pecli.live.call_positions import token_positions
 from pecli.live.rotations import (
     Arguments,
-    LearnedTable,
     PatchPoint,
+    TableModule,
     frequencies_of,
     is_complex_tensor,
     is_pair_of_tables,
     is_position_table,
     is_rotary_module,
-    rotated_pairs,
+    rotated_vectors,
     rotating_functions,
 )
 
@@ -49,11 +49,17 @@ ByName = Mapping[str, object]
 
 
 class RunningRotation(NamedTuple):
-    """A rotation that has begun: its arguments, and copies of those that it may overwrite."""
+    """A rotation that has begun, with copies of the vectors that it may overwrite.
+
+    Attributes:
+        arguments: All arguments of the call.
+        before: The vectors among them, by the names of the arguments.
+        heads: `q` or `k` for each of these vectors; empty if it is not known.
+    """
 
     arguments: Arguments
     before: Mapping[str, Array]
-    names: Mapping[str, str]  #: `q` or `k` by argument; empty if it is not known
+    heads: Mapping[str, str]
 
 
 @contextmanager
@@ -71,7 +77,7 @@ def _without_compiler() -> Iterator[None]:
         yield
 
 
-class Recorder:
+class ModelRecorder:
     """Records the calls of one model.
 
     Attributes:
@@ -89,13 +95,8 @@ class Recorder:
         self.layers = layers
         self.run = RecordedRun()
         self._modules = dict(model.named_modules())
-        self._rotary: set[str] = set()  # names of rotary modules
-        self._tables: dict[str, LearnedTable] = {}
-        for name, module in self._modules.items():
-            if is_rotary_module(module):
-                self._rotary.add(name)
-            if is_position_table(module, name):
-                self._tables[name] = module
+        self._rotary = _rotary_modules(self._modules)
+        self._tables = _position_tables(self._modules)
         self._stack: list[str] = []  # modules that are running, the innermost last
         self._running: list[RunningRotation] = []  # rotary modules that are running
         self._depth = 0  # rotations that are running, one within the other
@@ -144,16 +145,22 @@ class Recorder:
             """Call the function, and record its vectors unless this is within another rotation."""
             if not self._is_recording():
                 return function(*args, **kwargs)
-            rotation = _begin(function, args, kwargs)
-            self._depth += 1
-            try:
+            rotation = _begin_rotation(function, args, kwargs)
+            with self._inside_rotation():
                 output = function(*args, **kwargs)
-            finally:
-                self._depth -= 1
             self._call.add_rotation(self._stack, rotation, output)
             return output
 
         return watched
+
+    @contextmanager
+    def _inside_rotation(self) -> Iterator[None]:
+        """Record no rotation until the context ends, as they would be parts of the running one."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     def _is_recording(self) -> bool:
         """Return True in a call of the model, in a layer of interest, outside other rotations."""
@@ -164,7 +171,10 @@ class Recorder:
     def _is_of_interest(self, path: str) -> bool:
         """Return True unless a module is in a layer that is not to be recorded."""
         number = layer_of(path)
-        return self.layers is None or number is None or number in self.layers
+        return number is None or self._is_recorded_layer(number)
+
+    def _is_recorded_layer(self, number: int) -> bool:
+        return self.layers is None or number in self.layers
 
     def _enter_module(
         self, name: str, module: TorchModule, args: Positional, kwargs: ByName
@@ -175,11 +185,11 @@ class Recorder:
         whose arguments are copied, as it may overwrite them.
         """
         if not self._stack:
-            self._call = _Call(Arguments.of(module.forward, args, kwargs))
+            self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
         self._stack.append(name)
         self._call.executed.add(name)
         if name in self._rotary:
-            self._running.append(_begin(module.forward, args, kwargs))
+            self._running.append(_begin_rotation(module.forward, args, kwargs))
             self._depth += 1
 
     def _leave_module(
@@ -197,11 +207,15 @@ class Recorder:
         if name in self._rotary and self._running:
             self._leave_rotary(name, module, output)
         elif name in self._tables and output is not None and self._is_recording():
-            self._call.add(f"{name}.{ROWS}", output)
-            self.run.weights[name] = _copied(name, self._tables[name].weight)
+            self._record_rows(name, output)
         self._stack.pop()
         if not self._stack:
             self._end_call()
+
+    def _record_rows(self, name: str, rows: object) -> None:
+        """Record the rows that a learned table returned, and the table itself."""
+        self._call.add(f"{name}.{ROWS}", rows)
+        self.run.weights[name] = _copied(name, self._tables[name].weight)
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         self._depth -= 1
@@ -220,7 +234,8 @@ class Recorder:
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
-        if rotated_pairs(rotation.before, output):
+        has_rotated = bool(rotated_vectors(rotation.before, output))
+        if has_rotated:
             if self._is_recording():
                 self._call.add_rotation(self._stack, rotation, output)
             return
@@ -230,17 +245,14 @@ class Recorder:
 
     def _end_call(self) -> None:
         """Add the call that has ended to the run, unless nothing of it was recorded."""
-        call = self._call
-        if not call.recorded.tensors:
+        recorded = self._call.recorded
+        if not recorded.tensors:
             return
-        previous = self.run.calls[-1] if self.run.calls else None
-        call.finish(previous, self._modules)
-        if self.layers is not None:
-            unrotated = call.recorded.unrotated_layers
-            call.recorded.unrotated_layers = tuple(
-                layer for layer in unrotated if layer in self.layers
-            )
-        self.run.calls.append(call.recorded)
+        unrotated = self._call.layers_without_rotation(self._modules)
+        recorded.unrotated_layers = tuple(filter(self._is_recorded_layer, sorted(unrotated)))
+        if self.run.calls:
+            self._call.continue_from(self.run.calls[-1])
+        self.run.calls.append(recorded)
 
 
 class _Call:
@@ -251,18 +263,23 @@ class _Call:
         executed: The names of the modules that ran.
     """
 
-    def __init__(self, arguments: Arguments | None = None) -> None:
-        """Begin a call; the arguments of the model state the positions of its tokens."""
+    def __init__(self) -> None:
         self.recorded = RecordedCall()
         self.executed: set[str] = set()
         self._rotating: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
         self._is_start_stated = True
-        tokens = None if arguments is None else token_positions(arguments)
+
+    @classmethod
+    def begin(cls, arguments: Arguments) -> "_Call":
+        """Begin a call; the arguments of the model state the positions of its tokens."""
+        call = cls()
+        tokens = token_positions(arguments)
         if tokens is not None:
-            self.recorded.positions = tokens.positions
-            self.recorded.attention_mask = tokens.attention_mask
-            self._is_start_stated = tokens.is_stated
+            call.recorded.positions = tokens.positions
+            call.recorded.attention_mask = tokens.attention_mask
+            call._is_start_stated = tokens.is_start_stated
+        return call
 
     def add(self, name: str, tensor: object) -> None:
         if name not in self.recorded.tensors:
@@ -274,8 +291,8 @@ class _Call:
         A model computes cosines and sines once, and passes them to all layers, of which the first
         is recorded. A complex table, cos + i·sin, is recorded as two.
         """
-        recorded = set(map(id, self._shared_tables))
-        if not recorded.isdisjoint(map(id, tables.values())):
+        recorded_ids = set(map(id, self._shared_tables))
+        if not recorded_ids.isdisjoint(map(id, tables.values())):
             return
         self._shared_tables += tables.values()  # They stay alive, so that ids are not used again.
         for role, table in tables.items():
@@ -292,23 +309,29 @@ class _Call:
         Nothing is recorded if the results do not have the shapes of arguments: then the function
         was not a rotation, whatever its name is.
         """
-        rotated = rotated_pairs(rotation.before, output)
+        rotated = rotated_vectors(rotation.before, output)
         if not rotated:
             return
         self.add_used_ids(rotation.arguments)
-        path = _layer_path(stack)
+        layer = _layer_path(stack)
         self._rotating.add(stack[-1])
         for argument, tensor in rotated.items():
-            after = _copied(argument, tensor)
-            self._set_default_positions(after.shape)
-            axis = self._position_axis(after.shape, rotation.arguments.heads_axis())
-            label = self._unused_label(path, rotation.names[argument])
-            before = np.moveaxis(rotation.before[argument], axis, -2)
-            self.recorded.tensors[label + BEFORE] = np.ascontiguousarray(before)
-            self.recorded.tensors[label + AFTER] = np.ascontiguousarray(
-                np.moveaxis(after, axis, -2)
-            )
-        self.add_tables(path, rotation.arguments.tables())
+            self._add_vectors(layer, rotation, argument, _copied(argument, tensor))
+        self.add_tables(layer, rotation.arguments.tables())
+
+    def _add_vectors(
+        self, layer: str, rotation: RunningRotation, argument: str, after: Array
+    ) -> None:
+        """Record the vectors of one argument of a rotation, before and after it.
+
+        A model may hold them as (batch, L, heads, D), and files have (batch, heads, L, D).
+        """
+        self._set_default_positions(after.shape)
+        axis = self._position_axis(after.shape, rotation.arguments.heads_axis())
+        label = self._unused_label(layer, rotation.heads[argument])
+        tensors = self.recorded.tensors
+        tensors[label + BEFORE] = _with_rows_before_last(rotation.before[argument], axis)
+        tensors[label + AFTER] = _with_rows_before_last(after, axis)
 
     def add_used_ids(self, arguments: Arguments) -> None:
         """Record the position ids that the model's own code passes to a rotation, the first time.
@@ -327,28 +350,25 @@ class _Call:
         elif start is not None and self.recorded.length is not None:
             self.recorded.position_ids = np.arange(start, start + self.recorded.length)[None]
 
-    def finish(self, previous: RecordedCall | None, modules: Mapping[str, TorchModule]) -> None:
-        """Complete the call with what is known at its end."""
-        self.recorded.unrotated_layers = tuple(sorted(self._layers_without_rotation(modules)))
-        if previous is not None and not self._is_start_stated:
-            self._continue(previous)
-
-    def _continue(self, previous: RecordedCall) -> None:
+    def continue_from(self, previous: RecordedCall) -> None:
         """Count tokens on from the call before, if the ids that the model used do.
 
         A model that keeps its cache to itself has no argument that states the first position, so
         that 0 was assumed. If a call ended at position 11 and the model uses ids from 12 on, they
         are right.
         """
-        used = self.recorded.position_ids
+        if self._is_start_stated:
+            return
+        used_ids = self.recorded.position_ids
         positions = self.recorded.positions
-        if used is None or positions is None or used.ndim > 2:
+        if used_ids is None or positions is None or used_ids.ndim > 2:
             return
         assert previous.positions is not None
-        if int(used.min()) == int(previous.positions.max()) + 1:
-            self.recorded.positions = np.array(np.broadcast_to(used, positions.shape))
+        next_position = int(previous.positions.max()) + 1
+        if int(used_ids.min()) == next_position:
+            self.recorded.positions = np.array(np.broadcast_to(used_ids, positions.shape))
 
-    def _layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
+    def layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
         """Return the layers whose attention ran without a rotation.
 
         Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules
@@ -387,14 +407,30 @@ class _Call:
         unknown name is the query if the layer has none yet, and the key otherwise.
         """
         names = [name] if name else ["q", "k"]
+        pass_name = ""  # The first pass over the layers has no name.
         passes = 1
         while True:
-            again = f"pass{passes}" if passes > 1 else ""
-            for candidate in names:
-                label = _joined(path, again, candidate)
+            for name_of_head in names:
+                label = _joined(path, pass_name, name_of_head)
                 if label + AFTER not in self.recorded.tensors:
                     return label
             passes += 1
+            pass_name = f"pass{passes}"
+
+
+def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:
+    """Return the names of the modules that make rotary tables or rotate."""
+    return {name for name, module in modules.items() if is_rotary_module(module)}
+
+
+def _position_tables(modules: Mapping[str, TorchModule]) -> dict[str, TableModule]:
+    """Return the learned tables of positions by their names, such as GPT-2's `wpe`."""
+    return {name: module for name, module in modules.items() if is_position_table(module, name)}
+
+
+def _with_rows_before_last(vectors: Array, position_axis: int) -> Array:
+    """Return vectors as (…, L, D), in C order: (2, 5, 4, 8) with axis −3 becomes (2, 4, 5, 8)."""
+    return np.ascontiguousarray(np.moveaxis(vectors, position_axis, -2))
 
 
 def _tables_in(output: object) -> dict[str, TorchTensor]:
@@ -421,12 +457,15 @@ def _joined(*parts: str) -> str:
     return ".".join(filter(None, parts))
 
 
-def _begin(function: Callable[..., object], args: Positional, kwargs: ByName) -> RunningRotation:
+def _begin_rotation(function: Function, args: Positional, kwargs: ByName) -> RunningRotation:
+    """Return the state before a rotation; its vectors are copied, as it may overwrite them."""
     arguments = Arguments.of(function, args, kwargs)
-    vectors = arguments.vectors()
-    copies = {name: _copied(name, tensor) for name, tensor in vectors.items()}
-    names = {name: _head_name(name, tensor) for name, tensor in vectors.items()}
-    return RunningRotation(arguments, copies, names)
+    before: dict[str, Array] = {}
+    heads: dict[str, str] = {}
+    for name, tensor in arguments.vectors().items():
+        before[name] = _copied(name, tensor)
+        heads[name] = _head_name(name, tensor)
+    return RunningRotation(arguments, before, heads)
 
 
 def _head_name(argument: str, tensor: TorchTensor) -> str:

@@ -15,7 +15,7 @@ from pecli.engine.arrays import Array
 from pecli.errors import KindError, ParameterError, path_of
 from pecli.files import save
 from pecli.files.torch_module import TorchModule
-from pecli.live.recorder import Recorder
+from pecli.live.recorder import ModelRecorder
 from pecli.models.find import Model
 
 
@@ -133,7 +133,7 @@ def record(model: object, *, layers: Collection[int] | None = None) -> Iterator[
         # `torch.compile` returns a wrapper, whose name would precede those of all modules.
         model = model._orig_mod
     module = cast(TorchModule, model)
-    recorder = Recorder(module, layers)
+    recorder = ModelRecorder(module, layers)
     with recorder.installed():
         yield Recording(type(module).__name__, _config_of(module), recorder.run)
 

@@ -54,15 +54,20 @@ def rotating_functions(model: TorchModule) -> list[PatchPoint]:
     define the classes of its modules, methods of these classes, and functions that a module holds
     as an attribute.
     """
-    holders: dict[int, Holder] = {}  # by id, so that each is searched once
+    points: list[PatchPoint] = []
+    for holder in _holders_of_functions(model):
+        points += _points_of(holder)
+    return points
+
+
+def _holders_of_functions(model: TorchModule) -> Iterable[Holder]:
+    """Return all places that may hold functions of a model's own code, each once."""
+    holders: dict[int, Holder] = {}  # by id, as a module of torch may not be hashable
     for module in model.modules():
         holders[id(module)] = module
         for holder in _holders_of_class(type(module)):
             holders[id(holder)] = holder
-    points: list[PatchPoint] = []
-    for holder in holders.values():
-        points += _points_of(holder)
-    return points
+    return holders.values()
 
 
 def _holders_of_class(kind: type) -> Iterator[Holder]:
@@ -108,13 +113,13 @@ def _has_weights(module: TorchModule) -> bool:
     return any(len(weight.shape) >= 2 for _, weight in module.named_parameters())
 
 
-class LearnedTable(Protocol):
+class TableModule(Protocol):
     """A module of torch with a table of positions, (rows, channels)."""
 
     weight: TorchTensor
 
 
-def is_position_table(module: object, name: str) -> TypeGuard[LearnedTable]:
+def is_position_table(module: object, name: str) -> TypeGuard[TableModule]:
     """Return True for a learned table of positions by its name, such as GPT-2's `wpe`."""
     return role_of(name) == "rows" and hasattr(module, "weight") and len(module.weight.shape) == 2
 
@@ -160,19 +165,10 @@ class Arguments(NamedTuple):
         """
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # It has no signature, or another one than it states.
             return cls({**_numbered("x", args), **kwargs})
         bound.apply_defaults()
-        by_name: dict[str, object] = {}
-        for name, value in bound.arguments.items():
-            kind = bound.signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_KEYWORD:
-                by_name.update(value)
-            elif kind is inspect.Parameter.VAR_POSITIONAL:
-                by_name.update(_numbered(name, value))
-            else:
-                by_name[name] = value
-        return cls(by_name)
+        return cls(_by_name(bound))
 
     def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
@@ -219,6 +215,20 @@ class Arguments(NamedTuple):
         return axis if isinstance(axis, int) else None
 
 
+def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:
+    """Return the arguments of a call by name, those within *args and **kwargs as well."""
+    by_name: dict[str, object] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            by_name.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            by_name.update(_numbered(name, value))
+        else:
+            by_name[name] = value
+    return by_name
+
+
 def _numbered(name: str, values: Iterable[object]) -> dict[str, object]:
     """Return values by a name and their number: x0, x1, …"""
     return {f"{name}{number}": value for number, value in enumerate(values)}
@@ -260,22 +270,22 @@ def tensors_in(output: object) -> list[TorchTensor]:
     return [value for value in values if is_tensor(value)]
 
 
-def rotated_pairs(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:
+def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:
     """Return the rotated tensors in an output by the names of the arguments that they belong to.
 
     `apply_rope(q, k, cos, sin)` returns two tensors, of the shapes of q and k. Each belongs to the
     first argument of its shape that is still free. Nothing is returned if an output has no such
     argument: then the function did something else.
     """
-    pairs: dict[str, TorchTensor] = {}
+    rotated: dict[str, TorchTensor] = {}
     free = dict(vectors)
     for tensor in tensors_in(output):
         name = _first_of_shape(free, tuple(tensor.shape))
         if name is None or not is_real_tensor(tensor):
             return {}
-        pairs[name] = tensor
+        rotated[name] = tensor
         del free[name]
-    return pairs
+    return rotated
 
 
 def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:

@@ -79,38 +79,38 @@ def apply(
         rule = "the array comes first, then the encoding"
         raise KindError("x", f"a {type(x).__name__}", rule, "exchange them")
     fields = _checked_fields(
-        given_options(
-            layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis
-        )
+        layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis
     )
-    others = given_options(
+    only_for_rope = fields | given_options(
         positions=positions, attention_mask=attention_mask, layer_type=layer_type
     )
-    for_rope = fields | others
     if isinstance(encoding, Scheme) and encoding.applied_as != "rotation":
-        _refuse(for_rope | given_options(offset=offset), encoding.name)
+        _refuse(only_for_rope | given_options(offset=offset), encoding.name)
         return _in_library_of(x, Operation(encoding.applied_to))
     if _is_array(encoding):
-        _refuse(for_rope, "a learned table")
+        _refuse(only_for_rope, "a learned table")
         return _with_learned_rows(x, encoding, offset)
     rows = row_positions(positions, attention_mask, shift, offset)
     if isinstance(encoding, Scheme) and offset is None and rows.ids is None:
         rows = RowPositions(encoding.first_position)
-    return _rotated(
-        x, _rotation_of_encoding(x, cast(Scheme | Model, encoding), rows, layer_type, fields)
-    )
+    rotation = _rotation_of_encoding(x, cast(Scheme | Model, encoding), rows, layer_type, fields)
+    return _rotated(x, rotation)
 
 
-def _checked_fields(options: NamedValues) -> MutableValues:
-    return {name: RULES[name].check(name, value) for name, value in options.items()}
+def _checked_fields(**options: object) -> MutableValues:
+    """Return the options that were given, checked by RULES: fields of a RowRotation."""
+    given = given_options(**options)
+    return {name: RULES[name].check(name, value) for name, value in given.items()}
 
 
 def _refuse(options: Collection[str], encoding: str) -> None:
+    """Raise ParameterError if an option was given that an encoding does not have."""
     for name in options:
         raise ParameterError(name, "given", f"not supported for {encoding}", "leave it out")
 
 
 def _is_array(encoding: object) -> bool:
+    """Return True for a learned table: a list, or an array of any library."""
     if isinstance(encoding, (list, tuple)):
         return True
     return hasattr(encoding, "__array__") or hasattr(encoding, "__dlpack__")
@@ -118,10 +118,10 @@ def _is_array(encoding: object) -> bool:
 
 def _rotated(x: object, rotation: RowRotation) -> ForeignArray:
     """Return x rotated, in its library; its gradient is rotated by the transposed matrix."""
-    back = replace(rotation, transposed=True)
+    transposed = replace(rotation, transposed=True)
     operation = Operation(
-        lambda array: rotation.apply(Input(array, "x")),
-        lambda array: back.apply(Input(array, "x")),
+        forward=lambda array: rotation.apply(Input(array, "x")),
+        backward=lambda array: transposed.apply(Input(array, "x")),
     )
     return _in_library_of(x, operation)
 
@@ -145,10 +145,12 @@ def _rotation_of_encoding(
     if isinstance(encoding, Scheme):
         _refuse(given_options(layer_type=layer_type), "a scheme")
         rope = cast(Rope, encoding)  # the only kind of scheme that rotates
-        return RowRotation(rope, rows, **{"layout": _pair_layout(rope), **fields})
+        fields = {"layout": _pair_layout(rope), **fields}
+        return RowRotation(rope, rows, **fields)
     model = find_model(model=encoding)
     heads: tuple[int, ...] = ()
-    if not isinstance(encoding, (ModelEncodings, Encoding)):
+    has_configuration = not isinstance(encoding, (ModelEncodings, Encoding))
+    if has_configuration:
         heads = head_counts(encoding, layer_type)
     inputs = [Input(numbers("x", x), "x")]
     return model_rotation(
@@ -162,6 +164,7 @@ def _pair_layout(rope: Rope) -> str:
 
 
 def _with_learned_rows(x: object, table: object, offset: int | None) -> ForeignArray:
+    """Return x plus rows of a learned table, in the library of x."""
     first = 0 if offset is None else OFFSET.check("offset", offset)
     weight = Input(numbers("the table", table), "the table")
     operation = Operation(lambda array: add_learned(Input(array, "x"), weight, first))
@@ -178,8 +181,9 @@ def add_learned(tensor: Input, weight: Input, offset: int) -> Array:
     if dim != table_dim:
         rule = f"{weight.label} is of shape {weight.shape}"
         raise tensor.wrong(rule, "they must share D, the last axis")
-    if offset + length > rows:
-        needs = f"it asks for rows up to {offset + length} of {rows}"
+    end = offset + length
+    if end > rows:
+        needs = f"it asks for rows up to {end} of {rows}"
         rule = f"with {tensor.label} of shape {tensor.shape} {needs}"
         raise ParameterError("offset", offset, rule, "take a longer table, or resize it")
     return add_rows(tensor.array, table_of("the table", weight.array), offset)
@@ -232,7 +236,7 @@ def _torch_result(
     defined here because torch is imported by the user, if at all.
     """
 
-    class Applied(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    class GraphNode(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """The operation as a node of torch's graph; `table` is there for its gradient."""
 
         @staticmethod
@@ -244,16 +248,25 @@ def _torch_result(
             context: "GradientContext", gradient: ForeignArray
         ) -> tuple[ForeignArray, ForeignArray]:
             """Return the gradients of x and of the learned table; None if it needs none."""
-            back = gradient
-            if operation.backward is not None:
-                # Gradients of gradients: the way back from the way back is the operation.
-                reverse = Operation(operation.backward, operation.forward)
-                back = _in_library_of(gradient, reverse)
-            if learned is None or not context.needs_input_grad[1]:
-                return back, None
-            return back, learned.gradient(torch, gradient)
+            _, table_needs_gradient = context.needs_input_grad
+            table_gradient = None
+            if learned is not None and table_needs_gradient:
+                table_gradient = learned.gradient(torch, gradient)
+            return _gradient_of_input(operation, gradient), table_gradient
 
     table = None
     if learned is not None and isinstance(learned.table, torch.Tensor):
         table = learned.table
-    return Applied.apply(x, table)
+    return GraphNode.apply(x, table)
+
+
+def _gradient_of_input(operation: Operation, gradient: ForeignArray) -> ForeignArray:
+    """Return the gradient of x, given that of the result.
+
+    It is computed as an operation of torch's graph too, so that it has a gradient itself: the way
+    back from the way back is the operation.
+    """
+    if operation.backward is None:
+        return gradient
+    reverse = Operation(operation.backward, operation.forward)
+    return _in_library_of(gradient, reverse)

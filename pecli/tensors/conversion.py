@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.application import rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, round_to, widened
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    Array,
+    Complex,
+    Floats,
+    dtype_name,
+    round_to,
+    widened,
+)
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
 from pecli.tensors.head_layout import Heads, Move
@@ -109,7 +117,7 @@ class Converted:
         alone, if the whole layer moved.
         """
         heads = self._heads_of_moves()
-        moved = {weight.name: heads.named(weight) for weight in self.moved}
+        moved = {weight.name: heads.projection_of(weight) for weight in self.moved}
         self._refuse_partial_layers(moved)
         paired = self._paired_layers(moved)
         checked = [name for name, named in moved.items() if named.layer in paired]
@@ -148,12 +156,16 @@ class Converted:
 
         A fused projection (qkv) has both. Norms and biases are not weights.
         """
-        weights = []
+        with_queries: set[str] = set()
+        with_keys: set[str] = set()
         for name, named in moved.items():
-            if not named.norm and self.arrays[name].ndim == 2:
-                weights.append(named)
-        with_queries = {weight.layer for weight in weights if weight.kind in ("q", "qkv")}
-        with_keys = {weight.layer for weight in weights if weight.kind != "q"}
+            is_weight = self.arrays[name].ndim == 2 and not named.norm
+            if not is_weight:
+                continue
+            if named.kind in ("q", "qkv"):
+                with_queries.add(named.layer)
+            if named.kind != "q":
+                with_keys.add(named.layer)
         paired = with_queries & with_keys
         if not paired:
             rule = "there are no query and key weights that go together"
@@ -167,10 +179,11 @@ class Converted:
         have, and those before are then put into the new order of channels: both must be the same.
         """
         original = table_of(name, self.arrays[name])
-        before = _rotated_heads(original, move, heads, self.source)[..., move.channels]
+        before = _rotated_heads(original, move, heads, self.source)
+        before_in_new_order = before[..., move.channels]
         after = _rotated_heads(self.table(name), move, heads, self.target)
-        largest_change = np.abs(after - before).max(initial=0)
-        largest_number = np.abs(before).max(initial=0) or 1.0
+        largest_change = np.abs(after - before_in_new_order).max(initial=0)
+        largest_number = np.abs(before_in_new_order).max(initial=0) or 1.0
         return float(largest_change / largest_number)
 
 
@@ -187,19 +200,23 @@ def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Float
         layout: The layout of pairs in the table.
     """
     channels = len(move.channels)
-    by_head = _random_products(table, move).reshape(-1, channels, len(_POSITIONS))
-    values = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
     rotary_dim = heads.rotary_dim or channels
-    frequencies = _BASE ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
-    factors = np.exp(1j * np.outer(_POSITIONS, frequencies))  # (positions, pairs)
-    first_channel = channels - rotary_dim if heads.trailing else 0
+    by_head = _random_products(table, move).reshape(-1, channels, len(_POSITIONS))
+    vectors = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
+    factors = _rotation_factors(rotary_dim)
     return rotate(
-        values,
+        vectors,
         lambda start, stop: factors[start:stop],
         layout,
         layout,
-        first_channel=first_channel,
+        first_channel=channels - rotary_dim if heads.trailing else 0,
     )
+
+
+def _rotation_factors(rotary_dim: int) -> Complex:
+    """Return the factors e^(i·position·frequency) of the check, (positions, pairs)."""
+    frequencies = _BASE ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
+    return np.exp(1j * np.outer(_POSITIONS, frequencies))
 
 
 def _random_products(table: Table, move: Move) -> Floats:

@@ -34,6 +34,8 @@ HEAD_RULES: dict[str, Parameter] = {
     "trailing": _TRAILING,
 }
 MAX_LISTED = 4  # tensors that an error names
+_ONLY_ARRAY = "array"
+"""The name of an array that is given without one."""
 _OTHER_TOWER = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
 """Names of a tower for images or sound, whose heads differ from those of the language part."""
 
@@ -79,13 +81,9 @@ def convert(
     >>> convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves").tolist()
     [[0, 2, 1, 3]]
     """
-    by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
-    for name in by_name:
-        if not isinstance(name, str):
-            raise KindError("name", quoted(name), "the names of arrays must be texts")
-    arrays = {name: numbers(name, array) for name, array in by_name.items()}
-    result = converted(
-        arrays,
+    given = tensors if isinstance(tensors, Mapping) else {_ONLY_ARRAY: tensors}
+    plan = converted(
+        _numpy_arrays(given),
         "the file",
         source,
         target,
@@ -96,10 +94,18 @@ def convert(
         trailing=trailing,
         **heads,
     )
-    results = {name: like(by_name[name], result.array(name)) for name in arrays}
+    results = {name: like(array, plan.array(name)) for name, array in given.items()}
     if isinstance(tensors, Mapping):
         return results
-    return results["array"]
+    return results[_ONLY_ARRAY]
+
+
+def _numpy_arrays(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Return arrays of any library as NumPy's; their names must be texts."""
+    for name in tensors:
+        if not isinstance(name, str):
+            raise KindError("name", quoted(name), "the names of arrays must be texts")
+    return {name: numbers(name, array) for name, array in tensors.items()}
 
 
 def converted(
@@ -126,7 +132,7 @@ def converted(
     _check_layouts(source, target)
     if source is None:
         _refuse_options_of_moves(heads, fields, patterns)
-        return Converted(arrays, {}, "", "", None, dtype)
+        return _only_cast(arrays, dtype)
     weights = [weight_of(name, array) for name, array in arrays.items()]
     chosen = _tensors_to_move(weights, label, heads, patterns)
     before = _stored_layout(source, heads)
@@ -136,7 +142,14 @@ def converted(
     moves: dict[str, Move] = {}
     if before != after:
         moves = {weight.name: _move(weight, before, after, heads, fields) for weight in chosen}
-    return Converted(arrays, moves, before, after, heads, dtype)
+    return Converted(
+        arrays=arrays, moves=moves, source=before, target=after, heads=heads, dtype=dtype
+    )
+
+
+def _only_cast(arrays: Mapping[str, Array], dtype: str | None) -> Converted:
+    """Return the conversion that moves nothing, and casts floating tensors if a dtype is given."""
+    return Converted(arrays=arrays, moves={}, source="", target="", heads=None, dtype=dtype)
 
 
 def _stored_layout(name: str, heads: Heads | None) -> str:
@@ -217,13 +230,12 @@ def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, o
         ParameterError: Neither states the number of heads, or the channels that rotate.
     """
     stated = _stated_heads(model, layer_type)
-    file = stated["model"]
     combined = {**stated, **fields}
     if "heads" not in combined:
-        rule = f"{file} does not say how many there are"
+        rule = f"{stated['model']} does not say how many there are"
         raise ParameterError("heads", "missing", rule, "give it")
     if combined["rotates"] and "rotary_dim" not in combined:
-        rule = f"{file} has no rotary encoding that is known"
+        rule = f"{stated['model']} has no rotary encoding that is known"
         raise ParameterError("rotary_dim", "missing", rule, "give it")
     overridden = [name for name, value in fields.items() if stated.get(name) != value]
     return Heads(**combined, given=tuple(overridden))
@@ -247,19 +259,18 @@ def _pattern_list(include: object) -> list[str]:
     """
     if include is None:
         return []
-    if isinstance(include, str):
-        return [include]
-    patterns = []
-    for pattern in _items(include):
-        if not isinstance(pattern, str):
-            raise KindError("include", quoted(pattern), "patterns are texts")
-        patterns.append(str(pattern))
-    return patterns
+    return [_checked_pattern(pattern) for pattern in _items(include)]
+
+
+def _checked_pattern(pattern: object) -> str:
+    if not isinstance(pattern, str):
+        raise KindError("include", quoted(pattern), "patterns are texts")
+    return str(pattern)
 
 
 def _items(value: object) -> list[object]:
-    """Return the items of a sequence; any other value is the only item."""
-    if isinstance(value, Iterable):
+    """Return the items of a sequence; a text, or any other value, is the only item."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
         with suppress(TypeError):  # A NumPy array without axes is iterable in name only.
             return [*value]
     return [value]
@@ -288,9 +299,10 @@ def _tensors_to_move(
     if heads is None:
         return _tables(weights, label, projections)
     _refuse_several_parts(label, projections)
+    is_single_array = len(weights) == 1  # such as an .npy, which has no names
     if projections:
         return projections
-    if len(weights) == 1:  # A file of one array, such as an .npy, needs no name.
+    if is_single_array:
         return weights
     names = f"it has {_listed(weights)}"
     rule = f"no tensor of {label} is called like a query or key projection; {names}"
@@ -310,14 +322,14 @@ def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
 
 def _matching(weights: Sequence[Input], label: str, patterns: Sequence[str]) -> Sequence[Input]:
     """Return the tensors that match a pattern; every pattern must match one."""
-    matches = set()
+    matching_names: set[str] = set()
     for pattern in patterns:
         names = {weight.name for weight in weights if fnmatchcase(weight.name, pattern)}
         if not names:
             rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
             raise ParameterError("include", quoted(pattern), rule)
-        matches |= names
-    return [weight for weight in weights if weight.name in matches]
+        matching_names |= names
+    return [weight for weight in weights if weight.name in matching_names]
 
 
 def _tables(weights: Sequence[Input], label: str, projections: Sequence[Input]) -> Sequence[Input]:
@@ -326,7 +338,8 @@ def _tables(weights: Sequence[Input], label: str, projections: Sequence[Input]) 
         rows = f"{_listed(projections)}, whose rows move, head by head"
         advice = "give it or `config`, or name tables with `include`"
         raise ParameterError("heads", "missing", f"{label} has projections, {rows}", advice)
-    return [weight for weight in weights if len(weight.shape) > 1] or weights
+    tables = [weight for weight in weights if len(weight.shape) > 1]
+    return tables or weights
 
 
 def _listed(weights: Sequence[Input]) -> str:
@@ -336,7 +349,13 @@ def _listed(weights: Sequence[Input]) -> str:
 def _move(
     weight: Input, source: str, target: str, heads: Heads | None, fields: NamedValues
 ) -> Move:
+    """Return how a tensor moves: by the rows of its heads, or by its columns if it is a table."""
     if heads is not None:
         return heads.move(weight, source, target)
-    rotary_dim = fields.get("rotary_dim")
-    return move_in_columns(weight, source, target, rotary_dim, fields.get("trailing", False))
+    return move_in_columns(
+        weight,
+        source,
+        target,
+        rotary_dim=fields.get("rotary_dim"),
+        trailing=fields.get("trailing", False),
+    )

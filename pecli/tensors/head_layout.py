@@ -43,8 +43,8 @@ class Move(NamedTuple):
 
     Attributes:
         axis: 0 for rows of a projection, -1 for columns of a table.
-        order: the old index at every new index.
-        channels: the same within one head.
+        order: the old index at every new index: 0 2 1 3 exchanges rows 1 and 2.
+        channels: the order of channels within each head that moves.
         heads: the heads of the tensor that move.
     """
 
@@ -54,11 +54,18 @@ class Move(NamedTuple):
     heads: Array | slice
 
 
-class HeadSizes(NamedTuple):
+class KnownSizes(NamedTuple):
     """The number of key heads and the channels of a head, as far as they are known."""
 
     kv_heads: int | None
     head_dim: int | None
+
+
+class Measurable(NamedTuple):
+    """A projection with a block of rows for each head, so that its rows imply sizes of heads."""
+
+    weight: Input
+    kind: str  #: "q", "k" or "qkv"
 
 
 @dataclass(frozen=True)
@@ -101,71 +108,76 @@ class Heads:
         All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads
         are heads of 16; then 32 rows of keys are 2 key heads.
         """
-        measured = self._measurable_projections(weights)
+        measurable = self._measurable_projections(weights)
         if self.head_dim and self.kv_heads:
             return self
-        sizes = HeadSizes(self.kv_heads, self.head_dim)
-        for weight, kind in measured:
-            sizes = self._sizes_with(weight, kind, sizes)
+        sizes = KnownSizes(self.kv_heads, self.head_dim)
+        for projected in measurable:
+            sizes = self._sizes_with(projected, sizes)
         if sizes.head_dim is None:
             rule = "cannot infer head_dim without a query projection"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
         return replace(self, head_dim=sizes.head_dim, kv_heads=sizes.kv_heads or self.heads)
 
-    def _sizes_with(self, weight: Input, kind: str, sizes: HeadSizes) -> HeadSizes:
+    def _sizes_with(self, projected: Measurable, sizes: KnownSizes) -> KnownSizes:
         """Return the sizes that a projection adds to those known; refuse one that contradicts.
 
         With 4 query heads and no other size known, queries of 64 rows add head_dim 16. Keys of 32 rows
         then add 2 key heads.
 
         Args:
-            weight: The projection.
-            kind: "q", "k" or "qkv".
+            projected: The projection.
             sizes: The sizes that are known from the model and from earlier projections.
         """
         kv_heads = sizes.kv_heads
-        if kind != "q" and kv_heads is None:
-            kv_heads = self._implied_kv_heads(weight, kind, sizes.head_dim)
-        rows = _rows(weight)
-        head_count = self._head_count(kind, kv_heads or 0)
+        if projected.kind != "q" and kv_heads is None:
+            kv_heads = self._implied_kv_heads(projected, sizes.head_dim)
+        rows = _rows(projected.weight)
+        head_count = self._head_count(projected.kind, kv_heads or 0)
         head_dim = sizes.head_dim or rows // max(head_count, 1)
         is_divided = 0 < rows == head_count * head_dim
-        if not is_divided or not self._shares_evenly(kv_heads):
-            raise self._not_divided(weight, kind, sizes.head_dim)
-        return HeadSizes(kv_heads, head_dim)
+        if not is_divided or not self._can_share_keys(kv_heads):
+            raise self._not_divided(projected, sizes.head_dim)
+        return KnownSizes(kv_heads, head_dim)
 
-    def _shares_evenly(self, kv_heads: int | None) -> bool:
+    def _can_share_keys(self, kv_heads: int | None) -> bool:
+        """Return True unless some key heads would serve more queries than others do."""
         if kv_heads is None:
             return True
         return kv_heads > 0 and self.heads % kv_heads == 0
 
-    def _measurable_projections(self, weights: Sequence[Input]) -> list[tuple[Input, str]]:
-        """Return the projections that heads are measured by, with their kinds; queries first.
+    def _measurable_projections(self, weights: Sequence[Input]) -> list[Measurable]:
+        """Return the projections that heads are measured by, queries first.
 
-        Norms and latent keys do not have one block of rows per head. All weights are checked here,
-        also those: they must have rows, and the order of fused ones must be known.
+        Queries come first because their heads are known: they imply the size of a head, which the
+        number of key heads follows from. Norms and latent keys do not have one block of rows per
+        head. All weights are checked here, also those: they must have rows, and the order of fused
+        ones must be known.
         """
-        measured = []
+        queries: list[Measurable] = []
+        others: list[Measurable] = []
         for weight in weights:
             _rows(weight)
-            named = self.named(weight)
+            named = self.projection_of(weight)
             if named.kind == "qkv":
-                self.order(weight)
-            if not named.norm and named.kind != "latent":
-                measured.append((weight, named.kind))
-        # Sorting is stable: False, the key of a query, comes first.
-        return sorted(measured, key=lambda pair: pair[1] != "q")
+                self.fused_order_of(weight)
+            if named.norm or named.kind == "latent":
+                continue
+            group = queries if named.kind == "q" else others
+            group.append(Measurable(weight, named.kind))
+        return queries + others
 
-    def _implied_kv_heads(self, weight: Input, kind: str, head_dim: int | None) -> int:
+    def _implied_kv_heads(self, projected: Measurable, head_dim: int | None) -> int:
         """Return the key heads in a projection of keys, or of q, k and v: H + 2K heads."""
         if not head_dim:
-            rule = f"{weight} holds {self._contents(kind)}"
+            rule = f"{projected.weight} holds {self._contents(projected.kind)}"
             advice = "give `kv_heads` or `head_dim`, or the model with `config`"
             raise ParameterError("kv_heads", "missing", rule, advice)
-        count = _rows(weight) // head_dim
-        if kind == "k":
-            return count
-        return (count - self.heads) // 2
+        head_count = _rows(projected.weight) // head_dim
+        if projected.kind == "k":
+            return head_count
+        keys_and_values = head_count - self.heads
+        return keys_and_values // 2
 
     def _head_count(self, kind: str, kv_heads: int) -> int:
         """Return the number of heads in a projection; a gate counts as one."""
@@ -181,13 +193,14 @@ class Heads:
         prefix = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
         return prefix + counted(self.heads, "head")
 
-    def _not_divided(self, weight: Input, kind: str, head_dim: int | None) -> ParameterError:
-        rule = f"{_rows(weight)} rows are not {self._contents(kind)}"
+    def _not_divided(self, projected: Measurable, head_dim: int | None) -> ParameterError:
+        """Return the error for a projection whose rows are not those of whole heads."""
+        rule = f"{_rows(projected.weight)} rows are not {self._contents(projected.kind)}"
         if head_dim:
             rule += f" of {head_dim}"
-        return weight.wrong(rule, self._advice)
+        return projected.weight.wrong(rule, self._advice)
 
-    def named(self, weight: Input) -> Projection:
+    def projection_of(self, weight: Input) -> Projection:
         """Return what the weight's name states.
 
         A weight with another name is fused if an order is given, else a query.
@@ -195,7 +208,7 @@ class Heads:
         default = Projection("qkv" if self.fused else "q", weight.name)
         return projection(weight.name) or default
 
-    def order(self, weight: Input) -> str:
+    def fused_order_of(self, weight: Input) -> str:
         """Return the order of q, k and v in a fused projection: one of ORDERS.
 
         The command line overrides the name, which overrides the model. ggml's `attn_qkv` is in
@@ -204,10 +217,10 @@ class Heads:
         Raises:
             ParameterError: None of them states an order.
         """
-        is_given = not self.model or "fused" in self.given
-        if is_given and self.fused:
+        is_from_command_line = not self.model or "fused" in self.given
+        if is_from_command_line and self.fused:
             return self.fused
-        order = self.named(weight).order or self.fused
+        order = self.projection_of(weight).order or self.fused
         if order is None:
             raise self._unknown_order(weight)
         return order
@@ -229,17 +242,16 @@ class Heads:
         head (Qwen3-Next) are "qgqg".
         """
         kv_heads = self.kv_heads or self.heads
-        named = self.named(weight)
+        named = self.projection_of(weight)
         match named.kind:
-            case "q" if self.gated and not named.norm:
-                return "qg" * self.heads
             case "q":
-                return "q" * self.heads
+                has_gates = self.gated and not named.norm
+                return ("qg" if has_gates else "q") * self.heads
             case "k":
                 return "k" * kv_heads
             case "latent":
                 return "k"
-        return self._fused_slots(self.order(weight), kv_heads)
+        return self._fused_slots(self.fused_order_of(weight), kv_heads)
 
     def _fused_slots(self, name: str, kv_heads: int) -> str:
         """Return the slots of a fused projection in one of ORDERS.
@@ -252,8 +264,10 @@ class Heads:
         if kv_heads % groups:
             shares = f"{self.heads} heads and {kv_heads} key heads cannot share evenly"
             raise ParameterError("fused", name, f"it has {groups} groups, which {shares}")
-        share = {"q": self.heads // groups, "k": kv_heads // groups, "v": kv_heads // groups}
-        group = "".join(part * share[part] for part in order.parts)
+        queries = self.heads // groups
+        keys = kv_heads // groups
+        heads_per_group = {"q": queries, "k": keys, "v": keys}
+        group = "".join(part * heads_per_group[part] for part in order.parts)
         return group * groups
 
     @property
@@ -264,14 +278,16 @@ class Heads:
 
     def words(self, weights: Sequence[Input]) -> str:
         """Return how the weights are divided, for people."""
-        kinds = {self.named(weight).kind for weight in weights}
+        kinds = {self.projection_of(weight).kind for weight in weights}
         keys = counted(required(self.kv_heads), "kv head")
         if "latent" in kinds:
             keys = "1 key that all heads share"
-        rows = self._fused_words(weights)
-        if kinds - {"qkv"}:
-            rows.append("rows q, gate of each head" if self.gated else "rows q or k of each head")
-        return f"{self._size_words()}, {keys}, {'; '.join(rows)}"
+        orders_of_rows = self._fused_words(weights)
+        has_separate_projections = bool(kinds - {"qkv"})
+        if has_separate_projections:
+            order = "rows q, gate of each head" if self.gated else "rows q or k of each head"
+            orders_of_rows.append(order)
+        return f"{self._size_words()}, {keys}, {'; '.join(orders_of_rows)}"
 
     def _size_words(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
@@ -293,8 +309,13 @@ class Heads:
         if sharing > 1:
             head = "kv head"
             queries = f"{sharing} "
-        orders = {self.order(weight) for weight in weights if self.named(weight).kind == "qkv"}
-        return [ORDERS[order].words.format(head=head, queries=queries) for order in sorted(orders)]
+        orders = sorted(self.fused_orders(weights))
+        return [ORDERS[order].words.format(head=head, queries=queries) for order in orders]
+
+    def fused_orders(self, weights: Sequence[Input]) -> set[str]:
+        """Return the orders of q, k and v in the fused projections among some weights."""
+        fused = [weight for weight in weights if self.projection_of(weight).kind == "qkv"]
+        return {self.fused_order_of(weight) for weight in fused}
 
     def move(self, weight: Input, source: str, target: str) -> Move:
         """Return how a projection's rows move from one pair layout to another.
@@ -310,21 +331,28 @@ class Heads:
         if self._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
         head_rows = self._rows_of_a_head(weight)
-        slots = self._checked_slots(weight, head_rows)  # a letter for each head, such as "qqkv"
-        order = np.arange(rows).reshape(-1, head_rows)  # (heads, rows of a head)
-        # A norm that all heads share (Qwen3) has the rows of one head, but a letter for each of them:
-        # only the first letter counts.
-        is_rotated = np.isin(list(slots), ["q", "k"])[: len(order)]  # (heads,)
+        is_rotated = self._are_rotated(weight, head_rows)
+        rows_by_head = np.arange(rows).reshape(-1, head_rows)
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
-        order[is_rotated] = order[is_rotated][:, channels]
-        return Move(0, order.reshape(-1), channels, is_rotated)
+        rows_by_head[is_rotated] = rows_by_head[is_rotated][:, channels]
+        return Move(axis=0, order=rows_by_head.reshape(-1), channels=channels, heads=is_rotated)
+
+    def _are_rotated(self, weight: Input, head_rows: int) -> Array:
+        """Return True for each head of a projection whose rows are a query or a key: (heads,).
+
+        A norm that all heads share (Qwen3) has the rows of one head, but a letter for each of them:
+        only the first letter counts.
+        """
+        slots = self._checked_slots(weight, head_rows)
+        heads = _rows(weight) // head_rows
+        return np.isin(list(slots), ["q", "k"])[:heads]
 
     def _is_norm_of_each_head(self, weight: Input) -> bool:
         """Return True for the norm of queries or keys as (heads, head_dim), as Cohere has it.
 
         The channels of a head are its columns, not rows as in a projection (heads · head_dim, inputs).
         """
-        return self.named(weight).norm and weight.shape[1:] == (self.head_dim,)
+        return self.projection_of(weight).norm and weight.shape[1:] == (self.head_dim,)
 
     def _rows_of_a_head(self, weight: Input) -> int:
         """Return how many rows of a projection belong to one head.
@@ -332,7 +360,7 @@ class Heads:
         The latent key of DeepSeek is one head of its own size, whatever the others have: 512 rows of
         a compressed key and value, and then the 64 rows of the rotary key that all heads share.
         """
-        if self.named(weight).kind == "latent":
+        if self.projection_of(weight).kind == "latent":
             self._check_latent(weight)
             return _rows(weight)
         assert self.head_dim is not None  # `move` completes the sizes first.
@@ -344,7 +372,7 @@ class Heads:
         The norm of queries or keys may have the rows of one head, which all heads share (Qwen3).
         """
         rows = _rows(weight)
-        named = self.named(weight)
+        named = self.projection_of(weight)
         slots = self.slots(weight)
         is_shared_norm = named.norm and rows == head_rows
         if rows != len(slots) * head_rows and not is_shared_norm:
@@ -379,7 +407,8 @@ def move_in_columns(
     if len(weight.shape) < 2:
         raise weight.wrong("a table has rows and columns", "give `heads` to convert a bias")
     channels = _rotary_order(weight, weight.shape[-1], source, target, rotary_dim, trailing)
-    return Move(-1, channels, channels, slice(None))
+    all_heads = slice(None)
+    return Move(axis=-1, order=channels, channels=channels, heads=all_heads)
 
 
 def _rotary_order(
@@ -398,12 +427,13 @@ def _rotary_order(
         rotary_dim: The channels that rotate; None for all.
         trailing: True if the last channels rotate, not the first.
     """
-    rotary = size if rotary_dim is None else rotary_dim
-    if rotary % 2 or not 0 < rotary <= size:
+    rotating = size if rotary_dim is None else rotary_dim
+    is_possible = 0 < rotating <= size and rotating % 2 == 0
+    if not is_possible:
         rule = f"channels rotate in pairs, at most the {size} of a head"
         shape = f"{quoted(weight.name)} is {bracketed(weight.shape)}"
-        raise ParameterError("rotary_dim", rotary, rule, shape)
+        raise ParameterError("rotary_dim", rotating, rule, shape)
     order = np.arange(size)
-    first = size - rotary if trailing else 0
-    order[first : first + rotary] = first + reorder(rotary, source, target)
+    first = size - rotating if trailing else 0
+    order[first : first + rotating] = first + reorder(rotating, source, target)
     return order

@@ -84,19 +84,19 @@ def open_inputs(
         files: paths, or FILE:NAME.
         chosen: the names of the tensors to read; all of them if empty.
     """
-    present: list[Input] = []
+    every_tensor: list[Input] = []
     metadata: dict[str, str] = {}
     for file in files:
         loaded = open_tensors(file)
-        metadata = loaded.metadata | metadata
-        present += _inputs_of(loaded)
+        metadata = loaded.metadata | metadata  # The first file wins.
+        every_tensor += _inputs_of(loaded)
     metadata.pop(KEY, None)
-    inputs = _by_name(present, chosen)
-    missing = [repr(name) for name in chosen if name not in inputs]
+    inputs = _by_name(every_tensor, chosen)
+    for name in chosen:
+        if name not in inputs:
+            raise _missing_tensor(repr(name), files, every_tensor)
     if not inputs:
-        missing.append("missing")
-    if missing:
-        raise _missing_tensor(missing[0], files, present)
+        raise _missing_tensor("missing", files, every_tensor)
     return list(inputs.values()), metadata
 
 
@@ -112,9 +112,12 @@ def _by_name(tensors: Sequence[Input], chosen: Collection[str]) -> dict[str, Inp
     return inputs
 
 
-def _missing_tensor(name: str, files: Sequence[str], present: Sequence[Input]) -> ParameterError:
-    shapes = _shapes({tensor.name: tensor.array for tensor in present})
-    return ParameterError("tensor", name, f"{', '.join(files)} has {shapes}")
+def _missing_tensor(
+    given: str, files: Sequence[str], every_tensor: Sequence[Input]
+) -> ParameterError:
+    """Return the error for a tensor that the files lack; it lists those that they have."""
+    shapes = _shapes({tensor.name: tensor.array for tensor in every_tensor})
+    return ParameterError("tensor", given, f"{', '.join(files)} has {shapes}")
 
 
 def _shapes(tensors: Mapping[str, Array]) -> str:
@@ -124,10 +127,12 @@ def _shapes(tensors: Mapping[str, Array]) -> str:
 
 
 def _inputs_of(loaded: LoadedFile) -> list[Input]:
+    """Return the tensors of a file, labelled «q of cache.npz» for errors."""
     inputs = []
     for key, array in loaded.tensors.items():
         source = "the array" if loaded.format in NAMELESS_FORMATS else key
-        inputs.append(Input(array, f"{source} of {loaded.path}", name_of(loaded, key)))
+        label = f"{source} of {loaded.path}"
+        inputs.append(Input(array, label, name=name_of(loaded, key)))
     return inputs
 
 

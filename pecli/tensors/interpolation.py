@@ -89,18 +89,23 @@ class Interpolation:
         _FLAG.check("antialias", self.antialias)
         _FLAG.check("align_corners", self.align_corners)
         _OFFSET.check("scale_offset", self.scale_offset)
-        kernel_options = {
+        if self.method in COPIES:
+            self._refuse_kernel_options()
+        if self.align_corners and self.scale_offset:
+            rule = "align_corners states the ratio of the sizes"
+            raise ParameterError("scale_offset", self.scale_offset, rule, "leave out one of them")
+
+    def _refuse_kernel_options(self) -> None:
+        """Raise ParameterError for an option of kernels, which copied rows do not have."""
+        options = {
             "antialias": self.antialias,
             "align_corners": self.align_corners,
             "scale_offset": self.scale_offset,
         }
-        for name, value in kernel_options.items():
-            if value and self.method in COPIES:
+        for name, value in options.items():
+            if value:
                 rule = f"{self.method} copies rows"
                 raise ParameterError(name, "given", rule, "choose linear or cubic")
-        if self.align_corners and self.scale_offset:
-            rule = "align_corners states the ratio of the sizes"
-            raise ParameterError("scale_offset", self.scale_offset, rule, "leave out one of them")
 
     @property
     def options(self) -> str:
@@ -147,14 +152,15 @@ class Interpolation:
         if old == new and not self.scale_offset:
             return Taps.copies(new_rows)
         ratio = self._ratio(old, new)
+        wide_rows = new_rows.astype(np.float64)
         # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
-        centre: Floats = (new_rows.astype(np.float64) + 0.5) * ratio - 0.5
+        centre_of_cell: Floats = (wide_rows + 0.5) * ratio - 0.5
         if self.antialias:
             # torch does not align the corners here, although the ratio is the one for it.
-            return self._antialiased_taps(centre, old, stretch=max(ratio, 1.0))
+            return self._antialiased_taps(centre_of_cell, old, stretch=max(ratio, 1.0))
         if self.align_corners:
-            centre = new_rows.astype(np.float64) * ratio
-        return self._plain_taps(centre, old)
+            return self._plain_taps(wide_rows * ratio, old)
+        return self._plain_taps(centre_of_cell, old)
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
         """Return the old rows that are copied; see `Interpolation.method`."""
@@ -217,7 +223,8 @@ def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
         return np.asarray(np.maximum(0.0, 1 - x))
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+    far_or_zero = np.where(x < 2, far, 0.0)
+    return np.where(x <= 1, near, far_or_zero)
 
 
 PROJECTS = {

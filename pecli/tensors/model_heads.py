@@ -75,6 +75,7 @@ class FamilyLayout(NamedTuple):
 
 
 def _family_layouts() -> dict[str, list[FamilyLayout]]:
+    """Return the layouts of qkv_layouts.json by model_type; a row is for several of these."""
     layouts: dict[str, list[FamilyLayout]] = {}
     for row in stored("qkv_layouts.json"):
         family = [FamilyLayout(**_fields(layout)) for layout in row["layouts"]]
@@ -83,6 +84,7 @@ def _family_layouts() -> dict[str, list[FamilyLayout]]:
 
 
 def _fields(layout: NamedValues) -> NamedValues:
+    """Return the fields of a FamilyLayout from JSON, which has lists instead of tuples."""
     if "kv_keys" in layout:
         return {**layout, "kv_keys": tuple(layout["kv_keys"])}
     return layout
@@ -125,20 +127,15 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     """
     described = describe(model)
     encodings = described.encodings()
-    keys, model_type = _language_part(Keys(described.values, described.label), encodings)
-    layout = FamilyLayout()
-    # Architectures of a .gguf have other names, and rows in the order of their names.
-    if "general.architecture" not in keys:
-        keys = replace(keys, defaults=class_defaults(model_type))
-        layout = _layout_of(model_type, keys)
-    heads = _whole(keys, (*HEADS, "attention.head_count"))
+    part = _language_part(Keys(described.values, described.label), encodings)
+    heads = _whole(part.keys, (*HEADS, "attention.head_count"))
     encoding = _shared_encoding(encodings, layer_type)
     attention = ModelHeads(
         model=encodings.file,
         heads=heads,
-        kv_heads=layout.key_heads(keys, heads),
-        fused=layout.order,
-        gated=plain_name(model_type).removesuffix("_text") in GATED,
+        kv_heads=part.layout.key_heads(part.keys, heads),
+        fused=part.layout.order,
+        gated=part.is_gated,
     )
     if encoding is not None:
         return replace(
@@ -147,8 +144,37 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
             rotary_dim=encoding.rotary_dim,
             trailing=encoding.trailing,
         )
-    size = head_size(keys).value if heads else None
+    size = head_size(part.keys).value if heads else None
     return replace(attention, head_dim=size, rotates=not _has_encoding_of_text(encodings))
+
+
+class LanguagePart(NamedTuple):
+    """The language part of a model, which may have others for images or sound.
+
+    Attributes:
+        keys: the keys of its configuration, with the defaults of its family.
+        layout: the division of q, k and v in its family.
+        is_gated: True if its query projections hold an output gate, as in Qwen3-Next.
+    """
+
+    keys: Keys
+    layout: FamilyLayout
+    is_gated: bool
+
+
+def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:
+    """Return the language part of a model.
+
+    The rows of a .gguf are in the order that the names of its tensors state, whatever the family:
+    llama.cpp's converter brings them into it. Its architectures have other names than families.
+    """
+    keys, model_type = _language_keys(keys, encodings)
+    is_gated = plain_name(model_type).removesuffix("_text") in GATED
+    is_gguf = "general.architecture" in keys
+    if is_gguf:
+        return LanguagePart(keys, FamilyLayout(), is_gated)
+    keys = replace(keys, defaults=class_defaults(model_type))
+    return LanguagePart(keys, _layout_of(model_type, keys), is_gated)
 
 
 def _has_encoding_of_text(encodings: ModelEncodings) -> bool:
@@ -156,7 +182,7 @@ def _has_encoding_of_text(encodings: ModelEncodings) -> bool:
     return any(not encoding.is_rotary and not encoding.part for encoding in encodings)
 
 
-def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
+def _language_keys(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
     """Return the keys and the model_type of the language part of a multimodal model."""
     for name in TEXTS:
         inner = keys.inner(name)
@@ -193,7 +219,7 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
 
 
 def _head_form(rope: Encoding) -> tuple[object, ...]:
-    """Return what decides how a head's channels move: they must be the same in all layers."""
+    """Return the settings that decide how a head's channels move: all layers must share them."""
     return rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing
 
 

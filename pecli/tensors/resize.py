@@ -1,5 +1,6 @@
 """`pecli.resize`: a learned table at another length, or on another grid, as vision models do it."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,13 @@ class Grid(NamedTuple):
     @property
     def cells(self) -> int:
         return self.height * self.width
+
+
+class ChangeOfGrid(NamedTuple):
+    """The grid of a table before it is resized, and after it."""
+
+    old: Grid
+    new: Grid
 
 
 @within_limits
@@ -81,16 +89,16 @@ def resize(
     name = text_of("name", name)
     array = floating(name, table)
     check_table(name, array)
-    rows, dim = array.shape[-2:]
+    *batch, rows, dim = array.shape
     keep = KEPT.check("keep", keep)
-    old, new = _grids_before_and_after(rows, to, grid, keep)
-    if rows != keep + old.cells:
-        raise wrong_rows(name, array.shape, old, keep)
+    change = _change_of_grid(rows, to, grid, keep)
+    if rows != keep + change.old.cells:
+        raise wrong_rows(name, array.shape, change.old, keep)
     if method is None:
         method = "linear" if grid is None else "cubic"
     interpolation = Interpolation(method, antialias, align_corners, scale_offset)
-    new_table = resampled(array.reshape(rows, dim), old, new, keep, interpolation)
-    return like(table, new_table.reshape(*array.shape[:-2], *new_table.shape))
+    new_table = resampled(array.reshape(rows, dim), change.old, change.new, keep, interpolation)
+    return like(table, new_table.reshape(*batch, *new_table.shape))
 
 
 def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Interpolation) -> Array:
@@ -109,8 +117,8 @@ def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Inte
     dim = table.shape[1]
     out = np.empty((keep + new.cells, dim), table.dtype.newbyteorder("="))
     out[:keep] = table[:keep]
-    cells = table[keep:].reshape(*old, dim)
-    new_cells = out[keep:].reshape(*new, dim)
+    cells = table[keep:].reshape(old.height, old.width, dim)
+    new_cells = out[keep:].reshape(new.height, new.width, dim)
     _fill_resampled(cells, new_cells, interpolation)
     return out
 
@@ -132,30 +140,30 @@ def wrong_rows(name: str, shape: tuple[int, ...], grid: Grid, keep: int) -> Para
     return ParameterError(name, f"of shape {shape}", rule, "check `grid` and `keep`")
 
 
-def _grids_before_and_after(
+def _change_of_grid(
     rows: int,
     to: int | str | tuple[int, int],
     grid: str | tuple[int, int] | None,
     keep: int,
-) -> tuple[Grid, Grid]:
+) -> ChangeOfGrid:
     """Return the grids before and after, without the kept rows.
 
     197 rows with the grid 14x14 and 1 kept row become 24x24, for example. Rows along one axis are a
     grid of one column: 1024 rows that become 2048 are 1024x1 and 2048x1.
     """
     if grid is not None:
-        return checked_grid("grid", grid), checked_grid("to", to)
+        return ChangeOfGrid(checked_grid("grid", grid), checked_grid("to", to))
     if _is_grid(to):
         rule = f"rows become {to} from another grid"
         raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
     if keep >= max(rows, 1):
         rule = f"the table has {rows} rows, and one must be left to resize"
         raise ParameterError("keep", keep, rule)
-    length = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
-    if length <= keep:
+    new_rows = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
+    if new_rows <= keep:
         rule = f"of these rows {keep} are kept, and one must be left"
         raise ParameterError("to", to, rule)
-    return Grid(rows - keep, 1), Grid(length - keep, 1)
+    return ChangeOfGrid(Grid(rows - keep, 1), Grid(new_rows - keep, 1))
 
 
 def _is_grid(size: int | str | tuple[int, int]) -> bool:
@@ -180,23 +188,35 @@ def _fill_resampled(cells: Array, out: Array, interpolation: Interpolation) -> N
     then along the lines. Lines are worked through in several threads, so many at once that their
     float64 sums stay small.
     """
-    height, width, dim = cells.shape
+    height, width, _ = cells.shape
     new_height, new_width, _ = out.shape
     horizontal = interpolation.taps(width, new_width)
-    old_lines_per_new_line = -(-height // new_height)  # rounded up
-    elements_per_line = max(new_width, width * old_lines_per_new_line) * dim
-    lines_at_once = max(1, _ELEMENTS // elements_per_line)
+    has_one_column = width == new_width == 1
+    lines_at_once = _lines_at_once(cells, out)
 
     def resample_lines(line: int) -> None:
         new_lines = slice(line, line + lines_at_once)
         vertical = interpolation.taps(height, new_height, new_lines)
         with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
             sums = _sums_of_lines(cells, vertical)
-            if (width, new_width) != (1, 1):
+            if not has_one_column:
                 sums = _sums_along_lines(sums, horizontal)
             out[new_lines] = round_to(sums, dtype_name(out.dtype))
 
     work_through(resample_lines, range(0, new_height, lines_at_once))
+
+
+def _lines_at_once(cells: Array, out: Array) -> int:
+    """Return how many new lines are made at once, so that their sums have about _ELEMENTS numbers.
+
+    A new line needs all old lines that it is made of, if they are more than the line itself: when
+    32 lines become 8, these are 4 per new line.
+    """
+    height, width, dim = cells.shape
+    new_height, new_width, _ = out.shape
+    old_lines_per_new_line = math.ceil(height / new_height)
+    elements_per_line: int = max(new_width, width * old_lines_per_new_line) * dim
+    return max(1, _ELEMENTS // elements_per_line)
 
 
 def _sums_of_lines(cells: Array, vertical: Taps) -> Floats:

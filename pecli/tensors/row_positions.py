@@ -176,14 +176,7 @@ def row_positions(
     Raises:
         ParameterError: Two are given, or one breaks its rule.
     """
-    names = [
-        *given_options(
-            positions=positions, attention_mask=attention_mask, shift=shift, offset=offset
-        )
-    ]
-    if len(names) > 1:
-        rule = f"`{names[0]}` says where rows stand"
-        raise ParameterError(names[1], "given", rule, "leave out one of them")
+    _refuse_two_of(positions=positions, attention_mask=attention_mask, shift=shift, offset=offset)
     if shift is not None:
         SHIFT.check("shift", shift)
     if attention_mask is not None:
@@ -193,6 +186,14 @@ def row_positions(
     if offset is not None:
         return RowPositions(OFFSET.check("offset", offset))
     return RowPositions()
+
+
+def _refuse_two_of(**options: object) -> None:
+    """Raise ParameterError if more than one of some options was given."""
+    match list(given_options(**options)):
+        case [first, second, *_]:
+            rule = f"`{first}` says where rows stand"
+            raise ParameterError(second, "given", rule, "leave out one of them")
 
 
 def _masked_positions(attention_mask: object) -> RowPositions:

@@ -68,7 +68,7 @@ def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     assert heads_stated_by(path) == Heads(128, 8, 64, 64, model=path)
 
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
-    assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
+    assert Heads(128, 8, 64, fused="groups", model=path).fused_order_of(fused) == "blocks"
 
 
 def test_layers_whose_heads_differ_require_a_layer_type() -> None:

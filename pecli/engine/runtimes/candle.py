@@ -37,7 +37,7 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
         f"by the long ones from position {original:,} on"
     )
     reading = RuntimeReading(multiplied, (cause,), by_position=True)
-    return reading.with_attention(definition, "it has none")
+    return reading.explain_attention(definition, "it has none")
 
 
 def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
@@ -49,14 +49,14 @@ def _candle_angles(definition: Definition[Scaling]) -> Phases:
     longrope = definition.scaling
     if not isinstance(longrope, LongRope):
         return torch_phases(definition)
-    original = longrope.original_max_position_embeddings
     with_short = replace(definition, scaling=longrope.having(longrope.short_factor))
     with_long = replace(definition, scaling=longrope.having(longrope.long_factor))
     short_phases = torch_phases(with_short)
     long_phases = torch_phases(with_long)
 
     def phases(positions: Singles) -> Singles:
-        return np.where(positions < original, short_phases(positions), long_phases(positions))
+        is_near = positions < longrope.original_max_position_embeddings
+        return np.where(is_near, short_phases(positions), long_phases(positions))
 
     return phases
 

@@ -55,16 +55,16 @@ def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
     the context cannot be divided by it, and YaRN's factor is read after all.
     """
     parameters = encoding.parameters
-    changes: MutableValues = {}
+    replaced: MutableValues = {}
     is_yarn = parameters["scaling"] == "yarn"
     if is_yarn and encoding.lacks_original_length and "factor" in parameters:
-        changes["max_position_embeddings"] = None
-    has_ratio = parameters.get("mscale") and parameters.get("mscale_all_dim")
-    if not has_ratio or encoding.family == "deepseek_v3":
-        return Adaptation(changes, "")
-    changes["mscale"] = None
-    changes["mscale_all_dim"] = None
-    return Adaptation(changes, "uses the ratio of both mscales only for DeepSeek-V3")
+        replaced["max_position_embeddings"] = None
+    has_ratio_of_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
+    if has_ratio_of_mscales and encoding.family != "deepseek_v3":
+        replaced["mscale"] = None
+        replaced["mscale_all_dim"] = None
+        return Adaptation(replaced, "uses the ratio of both mscales only for DeepSeek-V3")
+    return Adaptation(replaced, cause="")
 
 
 RUNTIME = like_transformers(

@@ -22,10 +22,13 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
     plain = unscaled(definition.base, definition.dim).floats()
     divisors = tuple(frequency / divided for frequency, divided in zip(plain, scaled, strict=True))
     scaling = LongRope(
-        yarn.original_max_position_embeddings, divisors, divisors, attention_factor=1.0
+        original_max_position_embeddings=yarn.original_max_position_embeddings,
+        short_factor=divisors,
+        long_factor=divisors,
+        attention_factor=1.0,
     )
     cause = "exchanges beta_fast and beta_slow: YaRN's ramp is inverted"
-    return RuntimeReading(scaling, (cause,)).with_attention(definition, "it has none")
+    return RuntimeReading(scaling, (cause,)).explain_attention(definition, "it has none")
 
 
 RUNTIME = like_transformers("litgpt", {"yarn": _read_yarn}, version="0.5.13")

@@ -43,7 +43,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
         mscale = yarn.mscale if yarn.mscale == mscale_all_dim else 1.0
     scaling = replace(yarn, attention_factor=None, mscale=mscale, mscale_all_dim=mscale_all_dim)
     reason = "computes it only from factor and mscale_all_dim"
-    return replace(reading, scaling=scaling).with_attention(definition, reason)
+    return replace(reading, scaling=scaling).explain_attention(definition, reason)
 
 
 def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
@@ -53,32 +53,34 @@ def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
     the scaling: a divisor per pair (Llama 3.1, longrope), a scale of all (linear), or YaRN's mix of
     scaled and unscaled angles.
     """
-    ratio = power(round_single(definition.base), float(np.float32(-2) / np.float32(definition.dim)))
-    plain = partial(recurrence, pairs=definition.pairs, ratio=ratio)
+    exponent = np.float32(-2) / np.float32(definition.dim)
+    ratio = power(round_single(definition.base), float(exponent))
+    unscaled = partial(recurrence, pairs=definition.pairs, ratio=ratio)
     match definition.scaling:
         case Llama3() as llama3:
-            inv_freq = reciprocal(torch_powers_of(definition.base, definition))
-            return partial(plain, divisors=_llama3_divisors(llama3, inv_freq))
+            return partial(unscaled, divisors=_llama3_divisors(llama3, definition))
         case LongRope() as longrope:
-            return partial(plain, divisors=np.array(longrope.divisors, np.float32))
+            return partial(unscaled, divisors=np.array(longrope.divisors, np.float32))
         case Linear() as linear:
-            return partial(plain, scale=_reciprocal(linear.factor))
+            return partial(unscaled, scale=_reciprocal(linear.factor))
         case Yarn() as yarn:
-            keep = _kept_shares(yarn, definition)
-            return partial(plain, scale=_reciprocal(float(yarn.divisor())), keep=keep)
-    return plain
+            scale = _reciprocal(float(yarn.divisor()))
+            return partial(unscaled, scale=scale, keep=_kept_shares(yarn, definition))
+    return unscaled
 
 
 def _reciprocal(factor: float) -> float:
+    """Return 1 / factor, computed in float32."""
     return float(np.float32(1) / np.float32(factor))
 
 
-def _llama3_divisors(llama3: Llama3, inv_freq: Singles) -> Singles:
+def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles:
     """Return the tensor `rope_freqs` that the converter writes.
 
     It is computed in float64 from float32 frequencies: 1 for short waves, f for long ones, and
     1/((1 − s)/f + s) between.
     """
+    inv_freq = reciprocal(torch_powers_of(definition.base, definition))
     length = llama3.original_max_position_embeddings
     low = llama3.low_freq_factor
     high = llama3.high_freq_factor
@@ -92,11 +94,11 @@ def _llama3_divisors(llama3: Llama3, inv_freq: Singles) -> Singles:
 
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
-    beta_fast, beta_slow = yarn.betas()
-    first = max(np.float32(0), np.floor(_pair_of_rotations(yarn, definition, beta_fast)))
-    last = min(
-        np.float32(definition.dim - 1), np.ceil(_pair_of_rotations(yarn, definition, beta_slow))
-    )
+    betas = yarn.betas()
+    low = np.floor(_pair_of_rotations(yarn, definition, betas.fast))
+    high = np.ceil(_pair_of_rotations(yarn, definition, betas.slow))
+    first = max(np.float32(0), low)
+    last = min(np.float32(definition.dim - 1), high)
     pairs = np.arange(definition.pairs, dtype=np.float32)
     ramp: Singles = (pairs - first) / max(_MIN_RAMP, last - first)
     return np.float32(1) - np.clip(ramp, 0, 1)
@@ -110,18 +112,16 @@ def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: f
         ratio = float(length / radians)
     if ratio == 0:
         return np.float32(-math.inf)
-    if ratio == math.inf:
-        return np.float32(math.inf)
-    logarithm = np.float32(log_single(ratio))
+    logarithm = np.float32(log_single(ratio))  # ∞ if the ratio is
     log_base = log_single(round_single(definition.base))
     return np.float32(np.float32(definition.dim) * logarithm / np.float32(2 * log_base))
 
 
 RUNTIME = Runtime(
-    "llama.cpp",
-    "ggml 0.25.3",
-    "ggml_rope_ext on the CPU (x86-64, fused multiply-add), as llama.cpp calls it",
-    {
+    name="llama.cpp",
+    version="ggml 0.25.3",
+    source="ggml_rope_ext on the CPU (x86-64, fused multiply-add), as llama.cpp calls it",
+    readings={
         "none": as_defined,
         "linear": as_defined,
         "llama3": as_defined,
@@ -129,6 +129,6 @@ RUNTIME = Runtime(
         "longrope": with_attention_of_context,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
-    _llama_cpp_angles,
+    phases=_llama_cpp_angles,
     ignores_prompt=True,
 )

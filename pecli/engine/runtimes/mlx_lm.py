@@ -46,15 +46,18 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     attention factor is a ratio as in transformers; without one, it is 0.1 · mscale · ln f + 1.
     """
     reading = with_rounded_limits(definition)
-    yarn = reading.scaling
-    mscale = 1.0 if yarn.mscale is None else yarn.mscale
-    if yarn.mscale_all_dim:
-        scaling = replace(yarn, mscale=yarn.mscale or 1.0, attention_factor=None)
-    else:
-        attention = 0.1 * mscale * math.log(float(yarn.divisor())) + 1
-        scaling = replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=attention)
+    scaling = _with_attention_of_mscales(reading.scaling)
     reason = "computes it only from factor, mscale and mscale_all_dim"
-    return _on_input(replace(reading, scaling=scaling).with_attention(definition, reason))
+    return _on_input(replace(reading, scaling=scaling).explain_attention(definition, reason))
+
+
+def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
+    """Return YaRN with the attention factor that mlx-lm computes from its mscales."""
+    if yarn.mscale_all_dim:
+        return replace(yarn, mscale=yarn.mscale or 1.0, attention_factor=None)
+    mscale = 1.0 if yarn.mscale is None else yarn.mscale
+    attention = 0.1 * mscale * math.log(float(yarn.divisor())) + 1
+    return replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=attention)
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
@@ -82,19 +85,25 @@ def _mlx_lm_angles(definition: Definition[Scaling]) -> Phases:
 
     A scaling that changes single frequencies has a list of periods, by which positions are divided.
     """
+    periods = _periods(definition)
+    if periods is None:
+        return _scaled_positions(definition)
+    return partial(np.multiply, _ONE / periods)
+
+
+def _periods(definition: Definition[Scaling]) -> Singles | None:
+    """Return the periods of a scaling that changes single frequencies; None for any other."""
     scaling = definition.scaling
     match scaling:
         case Llama3():
-            periods = _llama3_periods(scaling, _powers(definition))
+            return _llama3_periods(scaling, _powers(definition))
         case Yarn():
-            periods = _yarn_periods(scaling, definition)
+            return _yarn_periods(scaling, definition)
         case Proportional():
-            periods = np.float32(scaling.factor or 1) * _powers(definition)
+            return np.float32(scaling.factor or 1) * _powers(definition)
         case LongRope():
-            periods = np.array(scaling.divisors, np.float32) * _powers(definition)
-        case _:
-            return _scaled_positions(definition)
-    return partial(np.multiply, _ONE / periods)
+            return np.array(scaling.divisors, np.float32) * _powers(definition)
+    return None
 
 
 def _scaled_positions(definition: Definition[Scaling]) -> Phases:
@@ -159,10 +168,10 @@ def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
 
 
 RUNTIME = Runtime(
-    "mlx-lm",
-    "0.32.2",
-    "models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",
-    {
+    name="mlx-lm",
+    version="0.32.2",
+    source="models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",
+    readings={
         "none": as_defined,
         "linear": as_defined,
         "dynamic": as_defined,
@@ -171,7 +180,7 @@ RUNTIME = Runtime(
         "yarn": _read_yarn,
         "longrope": _read_longrope,
     },
-    _mlx_lm_angles,
+    phases=_mlx_lm_angles,
     ignores_prompt=True,
     text_only=True,
 )

@@ -1,6 +1,7 @@
 """ONNX Runtime GenAI: YaRN only if the config has `beta_fast`, with limits that it never rounds."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pecli.engine.runtimes.runtime import (
@@ -26,21 +27,25 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     if yarn.beta_fast is None:
         cause = "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
         return RuntimeReading(Scaling(), (cause,))
-    causes: tuple[str, ...] = ()
-    if yarn.truncate is not False:
-        causes += ("does not round YaRN's limits",)
+    only_mscale = yarn.mscale and not yarn.mscale_all_dim
+    scaling = replace(
+        _with_limits_over_head(yarn, definition),
+        truncate=False,
+        attention_factor=yarn.mscale if only_mscale else None,
+    )
+    reading = RuntimeReading(scaling, tuple(_departures_of_limits(definition)))
+    return reading.explain_attention(definition, "computes it from factor, or uses mscale")
+
+
+def _departures_of_limits(definition: Definition[Yarn]) -> Iterator[str]:
+    """Yield why the limits are not those of the model's definition."""
+    if definition.scaling.truncate is not False:
+        yield "does not round YaRN's limits"
     if definition.head != definition.dim:
-        yarn = _with_limits_over_head(yarn, definition)
-        causes += (
+        yield (
             f"computes YaRN's limits over the head size, {definition.head}, "
-            f"not the rotary dimension, {definition.dim}",
+            f"not the rotary dimension, {definition.dim}"
         )
-    multiplier = None
-    if yarn.mscale and not yarn.mscale_all_dim:
-        multiplier = yarn.mscale
-    scaling = replace(yarn, truncate=False, attention_factor=multiplier)
-    reason = "computes it from factor, or uses mscale"
-    return RuntimeReading(scaling, causes).with_attention(definition, reason)
 
 
 def _with_limits_over_head(yarn: Yarn, definition: Definition[Yarn]) -> Yarn:
@@ -49,6 +54,8 @@ def _with_limits_over_head(yarn: Yarn, definition: Definition[Yarn]) -> Yarn:
     A limit is dim · ln(c/β) / (2 · ln b) with c = O/2π. The β' whose limit over `dim` equals that
     of β over `head` satisfies c/β' = (c/β)^(head/dim).
     """
+    if definition.head == definition.dim:
+        return yarn
     c = yarn.original_max_position_embeddings / (2 * math.pi)
     exponent = definition.head / definition.dim
     fast, slow = (c * (beta / c) ** exponent for beta in yarn.betas())

@@ -74,10 +74,15 @@ class RuntimeReading(Generic[ScalingT]):
     by_position: bool = False
     short_prompts: str = ""
 
-    def with_attention(
+    def explain_attention(
         self, definition: Definition[Scaling], reason: str
     ) -> RuntimeReading[ScalingT]:
-        """Return the reading with a cause for its attention factor, if it is not the model's."""
+        """Return the reading with a cause for its attention factor, if it is not the model's.
+
+        Args:
+            definition: The RoPE of the model.
+            reason: Why the runtime has another factor, such as «it has none».
+        """
         attention = self.scaling.attention_value
         defined = definition.scaling.attention_value
         if abs(attention - defined) <= _SAME_ATTENTION * defined:
@@ -161,10 +166,11 @@ class Runtime:
         """
         kind = name_of(definition.scaling)
         not_covered = f"the description of {self.name} {self.version} does not cover it"
-        read = self.readings.get(kind, not_covered)
-        if isinstance(read, str):
-            raise NoScalingError("runtime", self.name, f"it has no {kind} scaling: {read}")
-        return read(definition)
+        read_or_reason = self.readings.get(kind, not_covered)
+        if isinstance(read_or_reason, str):
+            rule = f"it has no {kind} scaling: {read_or_reason}"
+            raise NoScalingError("runtime", self.name, rule)
+        return read_or_reason(definition)
 
 
 def as_defined(definition: Definition[ScalingT]) -> RuntimeReading[ScalingT]:
@@ -182,7 +188,8 @@ def with_rounded_limits(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
         return RuntimeReading(yarn)
     rounded = replace(yarn, truncate=True)
     limits = rounded.limits(definition.base, definition.dim, _LIMIT_BITS)
-    low, high = (limit / (1 << _LIMIT_BITS) for limit in limits)
+    low = limits.low / (1 << _LIMIT_BITS)
+    high = limits.high / (1 << _LIMIT_BITS)
     cause = f"rounds YaRN's limits to {low:g} and {high:g}; the config has truncate: false"
     return RuntimeReading(rounded, (cause,))
 
@@ -194,7 +201,7 @@ def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReadin
         return RuntimeReading(longrope)
     scaling = replace(longrope, factor=None, attention_factor=None)
     reason = "computes it only from max_position_embeddings"
-    return RuntimeReading(scaling).with_attention(definition, reason)
+    return RuntimeReading(scaling).explain_attention(definition, reason)
 
 
 def recurrence(

@@ -1,7 +1,5 @@
 """SGLang: dynamic NTK with a constant base; reads `alpha` and `use_fope` of any model."""
 
-from dataclasses import replace
-
 from pecli.engine.runtimes.runtime import (
     UNCHANGED,
     Adaptation,
@@ -22,17 +20,17 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     """
     factor = definition.scaling.factor
     stretch = factor**2 - factor + 1
-    reading = RuntimeReading(Ntk(stretch))
-    if definition.scaling.stretch() != stretch:
+    is_same_at_this_length = definition.scaling.stretch() == stretch
+    if not is_same_at_this_length:
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
             f"{stretch:g}, at any length"
         )
-        return replace(reading, causes=(cause,))
+        return RuntimeReading(Ntk(stretch), causes=(cause,))
+    short_prompts = ""
     if stretch != 1:
-        short = "shorter prompts get the same base; the model's base follows their length"
-        return replace(reading, short_prompts=short)
-    return reading
+        short_prompts = "shorter prompts get the same base; the model's base follows their length"
+    return RuntimeReading(Ntk(stretch), short_prompts=short_prompts)
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:

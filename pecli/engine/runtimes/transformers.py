@@ -66,20 +66,20 @@ def like_transformers(
         adapted: Returns the parameters that it reads differently for some models.
     """
     return Runtime(
-        name,
-        version,
-        "how it reads a config",
-        {**READINGS, **readings},
-        phases,
+        name=name,
+        version=version,
+        source="how it reads a config",
+        readings={**READINGS, **readings},
+        phases=phases,
         ignores_prompt=ignores_prompt,
         adapted=adapted,
     )
 
 
 RUNTIME = Runtime(
-    "transformers",
-    "5.22.2",
-    "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, tables in float32 (PyTorch 2.13, x86-64)",
-    READINGS,
-    torch_phases,
+    name="transformers",
+    version="5.22.2",
+    source="modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, tables in float32 (PyTorch 2.13, x86-64)",
+    readings=READINGS,
+    phases=torch_phases,
 )

@@ -66,10 +66,10 @@ def _vllm_angles(definition: Definition[Scaling]) -> Phases:
 
 
 RUNTIME = Runtime(
-    "vllm",
-    "0.32.0",
-    "model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",
-    {
+    name="vllm",
+    version="0.32.0",
+    source="model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",
+    readings={
         "none": as_defined,
         "linear": as_defined,
         "llama3": as_defined,
@@ -78,7 +78,7 @@ RUNTIME = Runtime(
         "longrope": _read_longrope,
         "dynamic": _read_dynamic,
     },
-    _vllm_angles,
+    phases=_vllm_angles,
     limits_to_context=True,
     ignores_prompt=True,
 )

@@ -9,15 +9,15 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, unscaled
+from pecli.engine.scalings.scaling import Scaling, blended, unscaled
 from pecli.errors import ParameterError, spelled
 
 
 @dataclass(frozen=True)
 class Llama3(Scaling):
-    """Divides a frequency by f, or by less, according to its rotations O/λ within O positions.
+    """Divides a frequency by f, or by less, according to its rotations within the original length.
 
-    Up to `low_freq_factor` rotations it is divided by f, from `high_freq_factor` on it stays. In
+    A wave of λ positions rotates O/λ times within O, the original length. Up to `low_freq_factor` rotations it is divided by f, from `high_freq_factor` on it stays. In
     between, a share of (rotations − low) / (high − low) stays: with low 1 and high 4, a wave that
     rotates twice keeps 1/3 of its frequency and gets 2/3 of frequency / f. If both are equal, the
     blend is a step (Llama 4 Scout).
@@ -33,16 +33,14 @@ class Llama3(Scaling):
     def frequencies(self, base: float, dim: int) -> Frequencies:
         """Return frequency · share + frequency / f · (1 − share) of each pair."""
         factor = Fraction(self.factor)
-        values, bits = unscaled(base, dim)
-        one = 1 << bits
+        plain, bits = unscaled(base, dim)
         turn = 2 * numerics.pi(bits)
-        blended = []
-        for value in values:
-            rotations = Fraction(value * self.original_max_position_embeddings, turn)
+        frequencies = []
+        for frequency in plain:
+            rotations = Fraction(frequency * self.original_max_position_embeddings, turn)
             keep = numerics.fixed(self._kept_share(rotations), bits)
-            divided = value * factor.denominator // factor.numerator
-            blended.append((divided * (one - keep) + value * keep) >> bits)
-        return Frequencies(tuple(blended), bits)
+            frequencies.append(blended(frequency, factor, keep, bits))
+        return Frequencies(tuple(frequencies), bits)
 
     def _kept_share(self, rotations: Fraction) -> Fraction:
         """Return the share of a frequency that stays, from 0 to 1."""
@@ -65,20 +63,33 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """Compare wavelengths with O/low and O/high in float32, then divide, keep or blend."""
+        """Divide the frequencies of long waves, keep those of short ones, and blend those between.
+
+        A wave is long if it fits less than `low_freq_factor` times into the original length, and
+        short if it fits more than `high_freq_factor` times. transformers compares the wavelengths
+        with length / factor, in float32.
+        """
         one = np.float32(1)
         factor = np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
-        low = self.low_freq_factor
-        high = self.high_freq_factor
         inverse = one / powers
         wavelength = np.float32(2 * math.pi) / inverse
-        is_long = wavelength > np.float32(float(length) / low)
-        is_short = wavelength < np.float32(float(length) / high)
-        scaled = np.where(is_long, inverse / factor, inverse)
-        span = np.float32(high - low)
-        share: Singles | np.float32 = np.float32(0)
-        if span:  # Otherwise only a wave just as long as the limit is between; it is divided.
-            share = (length / wavelength - np.float32(low)) / span
-        blended = (one - share) * scaled / factor + share * scaled
-        return np.where(~is_long & ~is_short, blended, scaled)
+        is_long = wavelength > np.float32(float(length) / self.low_freq_factor)
+        is_short = wavelength < np.float32(float(length) / self.high_freq_factor)
+        divided_or_kept = np.where(is_long, inverse / factor, inverse)
+        share = self._float32_share(length / wavelength)
+        blended = (one - share) * divided_or_kept / factor + share * divided_or_kept
+        is_between = ~is_long & ~is_short
+        return np.where(is_between, blended, divided_or_kept)
+
+    def _float32_share(self, rotations: Singles) -> Singles | np.float32:
+        """Return the share of a frequency that stays, by its rotations within the original length.
+
+        If both limits are equal, only a wave just as long as they are is between; it is divided.
+        """
+        low = self.low_freq_factor
+        span = np.float32(self.high_freq_factor - low)
+        if not span:
+            return np.float32(0)
+        share: Singles = (rotations - np.float32(low)) / span
+        return share

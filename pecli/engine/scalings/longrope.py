@@ -57,13 +57,13 @@ class LongRope(Scaling):
 
     def known_mistakes(self) -> tuple[LongRope, ...]:
         """Return the divisors in reverse order, as multipliers, and the other list of them."""
-        other_list = self.long_factor
-        if self.divisors is self.long_factor:
-            other_list = self.short_factor
+        has_long = self.divisors is self.long_factor
+        other_list = self.short_factor if has_long else self.long_factor
         reversed_list = self.divisors[::-1]
         reciprocals = tuple(1 / divisor for divisor in self.divisors)
         distinct = dict.fromkeys((reversed_list, reciprocals, other_list))
-        return tuple(self.having(divisors) for divisors in distinct if divisors != self.divisors)
+        distinct.pop(self.divisors, None)
+        return tuple(map(self.having, distinct))
 
     def having(self, divisors: tuple[float, ...]) -> LongRope:
         """Return the scaling with these divisors at any length."""
@@ -90,8 +90,11 @@ class LongRope(Scaling):
         pairs = (dim + 1) // 2
         _check_count("short_factor", self.short_factor, pairs)
         _check_count("long_factor", self.long_factor, pairs)
-        if self.attention_factor is not None:
-            return
+        if self.attention_factor is None:
+            self._check_parameters_of_attention()
+
+    def _check_parameters_of_attention(self) -> None:
+        """Raise ParameterError unless the attention factor sqrt(1 + ln f / ln O) can be computed."""
         if self.factor is None and self.max_position_embeddings is None:
             rule = "longrope scaling needs it, max_position_embeddings or attention_factor"
             raise ParameterError("factor", "missing", rule)

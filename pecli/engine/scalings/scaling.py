@@ -198,6 +198,17 @@ def divided(frequencies: Frequencies, divisors: Sequence[Fraction]) -> Frequenci
     return Frequencies(quotients, frequencies.bits)
 
 
+def blended(frequency: int, factor: Fraction, keep: int, bits: int) -> int:
+    """Return frequency · keep + frequency / factor · (1 − keep).
+
+    The frequency, the share that is kept, and the result are integers over 2**bits. With a share of
+    1/4 and factor 2, a frequency of 1 becomes 1/4 + 3/8.
+    """
+    one = 1 << bits
+    divided = frequency * factor.denominator // factor.numerator
+    return (frequency * keep + divided * (one - keep)) >> bits
+
+
 def extension(factor: float | None, longest: int | None, original: int) -> Fraction:
     """Return f, or M/O if f is not given."""
     if factor is not None:

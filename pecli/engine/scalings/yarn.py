@@ -13,7 +13,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles
 from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, extension, unscaled
+from pecli.engine.scalings.scaling import Scaling, blended, extension, unscaled
 from pecli.errors import ParameterError, spelled
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
@@ -31,6 +31,19 @@ class Betas(NamedTuple):
 
     fast: float
     slow: float
+
+
+class RampLimits(NamedTuple):
+    """The pairs between which YaRN blends, as integers over 2**bits; they may be fractions."""
+
+    low: int
+    high: int
+
+    def ramp_at(self, pair: int, bits: int) -> int:
+        """Return the ramp at a pair: 0 up to the low limit, 1 from the high one on."""
+        one = 1 << bits
+        ramp = ((pair * one - self.low) << bits) // (self.high - self.low)
+        return min(max(ramp, 0), one)
 
 
 @dataclass(frozen=True)
@@ -79,43 +92,47 @@ class Yarn(Scaling):
         The ramp is 0 up to the low limit, 1 from the high one on, and linear between.
         """
         factor = self.divisor()
-        values, bits = unscaled(base, dim)
-        low, high = self.limits(base, dim, bits)
+        plain, bits = unscaled(base, dim)
+        limits = self.limits(base, dim, bits)
         one = 1 << bits
-        blended = []
-        for pair, value in enumerate(values):
-            ramp = ((pair * one - low) << bits) // (high - low)
-            ramp = min(max(ramp, 0), one)
-            divided = value * factor.denominator // factor.numerator
-            blended.append((divided * ramp + value * (one - ramp)) >> bits)
-        return Frequencies(tuple(blended), bits)
+        frequencies = []
+        for pair, frequency in enumerate(plain):
+            keep = one - limits.ramp_at(pair, bits)
+            frequencies.append(blended(frequency, factor, keep, bits))
+        return Frequencies(tuple(frequencies), bits)
 
-    def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
+    def limits(self, base: float, dim: int, bits: int) -> RampLimits:
         """Return the pairs between which YaRN blends, as integers over 2**bits.
 
-        The pair that rotates β times within O is d · (ln(O/β) − ln 2π) / (2 · ln b). The limits are
-        rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
+        A pair that rotates more often than beta_fast within the original length keeps its
+        frequency, and one that rotates less often than beta_slow is divided by the whole factor.
+        The limits are rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
         """
-        log_base = numerics.log(Fraction(base), bits)
-        log_turn = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
-        length = Fraction(self.original_max_position_embeddings)
-
-        def limit(rotations: float) -> int:
-            log_rotations = numerics.log(length / Fraction(rotations), bits) - log_turn
-            return (dim * log_rotations << bits) // (2 * log_base)
-
         betas = self.betas()
-        low = limit(betas.fast)
-        high = limit(betas.slow)
+        low = self._pair_of_rotations(betas.fast, base, dim, bits)
+        high = self._pair_of_rotations(betas.slow, base, dim, bits)
         one = 1 << bits
         if self.truncate is not False:
             low = low // one * one
-            high = -(-high // one) * one
+            high = -(-high // one) * one  # rounded up
         low = max(low, 0)
         high = min(high, (dim - 1) * one)
         if low == high:
             high += numerics.fixed(_MIN_RAMP, bits)
-        return low, high
+        return RampLimits(low, high)
+
+    def _pair_of_rotations(self, rotations: float, base: float, dim: int, bits: int) -> int:
+        """Return the pair that rotates so many times within O, as an integer over 2**bits.
+
+        For β rotations it is d · (ln(O/β) − ln 2π) / (2 · ln b), with the original length O, the
+        rotary dim d and the base b: pair i has the wavelength 2π · b^(2i/d), which fits β times
+        into O.
+        """
+        length = Fraction(self.original_max_position_embeddings)
+        log_base = numerics.log(Fraction(base), bits)
+        log_turn = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
+        log_radians = numerics.log(length / Fraction(rotations), bits) - log_turn
+        return (dim * log_radians << bits) // (2 * log_base)
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         assert self.factor is not None  # `complete` has set it.
@@ -127,15 +144,21 @@ class Yarn(Scaling):
         """Return the pairs between which YaRN blends, in float64; see `limits`."""
         assert self.beta_fast is not None  # `complete` has set both.
         assert self.beta_slow is not None
-        length = self.original_max_position_embeddings
-        low = half * np.log(length / (2 * math.pi * self.beta_fast)) / np.log(base)
-        high = half * np.log(length / (2 * math.pi * self.beta_slow)) / np.log(base)
+        low = self._approximate_pair(self.beta_fast, base, half)
+        high = self._approximate_pair(self.beta_slow, base, half)
         if self.truncate:
             low = np.floor(low)
             high = np.ceil(high)
         low = np.maximum(low, 0.0)
         high = np.minimum(high, 2 * half - 1)
-        return low, high + np.where(low == high, float(_MIN_RAMP), 0.0)
+        least_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
+        return low, high + least_distance
+
+    def _approximate_pair(self, rotations: float, base: float | Floats, half: float) -> Floats:
+        """Return the pair that rotates so many times within O, in float64."""
+        length = self.original_max_position_embeddings
+        pair: Floats = half * np.log(length / (2 * math.pi * rotations)) / np.log(base)
+        return pair
 
     def known_mistakes(self) -> tuple[Yarn, ...]:
         """Return YaRN with limits rounded or not, and with the two betas swapped."""
@@ -170,14 +193,7 @@ class Yarn(Scaling):
 
     def check(self, base: float, dim: int) -> None:
         """Raise ParameterError unless f ≥ 1, beta_fast ≥ beta_slow, b > 1, and mscales fit."""
-        if self.factor is None and self.max_position_embeddings is None:
-            rule = (
-                "yarn scaling needs it, or max_position_embeddings to divide by the original length"
-            )
-            raise ParameterError("factor", "missing", rule)
-        if self.divisor() < 1:
-            rule = "it is below the original length"
-            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
+        self._check_divisor()
         fast, slow = self.betas()
         if fast < slow:
             rule = f"it must be at least beta_slow, {slow:g}"
@@ -187,6 +203,17 @@ class Yarn(Scaling):
             raise ParameterError("base", spelled(base), rule)
         if self.attention_factor is None and self.mscale and self.mscale_all_dim:
             self._check_magnitudes(self.mscale, self.mscale_all_dim)
+
+    def _check_divisor(self) -> None:
+        """Raise ParameterError unless f or M is given, and f is at least 1."""
+        if self.factor is None and self.max_position_embeddings is None:
+            rule = (
+                "yarn scaling needs it, or max_position_embeddings to divide by the original length"
+            )
+            raise ParameterError("factor", "missing", rule)
+        if self.divisor() < 1:
+            rule = "it is below the original length"
+            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
     def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
         """Check that the ratio of mscales is within the limits of an attention factor."""

@@ -38,13 +38,19 @@ def _documented_signature(kind: type[Scheme]) -> Signature:
     plain = signature(kind.__init__)
     parameters = []
     for name, parameter in plain.parameters.items():
-        parameter = parameter.replace(annotation=types.get(name, parameter.annotation))
-        if name in kind.parameters() and default_of(kind, name) is not MISSING:
-            parameter = parameter.replace(default=default_of(kind, name))
-        parameters.append(parameter)
+        annotated = parameter.replace(annotation=types.get(name, parameter.annotation))
+        parameters.append(_with_real_default(kind, annotated))
     for alias in parameter_of_alias(kind):
         parameters.append(SignatureParameter(alias, SignatureParameter.KEYWORD_ONLY, default=None))
     return plain.replace(parameters=parameters)
+
+
+def _with_real_default(kind: type[Scheme], parameter: SignatureParameter) -> SignatureParameter:
+    """Return a parameter with the default that the scheme fills in, instead of UNSET."""
+    if parameter.name not in kind.parameters():  # self
+        return parameter
+    default = default_of(kind, parameter.name)
+    return parameter if default is MISSING else parameter.replace(default=default)
 
 
 @cache
@@ -72,10 +78,10 @@ def by_parameter_name(kind: type[Scheme], values: Mapping[str, object]) -> Mutab
     named: MutableValues = {}
     for key, value in values.items():
         name = aliases.get(key, key)
-        is_given_twice = name in named or (name != key and name in values)
+        is_alias = name != key
+        is_given_twice = name in named or (is_alias and name in values)
         if is_given_twice:
-            raise ParameterError(
-                key, f"given beside {name}", "they are one parameter", "leave one out"
-            )
+            given = f"given beside {name}"
+            raise ParameterError(key, given, "they are one parameter", "leave one out")
         named[name] = value
     return named

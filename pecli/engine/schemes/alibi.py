@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import add_bias
-from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Indices, as_dtype, numpy_dtype
 from pecli.engine.named_values import required
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes.aliases import with_aliases
@@ -133,21 +133,29 @@ class Alibi(Scheme):
         """Return the slopes over 2^_SLOPE_BITS; a recipe that is not exact rounds them to float32.
 
         A shard has the slopes of its heads among all heads, not those of fewer heads.
-        For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first
-        4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
         """
-        power_of_two = 1 << (self.heads.bit_length() - 1)
-        regular_heads = self.heads if self.rule == "naive" else power_of_two
-        slopes = _geometric_slopes(self.max_bias, regular_heads)
-        if self.heads > regular_heads:
-            between = _geometric_slopes(self.max_bias, 2 * regular_heads)[::2]
-            slopes += between[: self.heads - regular_heads]
+        slopes = self._exact_slopes()
         if self.head_range is not None:
             slopes = slopes[self.head_range.start : self.head_range.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
         rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
         return [numerics.fixed(slope, _SLOPE_BITS) for slope in rounded]
+
+    def _exact_slopes(self) -> list[int]:
+        """Return the slopes of all heads over 2^_SLOPE_BITS, without rounding.
+
+        For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first
+        4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
+        """
+        largest_power_of_two = 1 << (self.heads.bit_length() - 1)
+        regular_heads = self.heads if self.rule == "naive" else largest_power_of_two
+        slopes = _geometric_slopes(self.max_bias, regular_heads)
+        further_heads = self.heads - regular_heads
+        if further_heads:
+            every_other = _geometric_slopes(self.max_bias, 2 * regular_heads)[::2]
+            slopes += every_other[:further_heads]
+        return slopes
 
     def slope_values(self) -> list[float]:
         """Return the factor of the distances in each head, in float64."""
@@ -181,17 +189,12 @@ class Alibi(Scheme):
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """Return a function that fills rows of the bias (heads · queries, keys).
-
-        The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the
-        slope) are windows on the vector −2 −1 0 −1 −2, from right to left. The last two queries are
-        the last two of these windows.
-        """
+        """Return a function that fills rows of the bias (heads · queries, keys)."""
         slopes = self._fixed_slopes()
 
         @lru_cache(maxsize=4)
-        def head_vector(head: int) -> Array:
-            return self._bias_vector(slopes[head], keys)
+        def head_bias(head: int) -> Array:
+            return _last_windows(self._bias_vector(slopes[head], keys), keys, queries)
 
         def fill(start_row: int, out: Array) -> None:
             """Write the rows start_row, start_row + 1, … into `out`, one head after another."""
@@ -199,9 +202,7 @@ class Alibi(Scheme):
             while written < len(out):
                 head, query = divmod(start_row + written, queries)
                 count = min(queries - query, len(out) - written)
-                vector = head_vector(head)
-                windows = np.lib.stride_tricks.sliding_window_view(vector, keys)[::-1][-queries:]
-                out[written : written + count] = windows[query : query + count]
+                out[written : written + count] = head_bias(head)[query : query + count]
                 written += count
 
         return fill
@@ -252,7 +253,14 @@ class Alibi(Scheme):
         def read(start: int, stop: int) -> Array:
             return self._at_distances(start, stop - start)
 
-        return ByPosition(0, self.seq_len, "slopes", exact.slope_values(), heads, read)
+        return ByPosition(
+            first=0,
+            count=self.seq_len,
+            kind="slopes",
+            values=exact.slope_values(),
+            groups=heads,
+            read=read,
+        )
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return scores (…, H, Lq, Lk) plus the bias; queries are the last Lq positions."""
@@ -260,6 +268,17 @@ class Alibi(Scheme):
         keys = self.seq_len or shape[-1]
         whole = replace(self, seq_len=keys, slopes=False, queries=None, dtype="float64")
         return add_bias(x, whole.tensors()[0])
+
+
+def _last_windows(vector: Array, keys: int, queries: int) -> Array:
+    """Return a view (queries, keys) of the bias of a head: its last queries, and all keys.
+
+    The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the
+    slope) are windows on the vector −2 −1 0 −1 −2, from right to left. The last two queries are the
+    last two of these windows.
+    """
+    from_right_to_left = np.lib.stride_tricks.sliding_window_view(vector, keys)[::-1]
+    return from_right_to_left[-queries:]
 
 
 def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
@@ -274,13 +293,11 @@ def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
     slope = 1 << _SLOPE_BITS
     slopes = []
     for head in range(1, heads + 1):
-        whole_exponent, remainder = divmod(
-            exponent_step.numerator * head, exponent_step.denominator
-        )
-        if remainder:
-            slope = slope * ratio >> _SLOPE_BITS
+        exponent = exponent_step * head
+        if exponent.denominator == 1:
+            slope = 1 << (_SLOPE_BITS - exponent.numerator)
         else:
-            slope = 1 << (_SLOPE_BITS - whole_exponent)
+            slope = slope * ratio >> _SLOPE_BITS
         slopes.append(slope)
     return slopes
 
@@ -296,21 +313,29 @@ def _slope_multiples(slope: int, first_distance: int, count: int, dtype: str) ->
         dtype: The dtype of the result (count,).
     """
     out = np.empty(count, numpy_dtype(dtype))
-    exact_slope = DoubleDouble.fixed(slope, _SLOPE_BITS)
-    # A slope of up to 53 bits, such as 2^−8, is a float64, and its products have no error.
-    lowest_bit = slope & -slope
-    is_float64 = (slope // lowest_bit).bit_length() <= _FLOAT64_BITS
     for start in range(0, count, _SLICE):
         part = out[start : start + _SLICE]
         first = first_distance + start
-        distances = np.arange(first, first + len(part))
-        products = exact_slope * DoubleDouble.plain(distances.astype(np.float64))
-        part[...] = round_double_double(products, dtype)
-        if is_float64:
-            continue
-        # Products too close to a tie are rounded again, from integers.
-        error = _RELATIVE_ERROR * np.abs(products.hi)
-        for index in np.flatnonzero(undecided(products, error, dtype)):
-            exact_product = slope * int(distances[index])
-            part[index] = round_fixed(exact_product, _SLOPE_BITS, dtype)
+        part[...] = _rounded_products(slope, np.arange(first, first + len(part)), dtype)
     return out
+
+
+def _rounded_products(slope: int, distances: Indices, dtype: str) -> Array:
+    """Return slope · distance for some distances, each product rounded once."""
+    exact_slope = DoubleDouble.fixed(slope, _SLOPE_BITS)
+    products = exact_slope * DoubleDouble.plain(distances.astype(np.float64))
+    rounded: Array = round_double_double(products, dtype)
+    if _is_float64(slope):
+        return rounded  # The products have no error.
+    # Products too close to a tie are rounded again, from integers.
+    error = _RELATIVE_ERROR * np.abs(products.hi)
+    for index in np.flatnonzero(undecided(products, error, dtype)):
+        exact_product = slope * int(distances[index])
+        rounded[index] = round_fixed(exact_product, _SLOPE_BITS, dtype)
+    return rounded
+
+
+def _is_float64(slope: int) -> bool:
+    """Return True for a slope of at most 53 significant bits, such as 2^−8."""
+    lowest_bit = slope & -slope
+    return (slope // lowest_bit).bit_length() <= _FLOAT64_BITS

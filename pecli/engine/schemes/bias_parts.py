@@ -1,12 +1,11 @@
 """Parts of a bias: the heads of one shard, and the last queries."""
 
-import operator
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, SupportsIndex, cast
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from pecli.engine.schemes.parameters import Parameter, Whole
-from pecli.errors import KindError, ParameterError, quoted
+from pecli.engine.schemes.parameters import Parameter, Whole, whole_numbers_of
+from pecli.errors import ParameterError, quoted
 
 
 class HeadSlice(NamedTuple):
@@ -52,13 +51,10 @@ class HeadRange(Parameter):
             return value
         if isinstance(value, str):
             return self.parse(name, value)
-        try:
-            ends = [operator.index(end) for end in cast(Iterable[SupportsIndex], value)]
-        except TypeError:
-            raise KindError(name, quoted(value), self.rule) from None
-        if len(ends) != 2 or not 0 <= ends[0] < ends[1]:
-            raise ParameterError(name, quoted(value), self.rule)
-        return HeadSlice(*ends)
+        match whole_numbers_of(name, value, self.rule, most=3):
+            case [start, stop] if 0 <= start < stop:
+                return HeadSlice(start, stop)
+        raise ParameterError(name, quoted(value), self.rule)
 
 
 HEAD_RANGE = HeadRange(

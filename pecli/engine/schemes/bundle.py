@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Parameter
@@ -24,13 +24,15 @@ class SchemesByName(Parameter):
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, quoted(value), self.rule)
         items = value.items() if isinstance(value, Mapping) else value
-        parts = []
-        for key, scheme in items:
-            part = scheme if isinstance(scheme, Scheme) else Scheme.from_spec(scheme)
-            parts.append((str(key), part))
-        if any(holds_several(part) for _, part in parts):
+        parts = tuple((str(layer_type), _scheme_of(scheme)) for layer_type, scheme in items)
+        if any(holds_several(scheme) for _, scheme in parts):
             raise ParameterError(name, "nested", "a bundle holds plain schemes")
-        return tuple(parts)
+        return parts
+
+
+def _scheme_of(value: Any) -> Scheme:
+    """Return a scheme as it is, or that of a spec."""
+    return value if isinstance(value, Scheme) else Scheme.from_spec(value)
 
 
 @dataclass(frozen=True, repr=False)

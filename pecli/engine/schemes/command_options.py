@@ -16,14 +16,14 @@ def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
         scheme: The scheme.
         without: Further parameters that are left out.
     """
+    left_out = {*scheme.inert_parameters, *without}
     for name, parameter in scheme.parameters().items():
         value = getattr(scheme, name)
-        if value is None or name in scheme.inert_parameters or name in without:
-            continue
-        if value == default_of(type(scheme), name):
+        is_default = value is None or value == default_of(type(scheme), name)
+        if is_default or name in left_out:
             continue
         option = _option_name(name, parameter)
-        if type(parameter) is Flag:
+        if type(parameter) is Flag:  # An OptionalFlag takes a word.
             yield option if value else option.replace("--", "--no-", 1)
         else:
             yield option
@@ -31,6 +31,7 @@ def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
 
 
 def _option_name(name: str, parameter: Parameter) -> str:
+    """Return the option of a parameter; the usual name of the field, `--theta`, comes first."""
     if parameter.aliases:
         return parameter.aliases[0]
     return f"--{name.replace('_', '-')}"

@@ -9,14 +9,13 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
 from pecli.engine.arguments import items_of
 from pecli.engine.arrays import AnyArray, as_numpy
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes.parameters import Parameter, whole_numbers_of
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ _NOT_A_NUMBER = re.compile(r"(?i)[+-]?(nan|inf|infinity|)")
 """Words in a list that are refused as numbers, and not taken for the name of a file."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MAX_DIGITS = 48
+MAX_LISTED = 8  # axes whose sizes a message names
 
 
 Position = int | float | str
@@ -41,14 +41,18 @@ class PositionList(tuple[Any, ...]):
     """Positions that were checked: each a Position, or a tuple of them for each axis."""
 
     @property
+    def _has_several_axes(self) -> bool:
+        return isinstance(self[0], tuple)
+
+    @property
     def axes(self) -> tuple[tuple[Position, ...], ...]:
         """Return the positions of each axis."""
-        return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
+        return tuple(self) if self._has_several_axes else (tuple(self),)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Return (L,) for a single axis, else (axes, L)."""
-        return (len(self), len(self[0])) if isinstance(self[0], tuple) else (len(self),)
+        return (len(self), len(self[0])) if self._has_several_axes else (len(self),)
 
     def exact(self) -> list[list[int | Fraction]]:
         """Return the exact numbers, axis by axis."""
@@ -93,8 +97,8 @@ class GivenPositions(Parameter):
         later on.
         """
         parts = re.split(_SEPARATOR, text)
-        are_numbers = [_looks_like_number(part) for part in parts]
-        return all(are_numbers) or are_numbers[:2] == [True, True]
+        begins_with_two_numbers = len(parts) >= 2 and all(map(_looks_like_number, parts[:2]))
+        return begins_with_two_numbers or all(map(_looks_like_number, parts))
 
     def parse(self, name: str, text: str) -> PositionList:
         """Return the positions of `0,0.5,1`, or of `0,1;2,3` for two axes."""
@@ -108,27 +112,35 @@ class GivenPositions(Parameter):
         """
         if isinstance(value, PositionList):
             return value
-        if hasattr(value, "tolist"):
-            array = self._array_of_axes(name, value)
-            if _are_plain_positions(array):
-                return _positions_of_array(array)
-            value = array.tolist()
+        if not hasattr(value, "tolist"):
+            return self._check_list(name, value)
+        array = self._array_of_axes(name, value)
+        if _are_plain_positions(array):
+            return _positions_of_array(array)
+        return self._check_list(name, array.tolist())
+
+    def _check_list(self, name: str, value: object) -> PositionList:
+        """Return positions from a list (L,), or from a list of axes, (axes, L)."""
         items = items_of(name, value, self.rule, MAX_POSITIONS)
         if not items:
             raise ParameterError(name, "empty", self.rule)
-        if any(isinstance(item, (list, tuple)) for item in items):
+        has_axes = any(isinstance(item, (list, tuple)) for item in items)
+        if has_axes:
             return self._several_axes(name, items)
-        return PositionList(_positions(name, items))
+        return PositionList(_checked_positions(name, items))
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
         """Return the positions of axes, which must be equally many."""
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
-        if len({*sizes}) > 1 or not sizes[0]:
-            given = f"axes of {', '.join(map(str, sizes[:8]))} positions"
+        are_equally_long = len({*sizes}) == 1
+        if not are_equally_long or sizes[0] == 0:
+            given = f"axes of {', '.join(map(str, sizes[:MAX_LISTED]))} positions"
             raise ParameterError(name, given, self.rule)
-        named = enumerate(axes)
-        return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in named)
+        numbered = enumerate(axes)
+        return PositionList(
+            _checked_positions(f"{name}[{index}]", axis) for index, axis in numbered
+        )
 
     def _array_of_axes(self, name: str, value: object) -> AnyArray:
         """Return an array (L,) or (axes, L); of (axes, batch, L) with equal batches, the first one."""
@@ -178,13 +190,14 @@ def _looks_like_number(text: str) -> bool:
     return bool(_DECIMAL.fullmatch(text) or _NOT_A_NUMBER.fullmatch(text))
 
 
-def _positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
+def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
+    """Return the positions of one axis; an error names the position, such as `positions[3]`."""
     items = enumerate(values)
     return tuple(_checked_position(f"{name}[{index}]", value) for index, value in items)
 
 
 def _checked_position(name: str, value: object) -> Position:
-    """Return a checked position."""
+    """Return a number as a position, or raise an error if it is not one."""
     rule = "a position is a finite number from −2^40 to 2^40"
     if type(value).__name__ == "bool":
         raise KindError(name, quoted(value), rule)
@@ -244,18 +257,14 @@ class GridParameter(Parameter):
             return value
         if isinstance(value, str):
             return self.parse(name, value)
-        try:
-            # Four sizes are too many already, and an array may have 10^12 of them.
-            first_sizes = islice(cast(Iterable[SupportsIndex], value), 4)
-            sizes = [operator.index(size) for size in first_sizes]
-        except TypeError:
-            raise KindError(name, quoted(value), self.rule) from None
+        sizes = whole_numbers_of(name, value, self.rule, most=4)
         if not _is_grid(sizes):
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)
 
 
 def _is_grid(sizes: list[int]) -> bool:
+    """Return True for 2 or 3 sizes of a grid whose points are not too many."""
     if len(sizes) not in (2, 3):
         return False
     return 1 <= min(sizes) <= max(sizes) <= 2**20 and math.prod(sizes) <= LAST_POSITION

@@ -112,12 +112,18 @@ COORDINATES: Mapping[str, Callable[[int, int, str], Fraction]] = {
 
 
 class GridRows(NamedTuple):
-    """The sizes of a grid, and the rows beside it."""
+    """The sizes of a grid, and the number of rows beside it."""
 
     time: int
     height: int
     width: int
     keep: int
+
+    @classmethod
+    def of(cls, grid: Sequence[int], keep: int) -> "GridRows":
+        """Return the sizes of a grid (T, H, W), or (H, W) for a single image."""
+        *times, height, width = grid
+        return cls(time=math.prod(times), height=height, width=width, keep=keep)
 
     @property
     def points(self) -> int:
@@ -216,26 +222,30 @@ class GridStyle:
                 return self._alternating_blocks(dim)
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
-        blocks = []
-        for order, (axis, count) in enumerate(zip(self._axis_numbers, axis_channels, strict=True)):
-            blocks.append(self._axis_block(order, axis, count, dim))
-        return tuple(blocks)
-
-    def _axis_block(self, order: int, axis: int, count: int, dim: int) -> AxisBlock:
-        """Return the frequencies of one axis.
-
-        Args:
-            order: Its number among the axes as the style orders channels.
-            axis: Its number among the axes of positions.
-            count: Its channels.
-            dim: The channels of all axes.
-        """
-        if self.progression:
-            return self._rising_block(axis, count)
         if self.shared_frequencies:
-            # Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
-            return AxisBlock(axis, count, Fraction(dim, 2), start=order, step=len(self.axes))
-        return AxisBlock(axis, count, Fraction(count, 2))
+            return self._blocks_of_shared_frequencies(axis_channels, dim)
+        numbers_and_channels = zip(self._axis_numbers, axis_channels, strict=True)
+        return tuple(self._axis_block(axis, count) for axis, count in numbers_and_channels)
+
+    def _axis_block(self, axis: int, channels: int) -> AxisBlock:
+        """Return an axis with frequencies of its own; `axis` is its number among the positions'."""
+        if self.progression:
+            return self._rising_block(axis, channels)
+        return AxisBlock(axis, channels, denominator=Fraction(channels, 2))
+
+    def _blocks_of_shared_frequencies(
+        self, axis_channels: tuple[int, ...], dim: int
+    ) -> tuple[AxisBlock, ...]:
+        """Return axes that take turns in the frequencies of the whole dim, as in Pixtral.
+
+        Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
+        """
+        blocks = []
+        for start, axis in enumerate(self._axis_numbers):
+            channels = axis_channels[start]
+            block = AxisBlock(axis, channels, Fraction(dim, 2), start=start, step=len(self.axes))
+            blocks.append(block)
+        return tuple(blocks)
 
     def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
         """Return the pairs of LTX: some of angle 0, then t0 h0 w0 t1 h1 w1 …, rising.
@@ -246,11 +256,8 @@ class GridStyle:
         count = dim // 2 // len(self.axes)
         still_channels = dim - 2 * count * len(self.axes)
         blocks = [AxisBlock(0, still_channels, Fraction(1), progression="still")]
-        for index in range(count):
-            # base^(−i/(1 − count)) is base^(i/(count − 1)).
-            blocks += [
-                AxisBlock(axis, 2, Fraction(1 - count), index) for axis in self._axis_numbers
-            ]
+        # base^(−i/(1 − count)) is base^(i/(count − 1)).
+        blocks += self._pairs_in_turn(count, denominator=Fraction(1 - count))
         return tuple(blocks)
 
     def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
@@ -259,22 +266,27 @@ class GridStyle:
         Of 8 channels, the pairs are w0 h0 w1 h1 with the frequencies 1, 1, base^(−1/2),
         base^(−1/2).
         """
-        blocks = []
-        for index in range(dim // 4):
-            blocks += [AxisBlock(axis, 2, Fraction(dim, 4), index) for axis in self._axis_numbers]
-        return tuple(blocks)
+        return tuple(self._pairs_in_turn(dim // 4, denominator=Fraction(dim, 4)))
 
-    def _rising_block(self, place: int, count: int) -> AxisBlock:
+    def _pairs_in_turn(self, frequencies: int, denominator: Fraction) -> list[AxisBlock]:
+        """Return a pair of each axis for the first frequency, then one of each for the second, …"""
+        blocks = []
+        for index in range(frequencies):
+            for axis in self._axis_numbers:
+                blocks.append(AxisBlock(axis, 2, denominator, start=index))
+        return blocks
+
+    def _rising_block(self, axis: int, channels: int) -> AxisBlock:
         """Return frequencies from 1 to the base, over the pairs of an axis but one.
 
         These are the «pixel» frequencies of rotary-embedding-torch (linear, up to max_freq/2 = 5)
         and of timm (powers, up to max_freq/2 = 112). For 5 pairs they are 1 + (base − 1)·i/4, and
         base^(i/4).
         """
-        steps = Fraction(max(1, count // 2 - 1))
+        steps = Fraction(max(1, channels // 2 - 1))
         if self.progression == "linear":
-            return AxisBlock(place, count, steps, progression="linear")
-        return AxisBlock(place, count, -steps)
+            return AxisBlock(axis, channels, steps, progression="linear")
+        return AxisBlock(axis, channels, -steps)
 
     def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
         """Raise ParameterError unless every axis has an even number of channels, dim in all.
@@ -287,10 +299,7 @@ class GridStyle:
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
-        total = sum(split)
-        has_odd_parts = any(count < 2 or count % 2 for count in split)
-        is_too_large = total > dim and not self.cut
-        if total >= dim and not is_too_large and not has_odd_parts:
+        if self._fits(split, dim):
             return
         parts = [f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True)]
         rule = (
@@ -301,6 +310,13 @@ class GridStyle:
             raise ParameterError("axes", spelled(split), rule)
         raise ParameterError("dim", dim, rule)
 
+    def _fits(self, split: tuple[int, ...], dim: int) -> bool:
+        """Return True if every axis has whole pairs, and all of them make up dim."""
+        have_whole_pairs = all(count >= 2 and count % 2 == 0 for count in split)
+        total = sum(split)
+        is_filled = total >= dim if self.cut else total == dim
+        return have_whole_pairs and is_filled
+
     def check(
         self,
         grid: Sequence[int],
@@ -309,10 +325,12 @@ class GridStyle:
     ) -> None:
         """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style."""
         given = "x".join(map(str, grid))
-        if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
+        *times, height, width = grid
+        has_place_for_time = "t" in self.axes or self.repeats_time
+        if times and not has_place_for_time:
             rule = f"the {self.name} style has no axis of time"
             raise ParameterError("grid", given, rule, "give HxW")
-        if grid[-1] % self.merge or grid[-2] % self.merge:
+        if height % self.merge or width % self.merge:
             points = f"{self.merge} x {self.merge} points"
             rule = f"the {self.name} style merges {points}; H and W are not multiples"
             raise ParameterError("grid", given, rule)
@@ -358,17 +376,20 @@ class GridStyle:
             base: `grid_base`, one number or one per axis of the grid.
             scale: `grid_scale`, one number or one per axis of the grid.
         """
-        time = grid[0] if len(grid) == 3 else 1
-        rows = GridRows(time, grid[-2], grid[-1], keep)
+        rows = GridRows.of(grid, keep)
         values = []
         for axis in self.sorted_axes:
-            place = AXES.index(axis) - (3 - len(grid))  # The number of the axis in `grid`.
+            # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
+            axis_of_grid = AXES.index(axis) - (3 - len(grid))
             size = rows.size_of(axis)
-            points_of_base = _at(base or self.grid_base, place, size)
-            divisor = _at(scale or self.grid_scale, place, 1)
-            values.append(self._axis_values(axis, rows, points_of_base / size / divisor))
+            points_of_base = _number_of_axis(base or self.grid_base, axis_of_grid, default=size)
+            divisor = _number_of_axis(scale or self.grid_scale, axis_of_grid, default=1)
+            spacing = points_of_base / size / divisor
+            values.append(self._axis_values(axis, rows, spacing))
         return Coordinates(
-            tuple(values), rows.points + keep, lambda start, stop: self._index(rows, start, stop)
+            values=tuple(values),
+            rows=rows.points + keep,
+            index=lambda start, stop: self._index(rows, start, stop),
         )
 
     def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
@@ -383,20 +404,29 @@ class GridStyle:
             rows: The sizes of the grid, and the number of rows beside it.
             spacing: The distance of two points, such as 14/28 if 28 points are resampled from 14.
         """
-        size = rows.size_of(axis)
+        of_points = self._positions_of_points(axis, rows.size_of(axis), spacing)
+        if axis not in self.counted:
+            return [*of_points, Fraction(0)]
+        end_beside = self.first + rows.keep
+        of_rows_beside = map(Fraction, range(self.first, end_beside))
+        if axis == "t":
+            # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
+            of_points = [position + end_beside for position in of_points]
+        return [*of_points, *of_rows_beside]
+
+    def _positions_of_points(self, axis: str, size: int, spacing: Fraction) -> list[Fraction]:
+        """Return the positions of the points along an axis, as many as its size.
+
+        CogView4 resamples positions from a grid of 256 points, and rounds them down; LTX's are in
+        the middle of latents: position p is at p/2 − 1/4.
+        """
         position_of = COORDINATES[self.coordinate]
         positions = [position_of(i, size, axis) * spacing for i in range(size)]
         if self.grid_base:
             positions = [Fraction(math.floor(position)) for position in positions]
         if self.grid_scale:
             positions = [position / 2 - Fraction(1, 4) for position in positions]
-        if axis not in self.counted:
-            return [*positions, Fraction(0)]
-        if axis == "t":
-            # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
-            positions = [position + self.first + rows.keep for position in positions]
-        beside = [Fraction(number) for number in range(self.first, self.first + rows.keep)]
-        return [*positions, *beside]
+        return positions
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
         """Return the index of the position of each row, start … stop − 1, for each axis.
@@ -436,13 +466,19 @@ class GridStyle:
         }
 
 
-def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:
-    """Return the number of one axis; a single number is for all axes."""
-    if values is None or place < 0:
+def _number_of_axis(numbers: Sequence[float] | None, axis: int, default: int) -> Fraction:
+    """Return the number of one axis of a grid; a single number is for all axes.
+
+    Args:
+        numbers: A number per axis, or one for all; None for the default.
+        axis: The axis of the grid. It is −1 for the time of a single image, which has no such axis.
+        default: The number of an axis that the grid does not have.
+    """
+    if numbers is None or axis < 0:
         return Fraction(default)
-    if len(values) == 1:
-        return Fraction(values[0])
-    return Fraction(values[place]) if place < len(values) else Fraction(default)
+    if len(numbers) == 1:
+        return Fraction(numbers[0])
+    return Fraction(numbers[axis]) if axis < len(numbers) else Fraction(default)
 
 
 _HALVES = shares(_HALF, _HALF)

@@ -128,14 +128,15 @@ def uniform(seed: int, start: int, count: int) -> Floats:
 
     A number is 52 random bits and a half, in units of 2^−52, so that it is never 0 or 1.
     """
-    generator = np.random.Philox(key=seed, counter=start // 4)
-    generator.random_raw(start % 4)  # A counter yields four draws: skip those before the start.
-    raw = generator.random_raw(count)
-    raw >>= np.uint64(12)
-    raw |= np.uint64(0x3FF << 52)  # The bits of a float64 from 1 to 2: 1 + random · 2^−52.
-    u = raw.view(np.float64)
-    u -= 1 - 2.0**-53
-    return u
+    counter, draws_before = divmod(start, 4)  # A counter of Philox yields four draws.
+    generator = np.random.Philox(key=seed, counter=counter)
+    generator.random_raw(draws_before)
+    bits = generator.random_raw(count)
+    bits >>= np.uint64(12)  # 52 of the 64 bits
+    bits |= np.uint64(0x3FF << 52)  # The bits of a float64 from 1 to 2: 1 + random · 2^−52.
+    numbers = bits.view(np.float64)
+    numbers -= 1 - 2.0**-53
+    return numbers
 
 
 def log(x: Floats) -> Floats:
@@ -147,11 +148,13 @@ def log(x: Floats) -> Floats:
     x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series
     in r².
     """
-    bits = x.view(np.int64) - _SQRT_HALF
-    power: Floats = (bits >> 52).astype(np.float64)
-    mantissa = ((bits & (1 << 52) - 1) + _SQRT_HALF).view(np.float64)
+    bits_above = x.view(np.int64) - _SQRT_HALF
+    power: Floats = (bits_above >> 52).astype(np.float64)
+    fraction_bits = bits_above & (1 << 52) - 1
+    mantissa = (fraction_bits + _SQRT_HALF).view(np.float64)
     ratio = (mantissa - 1) / (mantissa + 1)
     square = ratio * ratio
+    # 2·artanh(r) = 2r · (1 + r²/3 + r⁴/5 + … + r²²/23), the smallest terms first.
     series = square * (1 / 23)
     for k in range(21, 1, -2):
         series = (series + 1 / k) * square
@@ -262,11 +265,12 @@ def normal(u: Floats) -> Floats:
     r = √(−ln min(u, 1 − u)), up to r = 5 and beyond.
     """
     q = u - 0.5
-    out = q * _value(_CENTRE, 0.180625 - q * q)
-    far = np.flatnonzero(np.abs(q) > 0.425)
-    r = np.sqrt(-log(np.minimum(u[far], 1 - u[far])))
-    value = _value(_MIDDLE, r - 1.6)
-    farther = np.flatnonzero(r > 5)
-    value[farther] = _value(_TAIL, r[farther] - 5)
-    out[far] = np.copysign(value, q[far])
+    out = q * _value(_CENTRE, 0.180625 - q * q)  # 0.180625 is 0.425².
+    in_tails = np.flatnonzero(np.abs(q) > 0.425)
+    distance_to_end = np.minimum(u[in_tails], 1 - u[in_tails])
+    r = np.sqrt(-log(distance_to_end))
+    quantiles = _value(_MIDDLE, r - 1.6)
+    is_far = np.flatnonzero(r > 5)
+    quantiles[is_far] = _value(_TAIL, r[is_far] - 5)
+    out[in_tails] = np.copysign(quantiles, q[in_tails])
     return out

@@ -9,9 +9,10 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
+from itertools import islice
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypedDict, Unpack, cast
 
 from pecli.engine.arguments import items_of
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 MAX_NUMBER_LENGTH = 40
-"""Characters of the longest whole number that is parsed: int() is slow on very long texts."""
+"""Digits of the longest whole number that is parsed, and of one that a message shows: int() is slow
+on very long texts."""
 
 
 class Parameter(ABC):
@@ -83,7 +85,23 @@ def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str
         if thousands:
             count = int(thousands[1])
             advice = f"{count * 1024} or {count * 1000}?"
-        raise ParameterError(name, repr(text[:40]), rule, advice) from None
+        given = repr(text[:MAX_NUMBER_LENGTH])
+        raise ParameterError(name, given, rule, advice) from None
+
+
+def whole_numbers_of(name: str, value: object, rule: str, most: int) -> list[int]:
+    """Return the first whole numbers of a list, at most so many.
+
+    An array may have 10^12 items, and a few are enough to see that it has too many.
+
+    Raises:
+        KindError: It is not a list, or not of whole numbers.
+    """
+    try:
+        items = islice(cast(Iterable[SupportsIndex], value), most)
+        return [operator.index(item) for item in items]
+    except TypeError:
+        raise KindError(name, quoted(value), rule) from None
 
 
 class CommonFields(TypedDict, total=False):
@@ -134,12 +152,16 @@ class Whole(Parameter):
             number = operator.index(cast(SupportsIndex, value))
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
-        is_odd = number % 2 == 1
-        if not self.low <= number <= self.high or (self.even and is_odd):
-            is_short = abs(number) < 10**40
+        if not self._is_allowed(number):
+            is_short = abs(number) < 10**MAX_NUMBER_LENGTH
             given = number if is_short else f"a number of {number.bit_length():,} bits"
             raise ParameterError(name, given, self.rule)
         return number
+
+    def _is_allowed(self, number: int) -> bool:
+        if self.even and number % 2 == 1:
+            return False
+        return self.low <= number <= self.high
 
 
 def _is_bool(value: object) -> bool:
@@ -183,15 +205,17 @@ class Real(Parameter):
         self.above = above
         self.at_least = at_least
         self.up_to = up_to
-        limits = []
-        if above is not None:
-            limits.append(f"above {above:g}")
-        if at_least > -math.inf:
-            limits.append(f"of at least {at_least:g}")
-        if up_to < math.inf:
-            limits.append(f"up to {up_to:g}")
-        self.requirement = f"must be a finite number {', '.join(limits)}".rstrip()
+        self.requirement = f"must be a finite number {', '.join(self._limits())}".rstrip()
         self.rule = f"it {self.requirement}"
+
+    def _limits(self) -> Iterator[str]:
+        """Yield the limits in words, such as «above 0» and «up to 1»."""
+        if self.above is not None:
+            yield f"above {self.above:g}"
+        if self.at_least > -math.inf:
+            yield f"of at least {self.at_least:g}"
+        if self.up_to < math.inf:
+            yield f"up to {self.up_to:g}"
 
     def parse(self, name: str, text: str) -> float:
         return self.check(name, _parse_number(float, name, text, self.rule))
@@ -205,7 +229,7 @@ class Real(Parameter):
             raise KindError(name, quoted(value), self.rule)
         try:
             number = float(cast(SupportsFloat, value))
-        except OverflowError:
+        except OverflowError:  # An integer of more than 308 digits; no limit allows it.
             number = math.inf
         except (TypeError, ValueError):
             raise KindError(name, quoted(value), self.rule) from None
@@ -214,6 +238,7 @@ class Real(Parameter):
         return number
 
     def _is_within(self, number: float) -> bool:
+        """Return True for a number within the limits; NaN and infinity never are."""
         if not math.isfinite(number):
             return False
         if self.above is not None and number <= self.above:
@@ -321,9 +346,11 @@ class ListOf(Parameter):
         self.rule = f"each of them, separated by commas, {each.requirement}"
 
     def parse(self, name: str, text: str) -> tuple[Any, ...]:
+        """Return the values of `1,2.5`; an error names the item, such as `axes[1]`."""
         items = enumerate(text.split(","))
         return tuple(self.each.parse(f"{name}[{index}]", item) for index, item in items)
 
     def check(self, name: str, value: object) -> tuple[Any, ...]:
+        """Return the checked items of a list of any kind."""
         items = enumerate(items_of(name, value, self.rule))
         return tuple(self.each.check(f"{name}[{index}]", item) for index, item in items)

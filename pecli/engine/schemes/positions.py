@@ -33,9 +33,9 @@ from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.axis_tables import Coordinates
+    from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
     from pecli.engine.runtimes.runtime import Phases
-    from pecli.engine.schemes.recipe_tables import Filler
+    from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller
 
 PLACED: NamedValues = {"panel": "Positions", "omitted_default": None}
 """Options of the parameters about places of rows; they were added after the first release, so old
@@ -97,13 +97,13 @@ class Positioned(Scheme):
         rows = self._rows_of_positions_or_grid()
         if rows is not None:
             self._check_first("seq_len")
-            is_other = self.seq_len not in (None, rows)
-            self._refuse_if(
-                is_other, "seq_len", f"{source_of_rows(self)} has {rows} rows", "leave it out"
-            )
+            contradicts = self.seq_len not in (None, rows)
+            rule = f"{source_of_rows(self)} has {rows} rows"
+            self._refuse_if(contradicts, "seq_len", rule, "leave it out")
             self._set("seq_len", rows)
         # Styles have rows beside the grid; without a grid they must not be filled in.
-        super()._complete({name: value for name, value in preset.items() if name != "keep"})
+        preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
+        super()._complete(preset_without_keep)
 
     def _rows_of_positions_or_grid(self) -> int | None:
         """Return the number of rows of the positions or the grid, None if there are neither."""
@@ -147,13 +147,14 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
+        """Return the parameters that a list of positions or a grid, and its style, state already."""
         if self.is_range:
             return frozenset()
         inert = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
-            defaults = {"keep": style.keep, "base": style.base, "layout": style.layout}
-            inert |= {name for name, value in defaults.items() if getattr(self, name) == value}
+            of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
+            inert |= {name for name, value in of_style.items() if getattr(self, name) == value}
         return frozenset(inert)
 
     def coordinates(self) -> Coordinates:
@@ -268,29 +269,42 @@ class Positioned(Scheme):
             rows: about how many consecutive positions are needed.
             coordinates: the positions, if they are not consecutive.
         """
-        if coordinates is None and recipe.is_exact and not recipe.table:
+        if not recipe.is_exact:
+            return self._recipe_filler(recipe, coordinates)
+        exact = self._exact_filler(rows, coordinates)
+        if not recipe.table:
+            return exact
+        from pecli.engine.schemes.recipe_tables import CastFiller
+
+        return CastFiller(exact, recipe.table)
+
+    def _exact_filler(self, rows: int, coordinates: Coordinates | None) -> ExactFiller | AxisFiller:
+        """Return an object that computes correctly rounded rows."""
+        if coordinates is None:
             return ExactFiller(self.waves, rows)  # The most usual one needs no further modules.
         from pecli.engine.numerics.axis_tables import AxisFiller
-        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, RecipeWaves
 
-        axes = [0] * self.rotating_pairs
-        if coordinates is not None and len(coordinates.values) > 1:
-            axes = self.pair_axes[: self.rotating_pairs]
-        if not recipe.is_exact:
-            waves = RecipeWaves(
-                partial(self._recipe_phases, recipe),
-                axes,
-                self._amplitude,
-                self.value_of("scale", 1.0),
-                self._in_turns,
-            )
-            return RecipeFiller(waves, recipe, coordinates)
-        exact: ExactFiller | AxisFiller
-        if coordinates is None:
-            exact = ExactFiller(self.waves, rows)
-        else:
-            exact = AxisFiller(self.waves, axes, coordinates)
-        return CastFiller(exact, recipe.table) if recipe.table else exact
+        return AxisFiller(self.waves, self._axis_of_each_pair(coordinates), coordinates)
+
+    def _recipe_filler(self, recipe: Recipe, coordinates: Coordinates | None) -> RecipeFiller:
+        """Return an object that computes rows with the roundings of a recipe."""
+        from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
+
+        waves = RecipeWaves(
+            phases=partial(self._recipe_phases, recipe),
+            axes=self._axis_of_each_pair(coordinates),
+            amplitude=self._amplitude,
+            scale=self.value_of("scale", 1.0),
+            in_turns=self._in_turns,
+        )
+        return RecipeFiller(waves, recipe, coordinates)
+
+    def _axis_of_each_pair(self, coordinates: Coordinates | None) -> list[int]:
+        """Return the axis that each rotating pair follows: 0 if positions have a single axis."""
+        has_several_axes = coordinates is not None and len(coordinates.values) > 1
+        if has_several_axes:
+            return self.pair_axes[: self.rotating_pairs]
+        return [0] * self.rotating_pairs
 
     def _row_filler(self, recipe: Recipe) -> Filler:
         """Return an object that fills the rows of the scheme's own tables."""
@@ -325,7 +339,6 @@ class Positioned(Scheme):
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         filler = self._row_filler(self._recipe)
         columns = min(2 * len(frequencies), self.dim)
-        groups = np.arange(columns) // 2
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
@@ -334,7 +347,14 @@ class Positioned(Scheme):
             out[self._padding_rows(first, len(out))] = 0
             return out
 
-        return ByPosition(self.first_position, self._rows, "frequencies", frequencies, groups, read)
+        return ByPosition(
+            first=self.first_position,
+            count=self._rows,
+            kind="frequencies",
+            values=frequencies,
+            groups=np.arange(columns) // 2,  # c0 and s0 belong to the frequency 0.
+            read=read,
+        )
 
 
 def source_of_rows(scheme: Positioned) -> str:

@@ -1,6 +1,6 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import groupby
@@ -50,18 +50,23 @@ def geometric_phases(
             The recurrence, which cannot take `steps`, divides phases by the slowing of each pair,
             as ggml does.
     """
-    base_float32 = round_single(base)
-    denominator_float32 = np.float32(float(denominator))
     if recipe.recurrence:
-        ratio = power(base_float32, float(np.float32(-1) / denominator_float32))
         slowing = None
         if scaled is not None:
             slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
+        (ratio,) = _float32_powers(base, denominator, [-1])
         return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
-    exponents = [float(np.float32(i) / denominator_float32) for i in range(count)]
-    powers = [power(base_float32, exponent) for exponent in exponents]
+    powers = _float32_powers(base, denominator, range(count))
     frequencies = steps(np.array(powers, np.float32))
     return partial(np.multiply, rounded(frequencies, recipe.frequencies))
+
+
+def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) -> list[float]:
+    """Return base^(i/denominator) for some i; the base, each exponent and power are float32."""
+    base_float32 = round_single(base)
+    denominator_float32 = np.float32(float(denominator))
+    exponents = [float(np.float32(i) / denominator_float32) for i in indices]
+    return [power(base_float32, exponent) for exponent in exponents]
 
 
 def _slowing(before: Frequencies, after: Frequencies) -> Singles:
@@ -87,24 +92,38 @@ def rounded(values: Singles, dtype: str) -> Singles:
 
 
 class RecipeWaves(NamedTuple):
-    """The waves of a scheme as a recipe computes them."""
+    """The waves of a scheme as a recipe computes them.
+
+    Attributes:
+        phases: Yields functions from positions to phases, each with the indices of those phases
+            that the scheme has.
+        axes: The axis of positions that each pair follows.
+        amplitude: The factor of cos and sin.
+        scale: The factor of positions.
+        in_turns: True if positions are turns: angles are 2π times position and frequency.
+    """
 
     phases: Callable[[], Iterator[tuple[Phases, range]]]
-    """Functions from positions to phases, and which of these phases the scheme has."""
     axes: Sequence[int]
-    """The axis of positions that each pair follows."""
     amplitude: float
     scale: float
     in_turns: bool
 
 
 class PairBand(NamedTuple):
-    """Neighbouring pairs of channels that follow one axis of positions."""
+    """Neighbouring pairs of channels that follow one axis of positions.
+
+    Attributes:
+        phases: Returns the phases of positions, a column per frequency.
+        axis: The axis of positions.
+        picked: The columns of `phases` that belong to these pairs.
+        pairs: Their places among all pairs.
+    """
 
     phases: Phases
     axis: int
-    picked: slice  #: which of the phases they have
-    columns: range  #: their places among all pairs
+    picked: slice
+    pairs: range
 
 
 class RecipeFiller:
@@ -130,19 +149,13 @@ class RecipeFiller:
         # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
         with np.errstate(all="ignore"):
             functions = [*self._waves.phases()]
-        bands = []
+        bands: list[PairBand] = []
         first_pair = 0
         for phases, indices in functions:
-            axes = self._waves.axes[first_pair : first_pair + len(indices)]
-            band_start = 0  # among the pairs of this function
-            for axis, run in groupby(axes):
-                band_stop = band_start + len([*run])
-                chosen = indices[band_start:band_stop]
-                picked = slice(chosen.start, chosen.stop, chosen.step)
-                columns = range(first_pair + band_start, first_pair + band_stop)
-                bands.append(PairBand(phases, axis, picked, columns))
-                band_start = band_stop
-            first_pair += len(axes)
+            end_pair = first_pair + len(indices)
+            axes = self._waves.axes[first_pair:end_pair]
+            bands += _bands_of_function(phases, indices, axes, first_pair)
+            first_pair = end_pair
         return bands
 
     def fill(self, functions: str, first: int | Indices, out: Array, dtype: str) -> None:
@@ -174,19 +187,25 @@ class RecipeFiller:
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
         """Fill the columns of a band in all rows of `out`, one row per position (n,)."""
-        width = len(functions)
-        columns = slice(band.columns.start * width, band.columns.stop * width)
-        distinct, rows = np.unique(positions, return_inverse=True)
+        columns_per_pair = len(functions)
+        columns = out[:, band.pairs.start * columns_per_pair : band.pairs.stop * columns_per_pair]
+        distinct, index_of_row = np.unique(positions, return_inverse=True)
         if 2 * len(distinct) < len(out):
             # Distant positions round to the same number: compute each distinct row once. In
             # bfloat16, 1024 and 1025 are both 1024.
-            distinct_rows = np.empty((len(distinct), out.shape[1]), out.dtype)
-            self._fill_band(band, functions, distinct, distinct_rows, dtype)
-            out[:, columns] = distinct_rows[:, columns][rows.reshape(-1)]
-            return
-        step = max(1, _CHUNK // max(1, len(band.columns)))
+            distinct_rows = np.empty((len(distinct), columns.shape[1]), out.dtype)
+            self._fill_columns(band, functions, distinct, distinct_rows, dtype)
+            columns[...] = distinct_rows[index_of_row.reshape(-1)]
+        else:
+            self._fill_columns(band, functions, positions, columns, dtype)
+
+    def _fill_columns(
+        self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
+    ) -> None:
+        """Fill the columns `out` of a band, some rows at a time."""
+        step = max(1, _CHUNK // max(1, len(band.pairs)))
         for start in range(0, len(out), step):
-            chunk = out[start : start + step, columns]
+            chunk = out[start : start + step]
             self._fill_chunk(band, functions, positions[start : start + step], chunk, dtype)
 
     def _fill_chunk(
@@ -214,6 +233,30 @@ class RecipeFiller:
         columns = waves.reshape(len(out), -1)[:, : out.shape[1]]
         stored = as_dtype(columns, self._recipe.table or "float32")
         out[...] = as_dtype(stored, dtype)
+
+
+def _bands_of_function(
+    phases: Phases, indices: range, axes: Sequence[int], first_pair: int
+) -> Iterator[PairBand]:
+    """Yield the bands of the pairs whose phases one function computes.
+
+    Args:
+        phases: The function.
+        indices: The columns of its result that the pairs have.
+        axes: The axis that each of the pairs follows.
+        first_pair: The place of the first of them among all pairs.
+    """
+    start = 0
+    for axis, pairs_of_axis in groupby(axes):
+        stop = start + len([*pairs_of_axis])
+        columns = indices[start:stop]
+        yield PairBand(
+            phases=phases,
+            axis=axis,
+            picked=slice(columns.start, columns.stop, columns.step),
+            pairs=range(first_pair + start, first_pair + stop),
+        )
+        start = stop
 
 
 class CastFiller:

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 import numpy as np
@@ -86,14 +86,22 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     logs = np.log(np.maximum(distances, 1) / middle)
     steps = logs / math.log(last_distance / middle) * (middle - 1)
     nearest_steps = np.rint(steps)
-    is_near = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
+    is_open = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
     rounded_up = np.ceil(steps)
-    for distance in np.flatnonzero(is_near & (distances > middle)).tolist():
+    for distance in np.flatnonzero(is_open & (distances > middle)).tolist():
         step = int(nearest_steps[distance])
-        limit = last_distance**step * middle ** (middle - 1)
-        is_beyond = distance ** (middle - 1) * middle**step > limit
+        is_beyond = _is_beyond_step(distance, step, middle, last_distance)
         rounded_up[distance] = step + is_beyond
     return np.where(distances <= middle, distances, middle + rounded_up).astype(np.intp)
+
+
+def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -> bool:
+    """Return True if ln(distance/middle) / ln(last_distance/middle) > step / (middle − 1)."""
+    steps = middle - 1
+    # Both sides without logarithms: (distance/middle)^steps > (last_distance/middle)^step.
+    left: int = distance**steps * middle**step
+    right: int = last_distance**step * middle**steps
+    return left > right
 
 
 class LearnedBiases(GivenPositions):
@@ -161,18 +169,23 @@ class Relative(Scheme):
     def _check(self) -> None:
         """Raise ParameterError for parameters that are missing, or do not fit each other."""
         self._check_style()
-        if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
-            rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
-            raise self._wrong("grid", rule)
         if self.grid is None:
             self._check_buckets(required(self.buckets), required(self.max_distance))
-        check_queries(self.queries, self.length)
-        if self.weights is not None:
-            self._check_weights(self.weights)
-            check_head_range(self.head_range, self.weights.shape[-1])
         else:
+            self._check_window(self.grid)
+        check_queries(self.queries, self.length)
+        if self.weights is None:
             rule = "the index has no heads"
             self._refuse_if(self.head_range, "head_range", rule, "give `weights`, too")
+        else:
+            self._check_weights(self.weights)
+            check_head_range(self.head_range, self.weights.shape[-1])
+
+    def _check_window(self, grid: GridSize) -> None:
+        """Raise ParameterError for a window of three axes, or too large for an index of its points."""
+        is_window = len(grid) == 2 and self.length <= _MAX_SEQ_LEN
+        rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
+        self._refuse_if(not is_window, "grid", rule)
 
     def _check_style(self) -> None:
         """Raise ParameterError if parameters are missing, or belong to another style."""
@@ -203,6 +216,7 @@ class Relative(Scheme):
         self._refuse_if(max_distance <= least, "max_distance", rule)
 
     def _check_weights(self, weights: PositionList) -> None:
+        """Raise ParameterError unless there is a row of weights per bucket."""
         if self.style == "deberta":
             rule = "of the deberta style, its embeddings make no bias alone"
             raise self._wrong("weights", rule)
@@ -257,13 +271,16 @@ class Relative(Scheme):
         max_distance = required(self.max_distance)
         if self.style == "deberta":
             before = deberta_buckets(self.length, buckets, max_distance)
-            return np.concatenate([before[::-1], -before[1:]])
-        if self.causal:
+            after = -before
+        elif self.causal:
             before = t5_buckets(self.length, buckets, max_distance)
-            return np.concatenate([before[::-1], np.zeros_like(before[1:])])
-        half = buckets // 2
-        before = t5_buckets(self.length, half, max_distance)
-        return np.concatenate([before[::-1], before[1:] + half])
+            after = np.zeros_like(before)
+        else:
+            half = buckets // 2
+            before = t5_buckets(self.length, half, max_distance)
+            after = before + half
+        # Both begin with the distance 0, which is there once.
+        return np.concatenate([before[::-1], after[1:]])
 
     @property
     def query_rows(self) -> int:
@@ -276,26 +293,26 @@ class Relative(Scheme):
         A bias needs `weights`, one number per bucket and head, which the index picks.
         """
         if self.weights is None:
-            shape = (self.query_rows, self.length)
-            return (Table("index", "int32", shape, self._fill_index),)
-        weights = np.array(self.weights, np.float64)
+            index_shape = (self.query_rows, self.length)
+            return (Table("index", "int32", index_shape, self._fill_index),)
+        weights = np.array(self.weights, np.float64)  # (buckets, heads)
         if self.head_range is not None:
             weights = weights[:, self.head_range.start : self.head_range.stop]
-
-        def fill_bias(start: int, out: Array) -> None:
-            self._fill_bias(weights, start, out)
-
-        bias_shape = (weights.shape[1], self.query_rows, self.length)
-        return (Table("bias", self.dtype, bias_shape, fill_bias),)
+        _, heads = weights.shape
+        bias_shape = (heads, self.query_rows, self.length)
+        return (Table("bias", self.dtype, bias_shape, partial(self._fill_bias, weights)),)
 
     def _fill_index(self, start: int, out: Array) -> None:
+        """Write the buckets of the queries start, start + 1, … of the table into `out`."""
         first_query = self.length - self.query_rows + start
         out[...] = self.rows(np.arange(first_query, first_query + len(out)))
 
     def _fill_bias(self, weights: Floats, start: int, out: Array) -> None:
-        head, row = np.divmod(np.arange(start, start + len(out)), self.query_rows)
-        query = self.length - self.query_rows + row
-        out[...] = as_dtype(weights[self.rows(query), head[:, None]], self.dtype)
+        """Write rows of the bias, whose rows are the queries of head 0, then of head 1, …"""
+        heads, rows_of_head = np.divmod(np.arange(start, start + len(out)), self.query_rows)
+        queries = self.length - self.query_rows + rows_of_head
+        buckets = self.rows(queries)  # (rows, keys)
+        out[...] = as_dtype(weights[buckets, heads[:, None]], self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
         if tensor == "index":

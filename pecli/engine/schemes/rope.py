@@ -136,16 +136,24 @@ class Rope(RotaryParameters):
         if self.axis_blocks:
             yield from super()._recipe_phases(recipe)
             return
-        scaling = self.scaling_value
-        pairs = range(self.rotating_pairs)
         if self.runtime != "none":
-            yield runtime_named(self.runtime).phases(self._definition(scaling)), pairs
-            return
+            phases = runtime_named(self.runtime).phases(self._definition(self.scaling_value))
+        else:
+            phases = self._scaled_phases(recipe)
+        yield phases, range(self.rotating_pairs)
+
+    def _scaled_phases(self, recipe: Recipe) -> Phases:
+        """Return how a recipe computes the angles of the scaling."""
+        scaling = self.scaling_value
         dim = self.exponent_dim
-        base = scaling.float32_base(self.base, dim)
-        steps = partial(scaling.float32_steps, base=self.base, dim=dim)
-        scaled = self.frequencies if scaling.per_frequency else None
-        yield geometric_phases(recipe, base, Fraction(dim, 2), len(pairs), steps, scaled), pairs
+        return geometric_phases(
+            recipe,
+            base=scaling.float32_base(self.base, dim),
+            denominator=Fraction(dim, 2),
+            count=self.rotating_pairs,
+            steps=partial(scaling.float32_steps, base=self.base, dim=dim),
+            scaled=self.frequencies if scaling.per_frequency else None,
+        )
 
     def computed_as(self, way: str) -> "Rope":
         if way in runtime_names(type(self)):
@@ -173,11 +181,12 @@ class Rope(RotaryParameters):
         if ids.ndim != 2 or len(ids) not in (1, axes):
             rule = f"they must be of shape (L,) or ({axes}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
-        filler = self._filler(self._recipe, 0, listed_coordinates(ids.tolist()))
+        coordinates = listed_coordinates(ids.tolist())
+        filler = self._filler(self._recipe, rows=0, coordinates=coordinates)
         tables = {}
         for function in self._functions:
-            table = np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
-            self._fill(filler, function, 0, 0, table)
+            table = np.empty((coordinates.rows, self.rotary_dim // 2), numpy_dtype(self.dtype))
+            self._fill(filler, function, offset=0, start=0, out=table)
             tables[function] = table
         return tables
 
@@ -185,13 +194,12 @@ class Rope(RotaryParameters):
         """Return radians per position of every pair, rounded if a recipe or runtime rounds them."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
-        # The phase at position 1 is the frequency.
         position_one = np.ones((1, 1), np.float32)
-        turn = 2 * math.pi if self._in_turns else 1.0
+        radians_per_unit = 2 * math.pi if self._in_turns else 1.0
         rotating = []
         for phases, indices in self._recipe_phases(self._recipe):
-            frequencies = phases(position_one)[0]
-            rotating += [turn * float(frequencies[index]) for index in indices]
+            (frequencies,) = phases(position_one)  # The phase at position 1 is the frequency.
+            rotating += [radians_per_unit * float(frequencies[index]) for index in indices]
         still = [0.0] * (self.rotary_dim // 2 - len(rotating))
         return rotating + still
 
@@ -226,16 +234,17 @@ class Rope(RotaryParameters):
         | c0 c1, and `interleaved` c0 c0 c1 c1.
         """
         pairs = self.rotary_dim // 2
-        rotating = self.rotating_pairs
-        is_doubled = out.shape[1] > pairs
-        if is_doubled and self.layout == "interleaved":
+        has_copies = out.shape[1] > pairs
+        if has_copies and self.layout == "interleaved":
             single = out[:, ::2]
             copies = out[:, 1::2]
         else:
             single = out[:, :pairs]
             copies = out[:, pairs:]
-        filler.fill(function, offset + start, single[:, :rotating], self.dtype)
-        single[:, rotating:] = 1 if function == "cos" else 0
+        rotating = single[:, : self.rotating_pairs]
+        still = single[:, self.rotating_pairs :]
+        filler.fill(function, offset + start, rotating, self.dtype)
+        still[...] = 1 if function == "cos" else 0
         copies[...] = single[:, : copies.shape[1]]
 
     def single_array(self) -> Table:
@@ -244,16 +253,20 @@ class Rope(RotaryParameters):
 
     def axes_of(self, tensor: str) -> Axes:
         """Return the names of a tensor's axes and of its elements, for pictures and messages."""
-        if tensor == "inv_freq":
-            return Axes(("pair",), value="frequency")
-        if tensor == "axis":
-            return Axes(("pair",), value="axis")
         column = "pair" if self.layout == "compact" else "channel"
-        names: tuple[str, ...] = ("position", column)
-        if tensor == "cos_sin":
-            names = ("part", "position", column)
-        value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
-        return Axes(names, self.offset, value, step=2 if self.layout == "interleaved" else 1)
+        step = 2 if self.layout == "interleaved" else 1
+        match tensor:
+            case "inv_freq":
+                return Axes(("pair",), value="frequency")
+            case "axis":
+                return Axes(("pair",), value="axis")
+            case "cos":
+                return Axes(("position", column), self.offset, value="cosine", step=step)
+            case "sin":
+                return Axes(("position", column), self.offset, value="sine", step=step)
+            case "cos_sin":
+                return Axes(("part", "position", column), self.offset, step=step)
+        return Axes(("position", column), self.offset, step=step)
 
     def factors(self, positions: range | Indices) -> Complex:
         """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.
@@ -264,19 +277,19 @@ class Rope(RotaryParameters):
         """
         if isinstance(positions, range):
             first = positions.start
-            last = positions.stop
+            end = positions.stop
             coordinates = None if self.is_range else self.coordinates()
         else:
             first = 0
-            last = int(positions.max(initial=-1)) + 1
+            end = int(positions.max(initial=-1)) + 1
             coordinates = self._coordinates_of(positions)
-        self._check_rows(last)
-        factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
-        # Complex numbers lie in memory as cos, sin, cos, sin, …
-        pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
+        self._check_rows(end)
         recipe = self._recipe if rows_are_listed(self) else EXACT
         filler = self._filler(recipe, len(positions), coordinates)
-        filler.fill("cos,sin", first, pairs, "float64")
+        factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
+        # Complex numbers lie in memory as cos, sin, cos, sin, …
+        rotating_columns = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
+        filler.fill("cos,sin", first, rotating_columns, "float64")
         return factors
 
     def _coordinates_of(self, positions: Indices) -> Coordinates:

@@ -162,20 +162,27 @@ class RotaryParameters(Positioned):
         dynamic scaling depends on, is also the context that a runtime serves.
         """
         kind = SCALINGS[self.scaling]
+        used = {*kind.names()}
+        if self.runtime != "none":
+            used.add("length")
         for name in self._scaling_parameters():
-            value = getattr(self, name)
-            if value is None and name in kind.required():
+            is_given = getattr(self, name) is not None
+            if not is_given and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-            is_served_context = name == "length" and self.runtime != "none"
-            if value is None or name in kind.names() or is_served_context:
-                continue
-            users = [word for word, other in SCALINGS.items() if name in other.names()]
-            given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-            rule = f"only {', '.join(users)} scaling uses it"
-            raise ParameterError(name, given, rule, f"`scaling` is {self.scaling}")
+            if is_given and name not in used:
+                raise self._of_other_scaling(name)
         self.defined_scaling.check(self.base, self.exponent_dim)
 
+    def _of_other_scaling(self, name: str) -> ParameterError:
+        """Return the error for a parameter that only other scalings use."""
+        value = getattr(self, name)
+        given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+        users = [scaling for scaling, kind in SCALINGS.items() if name in kind.names()]
+        rule = f"only {', '.join(users)} scaling uses it"
+        return ParameterError(name, given, rule, f"`scaling` is {self.scaling}")
+
     def _check_runtime(self) -> None:
+        """Raise ParameterError for parameters that a runtime cannot compute a table for."""
         if self.runtime == "none":
             return
         rule = f"{self.runtime} has an arithmetic of its own"
@@ -201,13 +208,12 @@ class RotaryParameters(Positioned):
         A head whose channels are divided among axes has frequencies of its own per axis, which a
         scaling, a runtime or M-RoPE's sections would define differently.
         """
-        clashes = [
-            name for name in _SHARED_FREQUENCIES if getattr(self, name) not in (None, "none")
-        ]
-        if self.axis_blocks and clashes:
+        if self.axis_blocks:
             owner = "axes" if self.style is None else f"the {self.style} style"
             rule = f"{owner} has frequencies of its own"
-            raise self._wrong(clashes[0], rule, "leave it out")
+            for name in _SHARED_FREQUENCIES:
+                is_given = getattr(self, name) not in (None, "none")
+                self._refuse_if(is_given, name, rule, "leave it out")
         is_without_positions = self.axes and self.is_range
         rule = "they are those of --positions or of a --grid"
         self._refuse_if(is_without_positions, "axes", rule)
@@ -220,21 +226,26 @@ class RotaryParameters(Positioned):
         """
         if self.positions is None:
             return
-        has_several = self.axis_blocks or len(self.positions.shape) > 1
-        count = self.position_axes
-        if not has_several or len(self.positions.axes) == count:
+        is_one_list = len(self.positions.shape) == 1
+        if is_one_list and not self.axis_blocks:
             return
+        count = self.position_axes
+        if len(self.positions.axes) != count:
+            noun = "axes" if count > 1 else "axis"
+            rule = f"the frequencies follow {count} {noun}: they must be of shape "
+            raise self._wrong("positions", rule + self._shapes_of_positions())
+
+    def _shapes_of_positions(self) -> str:
+        """Return the shapes that positions may have, in words."""
+        count = self.position_axes
         if count == 1:
-            shapes = "(L,)"
-        elif self.mrope_section:
-            shapes = f"(L,) or ({count}, L)"
-        else:
-            shapes = f"({count}, L)"
-        noun = "axes" if count > 1 else "axis"
-        rule = f"the frequencies follow {count} {noun}: they must be of shape {shapes}"
-        raise self._wrong("positions", rule)
+            return "(L,)"
+        if self.mrope_section:
+            return f"(L,) or ({count}, L)"
+        return f"({count}, L)"
 
     def _check_sections(self) -> None:
+        """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim."""
         section = self.mrope_section
         if section is None:
             is_alone = self.mrope_interleaved is not None
@@ -246,6 +257,7 @@ class RotaryParameters(Positioned):
 
     @property
     def grid_style(self) -> GridStyle | None:
+        """Return the conventions of a style; a grid without one has plain ones for its axes."""
         if self.style is not None:
             return ROTARY.get(self.style)
         if self.grid is not None and self.axes is not None:
@@ -256,20 +268,21 @@ class RotaryParameters(Positioned):
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """Return the frequencies of each axis; none if all axes share those of the dim."""
         style = self.grid_style
-        factors = self.axis_factors
         if style is not None:
-            return self._stretched_by_axis(
-                style.blocks(self.dim, self.axes), factors or style.factors
-            )
-        if self.axes is None:
-            rule = "they are those of --axes or of a --style"
-            self._refuse_if(factors, "axis_factors", rule)
-            return ()
-        if sum(self.axes) != self.dim:
+            blocks = style.blocks(self.dim, self.axes)
+            return self._stretched_by_axis(blocks, self.axis_factors or style.factors)
+        if self.axes is not None:
+            return self._stretched_by_axis(self._blocks_of_axes(self.axes), self.axis_factors)
+        rule = "they are those of --axes or of a --style"
+        self._refuse_if(self.axis_factors, "axis_factors", rule)
+        return ()
+
+    def _blocks_of_axes(self, axes: tuple[int, ...]) -> tuple[AxisBlock, ...]:
+        """Return the frequencies of axes with these channels, each as a head of its own has them."""
+        if sum(axes) != self.dim:
             raise self._wrong("axes", f"they must add up to dim, {self.dim}")
-        sizes = enumerate(self.axes)
-        blocks = tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
-        return self._stretched_by_axis(blocks, factors)
+        sizes = enumerate(axes)
+        return tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
 
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
@@ -315,7 +328,14 @@ class RotaryParameters(Positioned):
         return runtime_named(self.runtime).reading(self._definition(self.defined_scaling))
 
     def _definition(self, scaling: Scaling) -> Definition[Scaling]:
-        return Definition(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
+        """Return the parameters of the scheme as runtimes take them."""
+        return Definition(
+            scaling=scaling,
+            base=self.base,
+            dim=self.exponent_dim,
+            pairs=self.rotating_pairs,
+            head=self.dim,
+        )
 
     @cached_property
     def defined_scaling(self) -> Scaling:
@@ -338,13 +358,11 @@ class RotaryParameters(Positioned):
             return super().pair_axes
         pairs = self.rotary_dim // 2
         section = self.mrope_section or (pairs,)
-        if not self.mrope_interleaved:
-            return [axis for axis, count in enumerate(section) for _ in range(count)]
-        count = len(section)
-        axes = []
-        for pair in range(pairs):
-            turn, axis = divmod(pair, count)
-            axes.append(axis if turn < section[axis] else 0)
+        if self.mrope_interleaved:
+            return _axes_in_turn(section, pairs)
+        axes: list[int] = []
+        for axis, count in enumerate(section):
+            axes += [axis] * count
         return axes
 
     @property
@@ -380,6 +398,19 @@ class RotaryParameters(Positioned):
         return max(1, math.floor(farthest) + 1)
 
 
+def _axes_in_turn(section: tuple[int, ...], pairs: int) -> list[int]:
+    """Return the axis of each pair if the axes take turns until their sections are full.
+
+    For the section (4, 2, 2) and 8 pairs these are 0 1 2, 0 1 2, 0 0.
+    """
+    axes = []
+    for pair in range(pairs):
+        turn, axis = divmod(pair, len(section))
+        axes.append(axis if turn < section[axis] else 0)
+    return axes
+
+
 def _can_be_stretched(block: AxisBlock) -> bool:
+    """Return True if an axis has all powers base^0, base^(−2/d), … of its channels."""
     has_all_powers = not block.progression and block.step == 1 and block.start == 0
     return has_all_powers and block.channels >= 4

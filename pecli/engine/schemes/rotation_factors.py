@@ -26,6 +26,13 @@ _GROWTH = Lock()
 """Guards the caches. It belongs to the module, so that layers can be copied and pickled."""
 
 
+def _span_of(positions: Positions) -> tuple[int, int]:
+    """Return the least position, and the one after the largest."""
+    if isinstance(positions, range):
+        return positions.start, positions.stop
+    return int(positions.min()), int(positions.max()) + 1
+
+
 class RotationFactors:
     """The factors of a rotary scheme at any positions, in a cache that threads can share.
 
@@ -50,15 +57,7 @@ class RotationFactors:
         inverse: bool = False,
         limit: int = 0,
     ) -> None:
-        """Prepare a cache of complex factors cos + i·sin, which rotate pairs of channels.
-
-        Args:
-            rope: The rotary scheme.
-            dtype: The precision of the rotation; anything but float64 is computed in complex64.
-            exact: Compute every factor by itself, without the faster products.
-            inverse: Return the factors that undo a rotation.
-            limit: Positions that are computed at once on first use, if they take little memory.
-        """
+        """Prepare an empty cache; the class documents the arguments."""
         self.rope = rope
         self._exact = exact
         self._inverse = inverse
@@ -66,8 +65,8 @@ class RotationFactors:
         self._pairs = rope.rotary_dim // 2
         self._rotating = rope.rotating_pairs
         self._row_bytes = self._pairs * self._dtype.itemsize
-        is_small = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
-        self._limit = limit if is_small else 0
+        can_be_precomputed = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
+        self._limit = limit if can_be_precomputed else 0
         self._keeps = True
         self.first = 0
         self.kept: AnyArray = np.empty((0, self._pairs), self._dtype)
@@ -77,14 +76,10 @@ class RotationFactors:
 
         They are rows of the kept table if it covers all positions, and computed otherwise.
         """
-        if isinstance(positions, range):
-            low = positions.start
-            high = positions.stop
-        else:
-            low = int(positions.min())
-            high = int(positions.max()) + 1
+        low, high = _span_of(positions)
         first, kept = self._covering(low, high, len(positions))
-        if not first <= low <= high <= first + len(kept):
+        is_covered = first <= low <= high <= first + len(kept)
+        if not is_covered:
             return self._factors_without_cache(positions)
         if isinstance(positions, range):
             return kept[low - first : high - first]

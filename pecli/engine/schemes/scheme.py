@@ -104,17 +104,23 @@ class Scheme(Displayed, ABC):
             preset: Values by name that take precedence over the defaults.
         """
         for name, parameter in self.parameters().items():
-            value = getattr(self, name)
-            if value is None and name in preset:
-                value = preset[name]
-            elif value is None and parameter.default is not MISSING:
-                value = parameter.default
+            value = self._value_or_default(name, preset)
             if value is not None:
                 value = parameter.check(name, value)
             elif name not in self._optional():
                 raise ParameterError(name, "missing", parameter.rule)
             self._set(name, value)
         self._check()
+
+    def _value_or_default(self, name: str, preset: Mapping[str, object]) -> object:
+        """Return the value that the user gave, else that of the preset, else the default."""
+        value: object = getattr(self, name)
+        if value is not None:
+            return value
+        if name in preset:
+            return preset[name]
+        default = self.parameters()[name].default
+        return None if default is MISSING else default
 
     def _check(self) -> None:
         """Check rules that concern several parameters."""
@@ -124,6 +130,7 @@ class Scheme(Displayed, ABC):
         return ParameterError(name, _in_words(getattr(self, name)), rule, advice)
 
     def _refuse_if(self, condition: object, name: str, rule: str, advice: str = "") -> None:
+        """Raise ParameterError for the parameter `name` if it breaks a rule."""
         if condition:
             raise self._wrong(name, rule, advice)
 
@@ -131,12 +138,9 @@ class Scheme(Displayed, ABC):
     @cache
     def parameters(cls) -> dict[str, Parameter]:
         """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
-        hints = get_type_hints(cls, include_extras=True)
-        parameters = {}
-        for field in sorted(fields(cls), key=_place_of_parameter):
-            extras = get_args(hints[field.name])
-            (parameters[field.name],) = [each for each in extras if isinstance(each, Parameter)]
-        return parameters
+        annotations = get_type_hints(cls, include_extras=True)
+        names = [field.name for field in sorted(fields(cls), key=_place_of_parameter)]
+        return {name: _parameter_in(annotations[name]) for name in names}
 
     @classmethod
     @cache
@@ -196,17 +200,18 @@ class Scheme(Displayed, ABC):
         kind: type[Scheme] = scheme_named(name)
         if not issubclass(kind, cls):
             raise ParameterError("scheme", quoted(name), f"it must be {cls.name}")
-        parameters = spec.get("parameters")
+        parameters = kind._parameters_of_spec(spec.get("parameters"))
+        kind._check_names(parameters)
+        return kind(**parameters)
+
+    @classmethod
+    def _parameters_of_spec(cls, parameters: object) -> NamedValues:
+        """Return the parameters of a spec, without those that only earlier versions had."""
         if not isinstance(parameters, Mapping):
             rule = "they must be a mapping of names to values"
             raise ParameterError("parameters", quoted(parameters), rule)
-        current = {
-            key: value
-            for key, value in parameters.items()
-            if (key, value) not in kind._former_parameters
-        }
-        kind._check_names(current)
-        return kind(**current)
+        items = parameters.items()
+        return {name: value for name, value in items if (name, value) not in cls._former_parameters}
 
     @classmethod
     def _check_names(cls, names: Mapping[str, object]) -> None:
@@ -242,10 +247,11 @@ class Scheme(Displayed, ABC):
 
     def axes_of(self, tensor: str) -> Axes:
         """Return the meaning of the axes of the tensor of that name."""
-        table = next(table for table in self.tensors() if table.name == tensor)
-        rank = len(table.shape)
-        names = ("head",) * (rank - 2) + ("position", "channel")
-        return Axes(names[-rank:], self.first_position if rank > 1 else 0)
+        rank = len(tensors_by_name(self)[tensor].shape)
+        if rank == 1:
+            return Axes(("channel",))
+        head_axes = ("head",) * (rank - 2)
+        return Axes((*head_axes, "position", "channel"), self.first_position)
 
     def tables(self) -> dict[str, Array]:
         """Return all tensors in memory, by name.
@@ -267,16 +273,20 @@ class Scheme(Displayed, ABC):
         Raises:
             ParameterError: there is no tensor of that name.
         """
-        by_name = {table.name: table for table in self.tensors()}
-        if name is not None and name not in by_name:
-            raise ParameterError("name", quoted(name), f"it must be one of {', '.join(by_name)}")
-        table = by_name[name] if name else self.tensors()[0]
+        table = self._tensor_named(name) if name is not None else self.tensors()[0]
         if rows is not None:
             rows = Whole("rows of a block").check("rows", rows)
         blocks = table.blocks(rows)
-        if len(table.shape) == 1:
+        is_vector = len(table.shape) == 1
+        if is_vector:
             return (block.reshape(-1) for block in blocks)
         return blocks
+
+    def _tensor_named(self, name: str) -> Table:
+        tables = tensors_by_name(self)
+        if name not in tables:
+            raise ParameterError("name", quoted(name), f"it must be one of {', '.join(tables)}")
+        return tables[name]
 
     @property
     def first_position(self) -> int:
@@ -341,9 +351,15 @@ class Scheme(Displayed, ABC):
         if len(table.shape) != 2:
             rule = "it has no table with a row per position"
             raise ParameterError("the scheme", repr(self.name), rule)
-        columns = np.arange(table.width)  # Every column stands for itself.
-        values = columns.astype(np.float64).tolist()
-        return ByPosition(self.first_position, table.rows, "columns", values, columns, table.read)
+        columns = np.arange(table.width)
+        return ByPosition(
+            first=self.first_position,
+            count=table.rows,
+            kind="columns",
+            values=columns.astype(np.float64).tolist(),
+            groups=columns,  # Every column stands for itself.
+            read=table.read,
+        )
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return x (…, L, D) with the encoding applied, from the first position on.
@@ -363,12 +379,22 @@ def _in_words(value: object) -> str:
         return "missing"
     items = value if isinstance(value, (list, tuple)) else [value]
     # Rules of several parameters may come before those of each: the value can be anything.
-    are_proper = all(isinstance(item, (int, float, Spellable)) for item in items)
-    return spelled(value) if are_proper else quoted(value)
+    have_spelling = all(isinstance(item, (int, float, Spellable)) for item in items)
+    return spelled(value) if have_spelling else quoted(value)
 
 
 def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:
-    return field.name == "dtype", bool(field.kw_only), field.name == "recipe"
+    """Return the key by which parameters are sorted: False comes before True."""
+    is_last = field.name == "dtype"
+    is_keyword_only = bool(field.kw_only)
+    is_last_of_keywords = field.name == "recipe"
+    return is_last, is_keyword_only, is_last_of_keywords
+
+
+def _parameter_in(annotation: object) -> Parameter:
+    """Return the parameter in an annotation: of Annotated[int, Whole(…)] this is Whole(…)."""
+    (parameter,) = [extra for extra in get_args(annotation) if isinstance(extra, Parameter)]
+    return parameter
 
 
 def default_of(kind: type[Scheme], name: str) -> object:

@@ -18,6 +18,7 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.recipes import RECIPE, check_base
@@ -180,14 +181,19 @@ class Sinusoidal(Positioned):
         """
         self._check_first("style", "dim")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
-        grid_style = self.grid_style
-        if grid_style is not None:
-            self._complete(
-                {"layout": grid_style.layout, "base": grid_style.base, "keep": grid_style.keep}
-            )
-            return
-        # A style without a grid stands for parameters, such as layout="halves". They replace it, so
-        # that equal tables have equal specs.
+        style = self.grid_style
+        if style is not None:
+            preset = {"layout": style.layout, "base": style.base, "keep": style.keep}
+            self._complete(preset)
+        else:
+            self._complete(self._replace_style())
+
+    def _replace_style(self) -> dict[str, object]:
+        """Remove a style without a grid, and return the parameters that it stands for.
+
+        So equal tables have equal specs: Sinusoidal(8, 4, style="whisper") is the same scheme as
+        with layout="halves" and freq_shift=1.
+        """
         style = self.style
         rule = f"on grids it must be one of {', '.join(GRID_STYLES)}"
         self._refuse_if(self.grid is not None and style, "style", rule)
@@ -195,9 +201,9 @@ class Sinusoidal(Positioned):
         rule = f"the {style} style has even dims only"
         self._refuse_if(style in EVEN_ONLY and is_odd, "dim", rule)
         self._set("style", None)
-        self._complete(self._preset(style or "paper"))
+        return self._parameters_of_style(style or "paper")
 
-    def _preset(self, style: str) -> dict[str, object]:
+    def _parameters_of_style(self, style: str) -> dict[str, object]:
         """Return the parameters of a project's tables of this dim."""
         preset = dict(STYLES[style])
         if style in _AMPLITUDES:
@@ -211,19 +217,15 @@ class Sinusoidal(Positioned):
         and neither they nor a grid have a padding token.
         """
         super()._check()
-        has_listed_positions = self.positions is not None or self.grid is not None
-        self._refuse_if(
-            self.relative and has_listed_positions,
-            "relative",
-            "it has positions of its own",
-            "give --seq-len alone",
-        )
-        has_no_padding = self.relative or self.grid is not None
-        rule = "such a table has no row of padding"
-        self._refuse_if(
-            self.padding_idx is not None and has_no_padding, "padding_idx", rule, "leave it out"
-        )
-        self._check_axes_of_positions()
+        if self.relative:
+            has_listed_positions = self.positions is not None or self.grid is not None
+            rule = "it has positions of its own"
+            self._refuse_if(has_listed_positions, "relative", rule, "give --seq-len alone")
+        if self.relative or self.grid is not None:
+            rule = "such a table has no row of padding"
+            self._refuse_if(self.padding_idx is not None, "padding_idx", rule, "leave it out")
+        if self.positions is not None:
+            self._check_axes_of_positions(self.positions)
         # The axes may have more pairs than fit: the last columns are then cut off at `dim`, which
         # in halves would leave out all cosines of the last pairs.
         is_cut = 2 * self.rotating_pairs > self.dim
@@ -233,21 +235,19 @@ class Sinusoidal(Positioned):
             self._check_block(block)
         check_base(self.recipe, self.base)
 
-    def _check_axes_of_positions(self) -> None:
+    def _check_axes_of_positions(self, positions: PositionList) -> None:
         """Raise ParameterError unless positions have as many axes as the style."""
-        if self.positions is None:
-            return
         style = self.grid_style
-        axes = "" if style is None else style.sorted_axes
-        if len(self.positions.axes) == max(1, len(axes)):
+        if style is None:
+            rule = "without a style of grids they must be of shape (L,)"
+            self._refuse_if(len(positions.axes) != 1, "positions", rule)
             return
-        rule = "without a style of grids they must be of shape (L,)"
-        if style is not None:
-            rule = (
-                f"the {style.name} style has the axes {', '.join(axes)}: "
-                f"they must be of shape ({len(axes)}, L)"
-            )
-        raise self._wrong("positions", rule)
+        axes = style.sorted_axes
+        rule = (
+            f"the {style.name} style has the axes {', '.join(axes)}: "
+            f"they must be of shape ({len(axes)}, L)"
+        )
+        self._refuse_if(len(positions.axes) != len(axes), "positions", rule)
 
     def _check_block(self, block: AxisBlock) -> None:
         """Raise ParameterError if the exponents −i / (D/2 − freq_shift) of an axis are too large.
@@ -255,7 +255,8 @@ class Sinusoidal(Positioned):
         dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25, and is refused.
         """
         half_dim = float(block.denominator + Fraction(self.freq_shift))
-        is_too_small = block.pairs >= 2 and block.denominator < _MIN_DENOMINATOR
+        has_powers = block.pairs >= 2  # A single frequency is base^0, whatever the exponent.
+        is_too_small = has_powers and block.denominator < _MIN_DENOMINATOR
         rule = f"it must leave at least 0.5 of D/2 = {half_dim:g}"
         self._refuse_if(is_too_small, "freq_shift", rule)
         largest_exponent = float(block.last / block.denominator)
@@ -298,6 +299,7 @@ class Sinusoidal(Positioned):
         return tuple(blocks)
 
     def _unshifted_blocks(self) -> tuple[AxisBlock, ...]:
+        """Return the frequencies of each axis as with freq_shift 0."""
         style = self.grid_style
         if style is not None:
             return style.blocks(self.dim)
@@ -337,13 +339,18 @@ class Sinusoidal(Positioned):
                 filler.fill(",".join(self._functions), start_position, out, self.dtype)
             else:
                 self._fill_halves(filler, half_columns, start_position, out)
-            # The first `keep` rows belong to tokens beside the grid, such as CLS. They have no
-            # place on it, and MAE's tables have zeros there.
-            rows_beside_grid = max(0, (self.keep or 0) - start_row)
-            out[:rows_beside_grid] = 0
+            out[: self._rows_beside_grid(start_row)] = 0
             out[self._padding_rows(start_position, len(out))] = 0
 
         return (Table("pe", self.dtype, (self._rows, self.dim), fill),)
+
+    def _rows_beside_grid(self, start_row: int) -> int:
+        """Return how many of the rows from `start_row` on belong to tokens beside the grid.
+
+        The first `keep` rows do, such as that of CLS. They have no place on the grid, and MAE's
+        tables have zeros there.
+        """
+        return max(0, (self.keep or 0) - start_row)
 
     def _fill_halves(
         self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
@@ -400,15 +407,17 @@ class Sinusoidal(Positioned):
         cosines: one block, 0:4 and 4:8.
         """
         style = self.grid_style
-        sizes = [self.rotating_pairs]
-        if style is not None and not style.sines_first:
+        has_halves_per_axis = style is not None and not style.sines_first
+        if has_halves_per_axis:
             sizes = [block.pairs for block in self.axis_blocks]
+        else:
+            sizes = [self.rotating_pairs]
         columns = []
         start = 0
         for pairs in sizes:
             middle = start + pairs
             end = middle + pairs
-            columns.append(HalfColumns(slice(start, middle), slice(middle, end)))
+            columns.append(HalfColumns(left=slice(start, middle), right=slice(middle, end)))
             start = end
         return columns
 
@@ -426,15 +435,14 @@ class Sinusoidal(Positioned):
         if self.is_range:
             positions = np.arange(first, first + count)
             return np.flatnonzero(positions == self.padding_idx)
+        # Listed positions are exact fractions, and rows have indices into the distinct ones.
         coordinates = self.coordinates()
-        distinct_positions = coordinates.values[0]
+        (distinct_positions,) = coordinates.values
         (value_indices,) = coordinates.index(first, first + count)
-        padding_values = [
-            index
-            for index, position in enumerate(distinct_positions)
-            if position == self.padding_idx
+        padding_index = [
+            i for i, value in enumerate(distinct_positions) if value == self.padding_idx
         ]
-        return np.flatnonzero(np.isin(value_indices, padding_values))
+        return np.flatnonzero(np.isin(value_indices, padding_index))
 
     def axes_of(self, tensor: str) -> Axes:
         step = 2 if self.layout == "interleaved" else 1
