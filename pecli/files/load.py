@@ -69,6 +69,15 @@ class Shard(NamedTuple):
     tensors: dict[str, Array]
     unread: tuple[UnreadTensor, ...]
 
+    def with_stem(self, names: set[str]) -> dict[str, Array]:
+        """Return the tensors, the file's name before those of some names: `layer0.q`."""
+        tensors = {}
+        for name, array in self.tensors.items():
+            if name in names:
+                name = f"{_stem(self.path)}.{name}"
+            tensors[name] = array
+        return tensors
+
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Read several files as one.
@@ -78,12 +87,10 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
     counts = Counter(chain.from_iterable(shard.tensors for shard in loaded_shards))
+    repeated_names = {name for name, count in counts.items() if count > 1}
     tensors: dict[str, Array] = {}
     for shard in loaded_shards:
-        shard_tensors: dict[str, Array] = {}
-        for name, array in shard.tensors.items():
-            unique_name = name if counts[name] == 1 else f"{_stem(shard.path)}.{name}"
-            shard_tensors[unique_name] = array
+        shard_tensors = shard.with_stem(repeated_names)
         # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
         repeated = tensors.keys() & shard_tensors.keys()
         if repeated:
@@ -91,22 +98,21 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
             raise FileError(path, problem, "name one of them")
         tensors |= shard_tensors
     unread = chain.from_iterable(shard.unread for shard in loaded_shards)
-    return LoadedFile(path, "folder", tensors, unread=tuple(unread))
+    return LoadedFile(path=path, format="folder", tensors=tensors, unread=tuple(unread))
 
 
 def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
     """Read the tensors that the index at `path` lists for a file, or all of them."""
     loaded = load_file(file)
     tensors = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
-    if names is None:
-        return Shard(loaded.path, tensors, loaded.unread)
-    unread_names = {tensor.name for tensor in loaded.unread}
-    missing = {*names} - tensors.keys() - unread_names
-    if missing:
-        problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
-        raise FileError(path, problem, "which lacks it")
-    wanted = {name: tensors[name] for name in names if name in tensors}
-    return Shard(loaded.path, wanted, loaded.unread)
+    if names is not None:
+        unread_names = {tensor.name for tensor in loaded.unread}
+        missing = set(names) - tensors.keys() - unread_names
+        if missing:
+            problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
+            raise FileError(path, problem, "which lacks it")
+        tensors = {name: tensors[name] for name in names if name in tensors}
+    return Shard(path=loaded.path, tensors=tensors, unread=loaded.unread)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
@@ -194,15 +200,16 @@ def split_name(text: str) -> tuple[str, str | None]:
     name is `dense/kernel:0`. `-:cos` is the tensor `cos` of standard input.
     """
     drive = ""
-    candidate = text
+    rest = text
     if not text.startswith("-:"):
-        drive, candidate = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    if ":" not in candidate or os.path.exists(text):
+        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    if ":" not in rest or os.path.exists(text):
         return text, None
-    while candidate := candidate.rpartition(":")[0]:
-        path = drive + candidate
-        if path == "-" or os.path.exists(path):
-            return path, text[len(path) + 1 :]
+    while ":" in rest:
+        rest, _, _ = rest.rpartition(":")
+        path = drive + rest
+        if rest and (path == "-" or os.path.exists(path)):
+            return path, text.removeprefix(f"{path}:")
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
 
@@ -225,18 +232,22 @@ def opened(given: Given) -> Opened:
         return given
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        return Opened(path, open_tensors(path))
+        return Opened(label=path, file=open_tensors(path))
     named = _named_arrays(given)
     for name in named:
         if not isinstance(name, str):
             raise KindError("name", quoted(name), "the names of arrays must be texts")
     arrays = {name: numbers(name, values) for name, values in named.items()}
     for name, array in arrays.items():
-        if array.dtype.type in (np.longdouble, np.clongdouble):
-            rule = "such numbers differ between machines"
-            advice = "convert it to float64 first"
-            raise KindError(name, f"an array of {array.dtype}", rule, advice)
-    return Opened(NO_FILE, LoadedFile(NO_FILE, "arrays", arrays))
+        _refuse_long_double(name, array)
+    return Opened(label=NO_FILE, file=LoadedFile(NO_FILE, "arrays", arrays))
+
+
+def _refuse_long_double(name: str, array: Array) -> None:
+    """Raise KindError for numbers of 80 or 128 bits, which differ between machines."""
+    if array.dtype.type in (np.longdouble, np.clongdouble):
+        rule = "such numbers differ between machines"
+        raise KindError(name, f"an array of {array.dtype}", rule, "convert it to float64 first")
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:
