@@ -255,16 +255,17 @@ def leaves_folder(name: str) -> bool:
     return "\0" in name or "\\" in name or ".." in name.split("/")
 
 
-def _with_usual_bytes(flat: Array) -> Array:
+def _with_usual_bytes(stored: Array) -> Array:
     """Return numbers in the byte order of this machine, and booleans as 0 or 1.
 
     A byte other than 0 and 1 would be a truth value that equals neither.
     """
-    if flat.dtype == np.bool_:
-        return flat.view(np.uint8) != 0
-    if flat.dtype.isnative:
-        return flat
-    return flat.astype(flat.dtype.newbyteorder("="))
+    if stored.dtype == np.bool_:
+        truths: Array = stored.view(np.uint8) != 0
+        return truths
+    if stored.dtype.isnative:
+        return stored
+    return stored.astype(stored.dtype.newbyteorder("="))
 
 
 @dataclass(frozen=True)

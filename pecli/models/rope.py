@@ -147,7 +147,7 @@ def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """What the keys of a layer type state about its rope, each value with its source.
+    """The rotary settings of a layer type, as its keys state them, each with its source.
 
     Attributes:
         layer: The layer type.

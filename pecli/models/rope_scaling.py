@@ -234,9 +234,8 @@ def _original_context(layer: Layer) -> _OriginalContext:
     at_top = layer.keys.whole(ORIGINAL)
     length = layer.keys.whole(*LENGTHS)
     has_settings_by_type = bool(layer.name)
-    first, second = at_top, in_settings
-    if has_settings_by_type:
-        first, second = in_settings, at_top
+    first = in_settings if has_settings_by_type else at_top
+    second = at_top if has_settings_by_type else in_settings
     original = first or second
     if original is not None or length is None:
         return _OriginalContext(original, tuple(contradictions(first, second)))

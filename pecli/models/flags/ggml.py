@@ -249,7 +249,7 @@ class _Change:
 
     @property
     def stated_attention(self) -> Setting[float] | None:
-        """What a flag multiplies cos and sin by; None with YaRN, which computes the factor itself.
+        """The factor of cos and sin that a flag states; None with YaRN, which computes it itself.
 
         1 changes nothing, and -1 stands for the model's own.
         """
