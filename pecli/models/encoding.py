@@ -410,13 +410,13 @@ class Encoding:
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
         """Return the encoding for JSON, with its frequencies for a context of `seq_len` positions."""
-        parameters = self.described()
+        described = self.described()
         if seq_len is not None and self.follows_length:
-            parameters["length"] = seq_len
+            described["length"] = seq_len
         return {
             "layer_type": self.layer_type,
             "scheme": self.scheme,
-            "parameters": parameters,
+            "parameters": described,
             "inv_freq": self.inverse_frequencies(seq_len),
             "attention_factor": self.attention_factor(seq_len),
             "rotary_dim": self.rotary_dim,
@@ -615,11 +615,13 @@ class ModelEncodings(Printed):
         types = self.layer_types()
         if layer_type in types:
             return self.encodings[types.index(layer_type)]
+        names = ", ".join(map(repr, types)) or "none at all"
+        rule = f"{self.file} has {names}"
+        advice = ""
         if types == [""]:
             rule = f"{self.file} has a single layer type, without a name"
-            raise ParameterError("layer_type", quoted(layer_type), rule, "omit layer_type")
-        names = ", ".join(map(repr, types)) or "none at all"
-        raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
+            advice = "omit layer_type"
+        raise ParameterError("layer_type", quoted(layer_type), rule, advice)
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
         """Return the model for JSON, with what server flags change if there are any."""

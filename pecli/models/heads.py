@@ -253,15 +253,18 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
 def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
     """Return all channels of a latent head: as stated, or rotating and other channels together.
 
+    DeepSeek-V3 has 128 other channels (`qk_nope_head_dim`) and 64 that rotate, which are 192. A
+    `head_dim` is the whole head if it is larger than the channels that rotate.
+
     Args:
         keys: The keys of the model.
         latent: The channels that rotate.
         head_dim: `head_dim`, which in some files is the whole head and in others what rotates.
     """
     unrotated = keys.whole("qk_nope_head_dim", low=0)
-    size = keys.whole("qk_head_dim")
-    if size is not None:
-        return size
+    stated_size = keys.whole("qk_head_dim")
+    if stated_size is not None:
+        return stated_size
     if unrotated is not None:
         return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
     if head_dim is not None and head_dim.value > latent.value:

@@ -93,10 +93,10 @@ def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
     describes.
     """
     warnings = []
-    for name, text in stored("warned_keys.json").items():
+    for name, consequence in stored("warned_keys.json").items():
         if keys.data.get(name):
             keys.mark_as_read(name)
-            warnings.append(f"{keys.prefix}{name} is given: {text}")
+            warnings.append(f"{keys.prefix}{name} is given: {consequence}")
     if family.note:
         warnings.append(family.note)
     if family.no_table:
@@ -278,7 +278,7 @@ def _base_setting(layer: Layer) -> Setting[float]:
     keys = layer.keys
     # MPT and DBRX keep the base with their other settings of attention.
     attention = keys.inner_or_empty("attn_config")
-    theta = (
+    base = (
         layer.theta
         or layer.settings.number("rope_theta")
         or keys.number(*THETAS)
@@ -287,9 +287,9 @@ def _base_setting(layer: Layer) -> Setting[float]:
         or default(layer.family.theta, layer.family.source)
         or Setting(DEFAULT_BASE, "default")
     )
-    if theta.value <= 0:
-        raise FileError(keys.path, f"{theta.source} is {theta.value:g}", "a base must be above 0")
-    return theta
+    if base.value <= 0:
+        raise FileError(keys.path, f"{base.source} is {base.value:g}", "a base must be above 0")
+    return base
 
 
 def _theta_by_ratio(keys: Keys) -> Setting[float] | None:

@@ -27,6 +27,10 @@ KINDS = {
 }
 #: What multiplies ln(factor) in the attention factor of YaRN, if it is not 0.1.
 MAGNITUDES = {"telechat3-yarn": 0.07}
+MEANINGS_OF_NTK = (
+    "base b·f^(d/(d−2)), as read here, "
+    "or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
+)
 
 
 @dataclass(frozen=True)
@@ -89,19 +93,21 @@ def rope_type_of(layer: Layer) -> RopeType:
 
 
 def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
-    """Return warnings that others read the name of a scaling differently."""
+    """Return warnings that others read the name of a scaling differently.
+
+    Classes with settings by layer type (Gemma 3) do not read the older name `type`. The ntk of GTE
+    has one meaning, which its own code decides.
+    """
+    family = layer.family
     stated = f"{given.source} is {given.value}"
     warnings = []
-    if "rope_type" not in layer.settings and layer.family.local_theta is not None:
-        # Classes with settings by layer type do not read the older name `type`.
-        reader = f"transformers 5 reads rope_type alone in {layer.family.name}"
+    is_old_name = "rope_type" not in layer.settings
+    if is_old_name and family.local_theta is not None:
+        reader = f"transformers 5 reads rope_type alone in {family.name}"
         warnings.append(f"{stated}: {reader}, and would leave it unscaled")
-    if given.value == "ntk" and layer.family.renamed.before != "ntk":  # GTE's own code decides.
-        meanings = (
-            "base b·f^(d/(d−2)), as read here, "
-            "or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
-        )
-        warnings.append(f"{stated}, which has two meanings: {meanings}")
+    is_ambiguous = given.value == "ntk" and family.renamed.before != "ntk"
+    if is_ambiguous:
+        warnings.append(f"{stated}, which has two meanings: {MEANINGS_OF_NTK}")
     return tuple(warnings)
 
 

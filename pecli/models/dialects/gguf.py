@@ -185,10 +185,10 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole("attention.head_count")}
         return ParsedEncodings(AlibiRule().encodings(keys.translated({}, settings)), [])
     if model.follows("position_free"):
-        return ParsedEncodings(
-            [], ["no positional encoding was found: no key that is read here names one"]
-        )
-    if model.follows("learned") and "rope.dimension_count" not in keys:
+        none = "no positional encoding was found: no key that is read here names one"
+        return ParsedEncodings([], [none])
+    has_rotary_size = "rope.dimension_count" in keys
+    if model.follows("learned") and not has_rotary_size:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
         return ParsedEncodings(rule.encodings(keys), [])
     return _rotary_encodings(model)
@@ -217,15 +217,15 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     of the tensor.
     """
     header = header_of(path)
-    stored = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
-    factors = {name: numbers for name, numbers in stored.items() if numbers}
+    numbers = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
+    factors = {name: divisors for name, divisors in numbers.items() if divisors}
     if not factors:
         return {}
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
-    size, rotary = _head_sizes(keys)
-    dim = keys.required(rotary or size, "rope.dimension_count").value
-    return {name: _divided(name, base, dim, numbers) for name, numbers in factors.items()}
+    sizes = _head_sizes(keys)
+    dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
+    return {name: _divided(name, base, dim, divisors) for name, divisors in factors.items()}
 
 
 def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
@@ -279,20 +279,21 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     family = _family(model, has_sections="mrope_section" in scaling)
     # A separate record of names, so that no hint about an unread key offers a name of Hugging
     # Face's.
-    separate = replace(keys, account=Account(keys.account.read))
+    separate = replace(keys, account=Account(read=keys.account.read))
     parsed = rope_encodings(separate.translated(scaling, settings), family)
     parsed = parsed.after(_warnings_of_file(model, scaling))
-    first = parsed.encodings[0]
-    if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
-        return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
-    return parsed
+    first, *others = parsed.encodings
+    if any(encoding.parameters != first.parameters for encoding in others):
+        return parsed
+    return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
 
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     """Return warnings about divisors in a tensor, and about an unknown architecture."""
     warnings = []
     divisors = scaling.get("long_factor")
-    if divisors is not None and divisors.stated_by == (FREQS,):
+    are_of_tensor = divisors is not None and divisors.stated_by == (FREQS,)
+    if are_of_tensor:
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
@@ -305,27 +306,33 @@ def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
 
 
 def _sizes_and_bases(model: Model) -> Settings:
-    """Return the base, the head size and the rotary size by Hugging Face's names.
-
-    Sliding layers (swa: sliding window attention) have a base of their own in some architectures:
-    a key states it, or llama.cpp's code has 10000; otherwise it is that of the other layers.
-    """
+    """Return the base, the head size and the rotary size by Hugging Face's names."""
     keys = model.keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base")
-    size, rotary = _head_sizes(keys)
-    local = keys.number("rope.freq_base_swa")
-    if local is None and keys.data.get("attention.sliding_window"):
-        local = base
-        if model.follows("own_sliding"):
-            local = Setting(DEFAULT_BASE, "llama.cpp's sliding layers")
+    sizes = _head_sizes(keys)
     return {
         "rope_theta": base,
-        "local_rope_theta": local,
-        "rotary_dim": rotary,
-        "head_dim": keys.required(size, "rope.dimension_count"),
+        "local_rope_theta": _base_of_sliding_layers(model, base),
+        "rotary_dim": sizes.rotary,
+        "head_dim": keys.required(sizes.size, "rope.dimension_count"),
         "swa_head_dim": keys.whole("attention.key_length_swa"),
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
+
+
+def _base_of_sliding_layers(model: Model, base: Setting[float]) -> Setting[float] | None:
+    """Return the base of sliding layers (swa: sliding window attention); None if there are none.
+
+    A key states it, or llama.cpp's code has 10000 for some architectures; otherwise it is the base
+    of the other layers.
+    """
+    stated_base = model.keys.number("rope.freq_base_swa")
+    has_sliding_layers = bool(model.keys.data.get("attention.sliding_window"))
+    if stated_base is not None or not has_sliding_layers:
+        return stated_base
+    if model.follows("own_sliding"):
+        return Setting(DEFAULT_BASE, "llama.cpp's sliding layers")
+    return base
 
 
 def _family(model: Model, *, has_sections: bool) -> ModelFamily:

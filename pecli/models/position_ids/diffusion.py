@@ -165,11 +165,17 @@ def diffusion_ids(style: str, prompt: Prompt) -> Indices:
     """
     if style in BUILDERS:
         return BUILDERS[style](prompt)
-    row = ROTARY[style]
-    has_ids = row.coordinate == "index" and row.grid_base is None and row.grid_scale is None
-    if not has_ids:
-        rule = f"positions of the style {style} are not whole numbers, or are resampled"
-        raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
+    _refuse_fractions(style)
     _refuse_text(style, prompt)
     ids = np.concatenate([_grid(segment) for segment in prompt])
-    return ids if "t" in row.axes else ids[:, 1:]
+    has_time = "t" in ROTARY[style].axes
+    return ids if has_time else ids[:, 1:]
+
+
+def _refuse_fractions(style: str) -> None:
+    """Raise a ParameterError for a style whose positions are no whole numbers."""
+    row = ROTARY[style]
+    is_resampled = row.grid_base is not None or row.grid_scale is not None
+    if row.coordinate != "index" or is_resampled:
+        rule = f"positions of the style {style} are not whole numbers, or are resampled"
+        raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
