@@ -100,7 +100,24 @@ def save_tables(
     `WriteRequest`.
     """
     selected = format_of(path)
-    names = [table.name for table in tables]
+    _check_names(path, selected, [table.name for table in tables])
+    if prefix is not None and selected.name != "h":
+        raise ParameterError("prefix", quoted(prefix), "only names in .h files have one")
+    selected.write(
+        WriteRequest(
+            path=path,
+            tables=tables,
+            spec=spec,
+            metadata=metadata,
+            on_block=on_block,
+            header=header,
+            prefix=prefix,
+        )
+    )
+
+
+def _check_names(path: str, selected: Format, names: list[str]) -> None:
+    """Raise an error for tables that a file of a format cannot distinguish by their names."""
     if selected.holds_one_array and len(names) != 1:
         rule = f"a .{selected.name} file holds one array, not {', '.join(names)}"
         raise ParameterError("output", path, rule, "write .npz or .safetensors")
@@ -109,6 +126,3 @@ def save_tables(
             raise KindError("name", quoted(name), "a tensor's name must be a text")
     if len(set(names)) < len(names):
         raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
-    if prefix is not None and selected.name != "h":
-        raise ParameterError("prefix", quoted(prefix), "only names in .h files have one")
-    selected.write(WriteRequest(path, tables, spec, metadata, on_block, header, prefix))

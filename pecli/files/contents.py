@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -113,8 +113,7 @@ class Contents:
 
     def tensor(self, name: str) -> "Contents":
         """Return the same bytes, with errors about one tensor."""
-        part = f"tensor {quoted(name)}"
-        return Contents(self.path, self.data, part, self.file_size)
+        return replace(self, part=f"tensor {quoted(name)}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
         """Raise a FileError unless the file has exactly the size that its header declares.
@@ -145,8 +144,13 @@ class Contents:
 
     def array_at(self, place: Place) -> Array:
         """Return the elements at a place, which the caller knows to be within the file."""
-        dtype, shape, offset, big_endian, fortran = place
-        return self.array(dtype, shape, offset, big_endian=big_endian, fortran=fortran)
+        return self.array(
+            place.dtype,
+            place.shape,
+            place.offset,
+            big_endian=place.big_endian,
+            fortran=place.fortran,
+        )
 
     def array(
         self,
@@ -163,18 +167,15 @@ class Contents:
         are copied.
         """
         stored = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
-        count = math.prod(shape)
+        flat = self._elements(stored, math.prod(shape), offset)
+        return _with_usual_bytes(flat).reshape(shape, order="F" if fortran else "C")
+
+    def _elements(self, stored: np.dtype[Any], count: int, offset: int) -> Array:
+        """Return elements as they are stored, a view of the file."""
         if self.is_whole:
-            flat: Array = np.frombuffer(self.data, stored, count, offset)
-        else:
-            mapped = self._mapped_range(offset, count * stored.itemsize)
-            flat = np.frombuffer(mapped, stored, count)
-        if stored == np.bool_:
-            # A byte other than 0 and 1 would be a truth value that equals neither.
-            flat = flat.view(np.uint8) != 0
-        elif not stored.isnative:
-            flat = flat.astype(stored.newbyteorder("="))
-        return flat.reshape(shape, order="F" if fortran else "C")
+            return np.frombuffer(self.data, stored, count, offset)
+        mapped = self._mapped_range(offset, count * stored.itemsize)
+        return np.frombuffer(mapped, stored, count)
 
     def _mapped_range(self, offset: int, size: int) -> memoryview:
         """Map a part of a file of which only the beginning was read.
@@ -222,11 +223,9 @@ class Contents:
         is_negative = min(shape, default=0) < 0
         nonzero_sides = filter(None, shape)
         has_endless_rows = size == 0 and math.prod(nonzero_sides) > MAX_EMPTY_ROWS
+        is_impossible = is_negative or size > MAX_BYTES or has_endless_rows
         sides = quoted(", ".join(map(str, shape)))
-        self.refuse_if(
-            is_negative or size > MAX_BYTES or has_endless_rows,
-            f"claims an impossible shape, {sides}",
-        )
+        self.refuse_if(is_impossible, f"claims an impossible shape, {sides}")
         return size
 
     def path_beside(self, name: str) -> str:
@@ -254,6 +253,19 @@ def leaves_folder(name: str) -> bool:
     if not name or os.path.isabs(name):
         return True
     return "\0" in name or "\\" in name or ".." in name.split("/")
+
+
+def _with_usual_bytes(stored: Array) -> Array:
+    """Return numbers in the byte order of this machine, and booleans as 0 or 1.
+
+    A byte other than 0 and 1 would be a truth value that equals neither.
+    """
+    if stored.dtype == np.bool_:
+        truths: Array = stored.view(np.uint8) != 0
+        return truths
+    if stored.dtype.isnative:
+        return stored
+    return stored.astype(stored.dtype.newbyteorder("="))
 
 
 @dataclass(frozen=True)
@@ -442,13 +454,13 @@ def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Co
     """
     try:
         return read_contents(path, max_stream)
-    except AddressSpaceError as error:
+    except AddressSpaceError as address_space_error:
         if path == "-":
             raise
         try:
             return _read_beginning(path)
         except MemoryError:
-            raise error from None
+            raise address_space_error from None
 
 
 def _read_beginning(path: str) -> Contents:
@@ -470,7 +482,7 @@ def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
             it either.
     """
     size = os.fstat(file.fileno()).st_size
-    if not size or file.tell():
+    if size == 0 or file.tell() > 0:  # A pipe has no place to tell: its size comes first.
         return None
     try:
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
@@ -487,16 +499,16 @@ def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryvie
     much more memory than its size when it is parsed.
     """
     data = bytearray()
-    most = MAX_STREAM
+    limit = MAX_STREAM
     # A pipe that the other end made non-blocking gives None while it has no data.
     piece: bytes | None = file.read(START)
     if piece is not None:
-        most = max_stream(label, piece)
+        limit = max_stream(label, piece)
     while piece:
         data += piece
         piece = file.read(CHUNK)
-        if len(data) > most:
-            problem = f"is a pipe of more than {most >> 20:,} MiB"
+        if len(data) > limit:
+            problem = f"is a pipe of more than {limit >> 20:,} MiB"
             raise FileError(label, problem, "save it to a file first")
     if piece is None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

@@ -16,6 +16,7 @@ from pecli.files.writing import OnBlock
 
 ELEMENTS = 1 << 16  # elements that are turned into text at once
 VECTOR_COLUMNS = 8  # elements of a vector per line; a table has one row per line
+MAX_FLOAT64_DIGITS = 17  # digits that distinguish all float64 numbers
 NOT_FINITE = re.compile(rb"(-?inf|nan)f?")
 REAL = {*FLOATS, *CODES} - {*COMPLEX}  # dtypes whose values decimals can represent
 
@@ -80,13 +81,12 @@ def _shortest_text(value: np.generic) -> bytes:
     number = float(value)
     if not np.isfinite(number):
         return repr(number).encode()
-    candidate = number
     with np.errstate(over="ignore"):  # Too few digits may round up beyond the largest number.
-        for decimals in range(17):
-            candidate = float(f"{number:.{decimals}e}")
-            if value.dtype.type(candidate) == value:
-                break
-    return repr(candidate).encode()
+        for decimals in range(MAX_FLOAT64_DIGITS):
+            rounded = float(f"{number:.{decimals}e}")
+            if value.dtype.type(rounded) == value:
+                return repr(rounded).encode()
+    return repr(number).encode()
 
 
 def spell_not_finite(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
@@ -134,15 +134,25 @@ def write_nested(
     for block, texts in text_blocks(table, row_texts):
         pieces = []
         for text in texts:
-            if row:
-                stays_on_line = is_vector and row % VECTOR_COLUMNS
-                pieces.append(b"," if stays_on_line else b",\n")
+            pieces.append(_separator(row, is_vector=is_vector))
             pieces.append(opening * _axes_beginning_at(row, rows_in_axis))
             pieces.append(text if is_vector else opening + text + closing)
             row += 1
             pieces.append(closing * _axes_beginning_at(row, rows_in_axis))
         output.write(b"".join(pieces))
         on_block(block.nbytes)
+
+
+def _separator(row: int, *, is_vector: bool) -> bytes:
+    """Return what stands before a row: nothing, or a comma, after which a line usually ends.
+
+    Some elements of a vector share a line.
+    """
+    if row == 0:
+        return b""
+    if is_vector and row % VECTOR_COLUMNS:
+        return b","
+    return b",\n"
 
 
 def _axes_beginning_at(row: int, rows_in_axis: list[int]) -> int:

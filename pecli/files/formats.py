@@ -131,6 +131,10 @@ class Format:
     is_text: bool = False
     has_header: bool = False
 
+    def recognises(self, suffix: str, start: bytes) -> bool:
+        """Return True for the suffix and the first bytes of a file of this format."""
+        return self.signature is not None and self.signature(suffix, start)
+
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
         if not self.has_header:
@@ -191,6 +195,7 @@ FORMATS = [
 A Zarr store is a folder, which `load_file` recognises by its suffix."""
 
 _OWN_SUFFIXES = {*chain(*(candidate.suffixes for candidate in FORMATS))} - {".bin"}
+_BARE_PICKLE = b"\x80"  # the opcode with which a pickle begins
 _RAW_ADVICE = "if it holds raw numbers, state them: --shape 2,8,24,128 --raw-dtype f16"
 ADVICE = {
     ".json": JSON_FORM,
@@ -214,14 +219,15 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         raise FileError(path, "is empty")
     suffix = suffix_of(path)
     for candidate in sorted(FORMATS, key=lambda candidate: candidate.is_tried_last):
-        if candidate.signature is not None and candidate.signature(suffix, start):
+        if candidate.recognises(suffix, start):
             return candidate
-    if start.startswith(b"\x80"):
+    if start.startswith(_BARE_PICKLE):
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
     layout = current_layout()
-    if layout is not None and layout.dtype is None:
+    states_only_shape = layout is not None and layout.dtype is None
+    if states_only_shape:
         raise missing_dtype()
     suffixes = one_of(readable_suffixes())
     advice = ADVICE.get(suffix, _RAW_ADVICE)

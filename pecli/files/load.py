@@ -62,6 +62,16 @@ def _max_stream(name: str, start: bytes) -> int:
     return MAX_TEXT if format_of_bytes(name, start).is_text else MAX_STREAM
 
 
+class TensorPlace(NamedTuple):
+    """A tensor of a file, by its name there."""
+
+    file: LoadedFile
+    name: str
+
+    def read(self) -> Array:
+        return self.file.tensors[self.name]
+
+
 class Shard(NamedTuple):
     """One of several files, and the names of the tensors that are wanted from it.
 
@@ -73,6 +83,15 @@ class Shard(NamedTuple):
     file: LoadedFile
     names: dict[str, str]
 
+    def with_stem(self, repeated: set[str]) -> dict[str, str]:
+        """Return the names, the file's name before those of some: `layer0.q` for `q`."""
+        names = {}
+        for name, name_in_file in self.names.items():
+            if name in repeated:
+                name = f"{_stem(self.file.path)}.{name}"
+            names[name] = name_in_file
+        return names
+
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Read several files as one.
@@ -82,37 +101,34 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
     counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
-    places: dict[str, tuple[LoadedFile, str]] = {}
+    repeated_names = {name for name, count in counts.items() if count > 1}
+    places: dict[str, TensorPlace] = {}
     for shard in loaded_shards:
-        for name, name_in_file in shard.names.items():
-            unique_name = name if counts[name] == 1 else f"{_stem(shard.file.path)}.{name}"
+        for name, name_in_file in shard.with_stem(repeated_names).items():
             # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
-            if unique_name in places:
-                problem = f"has {quoted(unique_name)} in several files"
+            if name in places:
+                problem = f"has {quoted(name)} in several files"
                 raise FileError(path, problem, "name one of them")
-            places[unique_name] = (shard.file, name_in_file)
+            places[name] = TensorPlace(shard.file, name_in_file)
 
-    def read(name: str) -> Array:
-        file, name_in_file = places[name]
-        return file.tensors[name_in_file]
-
-    outlines = {name: file.outlines[inner] for name, (file, inner) in places.items()}
+    outlines = {name: place.file.outlines[place.name] for name, place in places.items()}
+    tensors = LazyTensors(outlines, lambda name: places[name].read())
     unread = chain.from_iterable(shard.file.unread for shard in loaded_shards)
-    return LoadedFile(path, "folder", LazyTensors(outlines, read), unread=tuple(unread))
+    return LoadedFile(path=path, format="folder", tensors=tensors, unread=tuple(unread))
 
 
 def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
     """Open a file, of which the index at `path` lists some tensors; without an index, all count."""
     loaded = load_file(file)
-    tensors = {name_of(loaded, name): name for name in loaded.outlines}
-    if names is None:
-        return Shard(loaded, tensors)
-    unread_names = {tensor.name for tensor in loaded.unread}
-    missing = {*names} - tensors.keys() - unread_names
-    if missing:
-        problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
-        raise FileError(path, problem, "which lacks it")
-    return Shard(loaded, {name: tensors[name] for name in names if name in tensors})
+    names_in_file = {name_of(loaded, name): name for name in loaded.outlines}
+    if names is not None:
+        unread_names = {tensor.name for tensor in loaded.unread}
+        missing = set(names) - names_in_file.keys() - unread_names
+        if missing:
+            problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
+            raise FileError(path, problem, "which lacks it")
+        names_in_file = {name: names_in_file[name] for name in names if name in names_in_file}
+    return Shard(file=loaded, names=names_in_file)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
@@ -200,15 +216,16 @@ def split_name(text: str) -> tuple[str, str | None]:
     name is `dense/kernel:0`. `-:cos` is the tensor `cos` of standard input.
     """
     drive = ""
-    candidate = text
+    rest = text
     if not text.startswith("-:"):
-        drive, candidate = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    if ":" not in candidate or os.path.exists(text):
+        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    if ":" not in rest or os.path.exists(text):
         return text, None
-    while candidate := candidate.rpartition(":")[0]:
-        path = drive + candidate
-        if path == "-" or os.path.exists(path):
-            return path, text[len(path) + 1 :]
+    while ":" in rest:
+        rest, _, _ = rest.rpartition(":")
+        path = drive + rest
+        if rest and (path == "-" or os.path.exists(path)):
+            return path, text.removeprefix(f"{path}:")
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
 
@@ -231,18 +248,22 @@ def opened(given: Given) -> Opened:
         return given
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        return Opened(path, open_tensors(path))
+        return Opened(label=path, file=open_tensors(path))
     named = _named_arrays(given)
     for name in named:
         if not isinstance(name, str):
             raise KindError("name", quoted(name), "the names of arrays must be texts")
     arrays = {name: numbers(name, values) for name, values in named.items()}
     for name, array in arrays.items():
-        if array.dtype.type in (np.longdouble, np.clongdouble):
-            rule = "such numbers differ between machines"
-            advice = "convert it to float64 first"
-            raise KindError(name, f"an array of {array.dtype}", rule, advice)
-    return Opened(NO_FILE, LoadedFile(NO_FILE, "arrays", arrays))
+        _refuse_long_double(name, array)
+    return Opened(label=NO_FILE, file=LoadedFile(NO_FILE, "arrays", arrays))
+
+
+def _refuse_long_double(name: str, array: Array) -> None:
+    """Raise KindError for numbers of 80 or 128 bits, which differ between machines."""
+    if array.dtype.type in (np.longdouble, np.clongdouble):
+        rule = "such numbers differ between machines"
+        raise KindError(name, f"an array of {array.dtype}", rule, "convert it to float64 first")
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # Writing a file needs no reader.
     from pecli.files.contents import Contents, LoadedFile, Place
 
 MAGIC = b"\x93NUMPY"
+VERSION_END = 8  # the offset after the magic and two bytes of version
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
 MIN_FILE = 12  # bytes of the magic, the version and the length of the header
 ARRAY_NAME = "array"  # the name given to the array of a .npy file, which has none
@@ -81,35 +82,48 @@ def read_entry(contents: "Contents", size: int) -> "Place":
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
     is_structured = dtype.fields is not None
     contents.refuse_if(is_structured, "holds a structured array, only plain numbers are read")
-    name = dtype.name
-    if dtype == np.dtype("V2"):  # np.save has no name for bfloat16: it writes two raw bytes.
-        name = "bfloat16"
+    # np.save has no name for bfloat16: it writes elements of two raw bytes.
+    name = "bfloat16" if dtype == np.dtype("V2") else dtype.name
+    is_plain = name == "bfloat16" or name in CODES
     contents.refuse_if(
-        name != "bfloat16" and name not in CODES,
-        f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read",
+        not is_plain, f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
     )
     contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
-    return Place(name, shape, offset, dtype.str[0] == ">", fortran)
+    is_big_endian = dtype.str.startswith(">")
+    return Place(name, shape, offset, big_endian=is_big_endian, fortran=fortran)
 
 
 def read_header(contents: "Contents") -> Header:
-    """Parse the header of a .npy file."""
+    """Parse the header of a .npy file: the magic, a version, its length, and a Python dict as text."""
     start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
     is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
     contents.refuse_if(not is_whole, "is not a whole .npy file")
-    major = start[6]
-    minor = start[7]
+    major, minor = start[len(MAGIC) : VERSION_END]
     contents.refuse_if(
         major not in (1, 2, 3) or minor,
         f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
     )
     # Version 1 has two bytes for the length of its header, the others have four.
-    length = int.from_bytes(start[8 : 10 if major == 1 else 12], "little")
+    length_bytes = 2 if major == 1 else 4
+    length = int.from_bytes(start[VERSION_END : VERSION_END + length_bytes], "little")
     contents.refuse_if(
         length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
     )
+    parsed = _parsed_header(contents, start, major)
+    contents.refuse_if(
+        any(type(side) is not int for side in parsed.shape),
+        "has a broken .npy header: its shape is not a tuple of lengths",
+    )
+    # NumPy 2.0 lets the size of '<U999999999' overflow; later versions raise an error above.
+    overflows = parsed.dtype.itemsize < 0
+    contents.refuse_if(overflows, "has a broken .npy header: its elements are too large")
+    return parsed
+
+
+def _parsed_header(contents: "Contents", start: bytes, major: int) -> Header:
+    """Return a header as NumPy parses it, from the first bytes of a file of a version."""
     file = io.BytesIO(start)
-    file.seek(8)
+    file.seek(VERSION_END)
     parse = np.lib.format.read_array_header_2_0
     if major == 1:
         parse = np.lib.format.read_array_header_1_0
@@ -121,10 +135,4 @@ def read_header(contents: "Contents") -> Header:
         raise contents.error(
             "has a broken .npy header: a dict of descr, fortran_order and shape is expected"
         ) from None
-    contents.refuse_if(
-        any(type(side) is not int for side in shape),
-        "has a broken .npy header: its shape is not a tuple of lengths",
-    )
-    # NumPy 2.0 lets the size of '<U999999999' overflow; later versions raise an error above.
-    contents.refuse_if(dtype.itemsize < 0, "has a broken .npy header: its elements are too large")
-    return Header(dtype, shape, fortran, file.tell())
+    return Header(dtype=dtype, shape=shape, fortran=fortran, end=file.tell())

@@ -61,6 +61,7 @@ def write(request: WriteRequest) -> None:
 
 
 def _check_names(tables: Sequence[Table]) -> None:
+    """Raise a ParameterError for a name that no member of a .npz can have."""
     for table in tables:
         if table.name == KEY or leaves_folder(table.name):
             rule = "a member of a .npz cannot be called that"
@@ -102,10 +103,8 @@ def read(contents: Contents) -> LoadedFile:
     arrays: dict[str, Member] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
-        contents.refuse_if(
-            name == file or leaves_folder(name),
-            f"member {quoted(file)} has no place in a .npz file",
-        )
+        is_array = name != file and not leaves_folder(name)
+        contents.refuse_if(not is_array, f"member {quoted(file)} has no place in a .npz file")
         arrays[name] = member
     metadata = {}
     if KEY in arrays:
@@ -128,12 +127,14 @@ def _text_of_member(member: Member) -> str:
     """Return the text of a member that is a .npy of one string."""
     member.contents.refuse_if(member.size > MAX_TEXT, "should hold one text")
     contents = member.unpacked()
-    dtype, shape, _, offset = read_header(contents)
-    contents.refuse_if(dtype.kind != "U" or shape, "should hold one text")
-    contents.check_size(offset + dtype.itemsize)
-    encoding = "utf-32-be" if dtype.str[0] == ">" else "utf-32-le"
+    start = read_header(contents)
+    is_text = start.dtype.kind == "U" and start.shape == ()
+    contents.refuse_if(not is_text, "should hold one text")
+    contents.check_size(start.end + start.dtype.itemsize)
+    is_big_endian = start.dtype.str.startswith(">")
+    encoding = "utf-32-be" if is_big_endian else "utf-32-le"
     try:
-        text = str(contents.data[offset:], encoding)
+        text = str(contents.data[start.end :], encoding)
     except UnicodeDecodeError:
         raise contents.error("should hold one text, but it is not Unicode") from None
     return text.rstrip("\0")  # NumPy pads a string with NULs.

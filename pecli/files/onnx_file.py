@@ -27,21 +27,27 @@ def read(contents: Contents) -> LoadedFile:
     missing = contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
     onnx = package("onnx", missing)
     model = _parsed_model(onnx, contents)
+    readable_types = set(onnx.TensorProto.DataType.values()) - _UNREAD
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
     open_once = cache(read_contents)  # One file beside the model can hold many tensors.
-    known_types = set(onnx.TensorProto.DataType.values())
-    names: set[str] = set()
-    for name, tensor in _named_tensors(model.graph):
-        contents.refuse_if(len(names) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-        contents.refuse_if(name in names, f"names the tensor {quoted(name)} twice")
-        names.add(name)
-        kind = tensor.data_type
-        if kind in _UNREAD or kind not in known_types:
-            unread[name] = UnreadTensor(name, f"onnx type {kind}", tuple(tensor.dims), None)
-        else:
+    for name, tensor in _tensors_by_name(contents, model.graph).items():
+        if tensor.data_type in readable_types:
             tensors[name] = _array_of_tensor(onnx, contents.tensor(name), tensor, open_once)
+        else:
+            dtype = f"onnx type {tensor.data_type}"
+            unread[name] = UnreadTensor(name, dtype, shape=tuple(tensor.dims), nbytes=None)
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
+
+
+def _tensors_by_name(contents: Contents, graph: ProtobufMessage) -> dict[str, ProtobufMessage]:
+    """Return the TensorProtos of a graph; refuse two of one name, and too many."""
+    tensors: dict[str, ProtobufMessage] = {}
+    for name, tensor in _named_tensors(graph):
+        contents.refuse_if(len(tensors) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
+        contents.refuse_if(name in tensors, f"names the tensor {quoted(name)} twice")
+        tensors[name] = tensor
+    return tensors
 
 
 def _parsed_model(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
@@ -63,12 +69,11 @@ def _named_tensors(graph: ProtobufMessage) -> Iterator[tuple[str, ProtobufMessag
     for tensor in graph.initializer:
         yield _text(tensor.name), tensor
     for node in graph.node:
-        if node.op_type != "Constant":
-            continue
-        name = node.output[0] if node.output else node.name
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield _text(name), attribute.t
+        if node.op_type == "Constant":
+            name = node.output[0] if node.output else node.name
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield _text(name), attribute.t
 
 
 def _text(value: str | bytes) -> str:
@@ -95,20 +100,20 @@ def _array_of_tensor(
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
-    external = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    place = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     try:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return np.asarray(onnx.numpy_helper.to_array(tensor))
-        offset = int(external.get("offset") or 0)
-        length = int(external.get("length") or size)
+        offset = int(place.get("offset") or 0)
+        length = int(place.get("length") or size)
     except Exception as problem:  # A wrong count of numbers can cause any.
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
-    location = external.get("location", "")
-    external_file = open_once(contents.path_beside(location))
-    available = len(external_file.data)
+    location = place.get("location", "")
+    file = open_once(contents.path_beside(location))
+    available = len(file.data)
     is_inside = offset >= 0 and length == size and offset + size <= available
     contents.refuse_if(
         not is_inside,
         f"needs {size} bytes from byte {offset} of {quoted(location)}, which has {available}",
     )
-    return external_file.array(dtype_name(dtype), shape, offset)
+    return file.array(dtype_name(dtype), shape, offset)

@@ -99,7 +99,8 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
     existing = _status_of_file(path)
-    if existing is None or stat.S_ISREG(existing.st_mode):
+    is_pipe_or_device = existing is not None and not stat.S_ISREG(existing.st_mode)
+    if not is_pipe_or_device:
         with _written_beside(path, existing) as output:
             yield output
         return
@@ -174,9 +175,8 @@ def _open_descriptor(path: str) -> int | None:
 @contextmanager
 def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Output]:
     """Write a new file beside `path` that takes its place at the end."""
-    target = path
-    if os.path.islink(path):  # The link stays, its target is replaced.
-        target = os.path.realpath(path)
+    # A link stays, and its target is replaced.
+    target = os.path.realpath(path) if os.path.islink(path) else path
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
@@ -237,13 +237,9 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 
 def _create_locked(path: str, temporary: str, mode: int) -> int:
     """Create a file and lock it as long as it is open, so that no other writer sweeps it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY
     while True:
         with _blamed_on(path):
-            try:
-                descriptor = os.open(temporary, flags, mode)
-            except FileNotFoundError:
-                raise _no_folder(path, os.path.dirname(temporary)) from None
+            descriptor = _create(path, temporary, mode)
             if fcntl is None:
                 return descriptor
             with suppress(OSError):  # Some file systems have no locks.
@@ -254,8 +250,18 @@ def _create_locked(path: str, temporary: str, mode: int) -> int:
             os.close(descriptor)
 
 
+def _create(path: str, temporary: str, mode: int) -> int:
+    """Create a file that does not exist, and return its descriptor."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY
+    try:
+        return os.open(temporary, flags, mode)
+    except FileNotFoundError:
+        raise _no_folder(path, os.path.dirname(temporary)) from None
+
+
 def _no_folder(path: str, folder: str) -> FileError:
-    if os.path.isdir(folder or "."):  # such as /proc
+    """Return the error for a folder in which no file can be made: it is absent, or one like /proc."""
+    if os.path.isdir(folder or "."):
         return FileError(path, "no file can be made in this folder", "choose another")
     return FileError(path, f"the folder {folder} does not exist", "make it first")
 
@@ -267,14 +273,21 @@ def _remove_leftovers(folder: str, temporary: str) -> None:
     names: list[str] = []
     with suppress(OSError):  # A folder may be writable and not readable.
         names = os.listdir(folder or ".")
-    random_part = len("12345678.tmp")
     for name in names:
         path = os.path.join(folder, name)
-        is_leftover = name.endswith(".tmp") and path[:-random_part] == temporary[:-random_part]
-        if not is_leftover:
-            continue
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-        with suppress(OSError), _opened(path, flags) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.unlink(path)
+        if name.endswith(".tmp") and _without_random_part(path) == _without_random_part(temporary):
+            _remove_unlocked(path)
+
+
+def _without_random_part(path: str) -> str:
+    """Return the path of a temporary file up to its random digits: `.pe.npy.`."""
+    return path[: -len("12345678.tmp")]
+
+
+def _remove_unlocked(path: str) -> None:
+    """Remove a regular file, unless a writer has locked it."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with suppress(OSError), _opened(path, flags) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.unlink(path)

@@ -76,23 +76,29 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     shaped = dict(tensors)
     lists_by_object: dict[str, dict[str, AnyArray]] = {}
     for name, values in tensors.items():
-        lists_by_object.setdefault(name.rpartition(".")[0], {})[name] = values
+        lists_by_object.setdefault(_path_of_object(name), {})[name] = values
     for name, sides in tensors.items():
         if not _is_shape(name, sides):
             continue
         shape = tuple(sides.tolist())
         for sibling in _lists_beside(lists_by_object, name):
             values = tensors[sibling]
-            if values.ndim == 1 and values.size == math.prod(shape):
+            has_shape = values.ndim == 1 and values.size == math.prod(shape)
+            if has_shape:
                 shaped.pop(name, None)
                 shaped.pop(sibling, None)
                 shaped[_name_without_data(sibling)] = values.reshape(shape)
     return shaped
 
 
+def _path_of_object(name: str) -> str:
+    """Return the path of the object that a list is in: `layers.0` for `layers.0.q`."""
+    return name.rpartition(".")[0]
+
+
 def _is_shape(name: str, sides: AnyArray) -> bool:
     """Return True for a list of lengths that is called `shape`, `q.shape` or `q_shape`."""
-    word = re.split(r"[._]", name.lower())[-1]
+    *_, word = re.split(r"[._]", name.lower())
     is_list = sides.ndim == 1 and sides.dtype.kind == "i"
     return word in _SHAPE_KEYS and is_list and sides.min() > 0
 

@@ -98,11 +98,11 @@ def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> Ra
         ParameterError: one of them is wrong.
     """
     if raw_dtype is None:
-        return None if shape is None else RawLayout(_parse_shape(shape), None)
+        return None if shape is None else RawLayout(shape=_parse_shape(shape), dtype=None)
     raw_dtype = text_of("raw_dtype", raw_dtype)
     dtype = _parse_dtype(raw_dtype)
     sides = FLAT if shape is None else _parse_shape(shape)
-    return RawLayout(sides, dtype, big_endian=raw_dtype.startswith(">"))
+    return RawLayout(shape=sides, dtype=dtype, big_endian=raw_dtype.startswith(">"))
 
 
 def layout_options(layout: RawLayout | None) -> list[str]:
@@ -139,17 +139,22 @@ def spelled(shape: Shape) -> str:
 
 def _parse_shape(shape: object) -> Shape:
     """Return the shape of `--shape 2,8,-1,128`, or of a list; one length may be -1, «the rest»."""
-    sides: list[str] = []
+    sides = _spelled_sides(shape)
+    if sides and all(map(_LENGTH.fullmatch, sides)):
+        lengths = tuple(map(int, sides))
+        if 0 not in lengths and lengths.count(-1) <= 1:
+            return lengths
+    rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
+    raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")
+
+
+def _spelled_sides(shape: object) -> list[str]:
+    """Return the items of a shape as texts; none if it is neither a text nor a list."""
     if isinstance(shape, str):
-        sides = [word.strip() for word in shape.strip("()[] ").split(",")]
-    elif isinstance(shape, (list, tuple)):
-        sides = [str(side) for side in shape]
-    are_lengths = all(_LENGTH.fullmatch(side) for side in sides)
-    lengths = tuple(int(side) for side in sides) if are_lengths else ()
-    if not lengths or 0 in lengths or lengths.count(-1) > 1:
-        rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
-        raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")
-    return lengths
+        return [word.strip() for word in shape.strip("()[] ").split(",")]
+    if isinstance(shape, (list, tuple)):
+        return [str(side) for side in shape]
+    return []
 
 
 def _parse_dtype(text: str) -> str:
@@ -160,10 +165,11 @@ def _parse_dtype(text: str) -> str:
     """
     code = text.lower().removeprefix("torch.").removeprefix("np.")
     name = code.lstrip("<>=")
-    if name != code and name in _NUMPY_CODES:
+    has_byte_order = name != code
+    if has_byte_order and name in _NUMPY_CODES:
         return _NUMPY_CODES[name]
-    for dtype, names in DTYPE_NAMES.items():
-        if name == dtype or name in names:
+    for dtype, other_names in DTYPE_NAMES.items():
+        if name in (dtype, *other_names):
             return dtype
     if name == "f8":
         rule = "NumPy's f8 has 8 bytes, and a float8 has 8 bits"

@@ -23,15 +23,15 @@ Shards = dict[str, tuple[str, ...] | None]
 
 
 def shards_in_folder(folder: str) -> Shards:
-    """Return the files of tensors in a folder, as its index lists them if it has one."""
+    """Return the files of tensors in a folder, as its index lists them if it has one.
+
+    Only files of one kind are read: the first of SHARD_KINDS that is there.
+    """
     names = _file_names(folder)
     for kind in SHARD_KINDS:
-        indices = [name for name in names if name.endswith(f"{kind}{INDEX}")]
-        if len(indices) > 1:
-            problem = f"has several indices, {', '.join(map(quoted, indices[:4]))}"
-            raise FileError(folder, problem, "name one of them")
-        if indices:
-            return shards_of_index(os.path.join(folder, indices[0]))
+        index = _index_of_kind(folder, names, kind)
+        if index is not None:
+            return shards_of_index(os.path.join(folder, index))
         files = _weight_files(names, kind)
         if files:
             return dict.fromkeys(os.path.join(folder, name) for name in files)
@@ -39,7 +39,17 @@ def shards_in_folder(folder: str) -> Shards:
     raise FileError(folder, "is a folder without a file of tensors", f"known are {kinds}")
 
 
+def _index_of_kind(folder: str, names: Sequence[str], kind: str) -> str | None:
+    """Return the index of the files of a suffix, None if there is none; refuse several."""
+    indices = [name for name in names if name.endswith(f"{kind}{INDEX}")]
+    if len(indices) > 1:
+        problem = f"has several indices, {', '.join(map(quoted, indices[:4]))}"
+        raise FileError(folder, problem, "name one of them")
+    return next(iter(indices), None)
+
+
 def _file_names(folder: str) -> list[str]:
+    """Return the names of the regular files in a folder, sorted."""
     try:
         names = os.listdir(folder)
     except OSError as problem:
@@ -57,20 +67,15 @@ def _weight_files(names: Sequence[str], kind: str) -> list[str]:
 def shards_of_index(path: str) -> Shards:
     """Return the files that an index lists, with the names of their tensors."""
     contents = read_contents(path)
-    contents.refuse_if(
-        len(contents.data) > MAX_INDEX,
-        f"is larger than {MAX_INDEX >> 20} MB, too large for an index",
-    )
+    is_too_large = len(contents.data) > MAX_INDEX
+    contents.refuse_if(is_too_large, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     file_of_tensor = _weight_map(contents)
     names_by_file = grouped(file_of_tensor, lambda tensor: file_of_tensor[tensor])
     for file in names_by_file:
-        contents.refuse_if(
-            file.lower().endswith(INDEX), f"names {quoted(file)}, which is an index itself"
-        )
-    contents.refuse_if(
-        len(names_by_file) > MAX_SHARDS,
-        f"names {len(names_by_file)} files, more than {MAX_SHARDS}",
-    )
+        is_index = file.lower().endswith(INDEX)
+        contents.refuse_if(is_index, f"names {quoted(file)}, which is an index itself")
+    count = len(names_by_file)
+    contents.refuse_if(count > MAX_SHARDS, f"names {count} files, more than {MAX_SHARDS}")
     return {contents.path_beside(file): tuple(names) for file, names in names_by_file.items()}
 
 

@@ -18,29 +18,35 @@ def in_stated_shape(file: LoadedFile) -> LoadedFile:
         FileError: no tensor has the size, and the shape is not meant for raw files.
     """
     layout = current_layout()
-    if layout is None or layout.is_flat or file.printed is None or file.parts:
+    is_plain_text = file.printed is not None and not file.parts
+    if layout is None or layout.is_flat or not is_plain_text:
         return file
-    tensors: dict[str, Array] = {}
+    reshaped: dict[str, Array] = {}
     for name, array in file.tensors.items():
         if _fits(layout.shape, array.size):
-            tensors[name] = array.reshape(layout.shape)
-    if not tensors and layout.dtype is None:
+            reshaped[name] = array.reshape(layout.shape)
+    is_meant_for_raw_files = layout.dtype is not None
+    if not reshaped and not is_meant_for_raw_files:
         raise _wrong_size(file, layout.shape)
-    return replace(file, tensors={**file.tensors, **tensors})
+    return replace(file, tensors={**file.tensors, **reshaped})
 
 
 def _fits(shape: Shape, size: int) -> bool:
     """Return True if a shape, in which one length may be -1, can have so many elements."""
-    stated = math.prod(length for length in shape if length != -1)
     if -1 in shape:
-        return size % stated == 0
-    return size == stated
+        return size % _stated_size(shape) == 0
+    return size == _stated_size(shape)
+
+
+def _stated_size(shape: Shape) -> int:
+    """Return the product of the lengths of a shape, without that of -1."""
+    return math.prod(length for length in shape if length != -1)
 
 
 def _wrong_size(file: LoadedFile, shape: Shape) -> FileError:
+    """Return the error for a shape that no tensor has, which names the largest one."""
     name, array = max(file.tensors.items(), key=lambda item: item[1].size)
-    stated = math.prod(length for length in shape if length != -1)
-    needed = counted(stated, "number")
+    needed = counted(_stated_size(shape), "number")
     if -1 in shape:
         needed = f"a multiple of {needed}"
     problem = f"{name} has {counted(array.size, 'number')}, and --shape {spelled(shape)} takes"

@@ -74,18 +74,27 @@ def role_of(name: str) -> str | None:
         return None
     if function_order(name) is not None:
         return "both"  # The name of `sin_cos_emb` ends as that of cosines does.
-    parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
-    while len(parts) > 1 and parts[-1] in ("weight", "weights"):
-        parts.pop()
-    last = _NUMBER_SUFFIX.sub("", parts[-1])
-    words = _LAYER_SUFFIX.sub("", last).split("_")
-    for start in range(len(words)):  # The longest ending wins: cos_sin before sin.
-        role = roles().get("_".join(words[start:]))
-        if role is not None:
-            return role
-    if any(_HOLDER.search(part) for part in parts[:-1]):
+    *modules, last = _words_between_dots(name)
+    role = _role_of_ending(last)
+    if role is None and any(map(_HOLDER.search, modules)):
         return ANYTHING
-    return None
+    return role
+
+
+def _words_between_dots(name: str) -> list[str]:
+    """Return the modules of a tensor, then its own name, which is not `weight` if it has another."""
+    words = [word.strip("_").lower() for word in re.split(r"[./]", name)]
+    while len(words) > 1 and words[-1] in ("weight", "weights"):
+        words.pop()
+    return words
+
+
+def _role_of_ending(name: str) -> str | None:
+    """Return the role of the longest ending of a name: `cos_sin` counts before `sin`."""
+    without_number = _NUMBER_SUFFIX.sub("", name)
+    words = _LAYER_SUFFIX.sub("", without_number).split("_")
+    endings = ["_".join(words[start:]) for start in range(len(words))]
+    return next(filter(None, map(roles().get, endings)), None)
 
 
 def module_of(name: str) -> str | None:
@@ -148,10 +157,14 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
     contained = [layer_type for layer_type in types if layer_type in name]
     if contained:
         return max(contained, key=len)
-    words = {*re.split(r"[./_]", name.lower())}
-    matches = []
-    for layer_type in types:
-        for part, synonyms in _LAYER_WORDS.items():
-            if part in layer_type and words.intersection(synonyms):
-                matches.append(layer_type)
+    words = set(re.split(r"[./_]", name.lower()))
+    matches = [layer_type for layer_type in types if _is_meant(layer_type, words)]
     return matches[0] if len(matches) == 1 else None
+
+
+def _is_meant(layer_type: str, words: set[str]) -> bool:
+    """Return True if words mean a layer type: `local` means `sliding_attention`."""
+    for part, synonyms in _LAYER_WORDS.items():
+        if part in layer_type and not words.isdisjoint(synonyms):
+            return True
+    return False

@@ -8,7 +8,7 @@ llama.cpp's eval-callback have a reader of their own.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
@@ -128,7 +128,8 @@ class _TextReader:
         numbers, or are numbered below a title such as «head 2:».
         """
         rows = self.rows.get(self.title.name) or Rows()
-        if self.title.indices or not self.is_line_start or rows.width > 1:
+        has_own_rows = self.is_line_start and rows.width <= 1 and not self.title.indices
+        if not has_own_rows:
             for line in piece.lines():
                 self.add(line)
             return
@@ -160,14 +161,13 @@ class _TextReader:
         self._read_numbers(text[start:], piece.offset + start)
 
     def _cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
-        beginning = bytes(self.contents.data[: piece.offset]) + piece.text
-        advice = f"print all of it: {_FULL_PRINT[b'array']}"
-        for word, setting in _FULL_PRINT.items():
-            if word in beginning:
-                advice = f"print all of it: {setting}"
-                break
+        """Return the error for dots among numbers, with the setting that prints all of them."""
+        text_before = bytes(self.contents.data[: piece.offset]) + piece.text
+        settings = [setting for word, setting in _FULL_PRINT.items() if word in text_before]
+        setting = next(iter(settings), _FULL_PRINT[b"array"])
         problem = f"the numbers are cut short by «{dots[0].decode()}»"
-        return error_at(self.contents, piece.offset + dots.start(), problem, advice)
+        offset = piece.offset + dots.start()
+        return error_at(self.contents, offset, problem, f"print all of it: {setting}")
 
     def _is_in_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
         """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
@@ -199,7 +199,13 @@ class _TextReader:
     def _refuse_numbers_before(self, label: bytes, offset: int, *, is_title: bool) -> None:
         """Raise FileError for a word between or after numbers: a label comes first.
 
-        A whole number may precede a label, as the number of a line does.
+        A whole number may precede a label, as the number of a line does: `3: cos = 0.5`. A title has
+        no numbers after it, so that none may stand before it either.
+
+        Args:
+            label: The label, and what stands before it in its line.
+            offset: The place of the line in the file.
+            is_title: True if the label is all of the line.
         """
         word_start = first_word(label)
         word = _NUMERALS.match(label, word_start)
@@ -228,11 +234,13 @@ class _TextReader:
         return self.label.name or self.title.name
 
     def _add_numbers(self, text: bytes, offset: int) -> None:
+        """Add numbers to the open list, or else to the row that is being read."""
         if self.nested is not None:
             self.nested.add(self.contents, text, offset)
             return
         rows = self.rows.get(self._name) or Rows()
-        if rows.numbers.scan(self.contents, text, offset):
+        has_numbers = rows.numbers.scan(self.contents, text, offset) > 0
+        if has_numbers:
             self.rows[self._name] = rows
             self._check_count(offset)
 
@@ -241,6 +249,7 @@ class _TextReader:
             raise error_at(self.contents, offset, f"more than {MAX_TENSORS:,} tensors begin")
 
     def _open_list(self, offset: int) -> None:
+        """Open a list; the outermost one ends the row before it."""
         if self.nested is None:
             self._end_row(offset, is_list=False)
             self.nested = NestedNumbers()
@@ -271,18 +280,24 @@ class _TextReader:
         Nested lists are a tensor, which is named after its label and the indices in it.
         """
         indices = self.label.indices
-        is_of_head = self.title.has_counting_word or self.label.has_counting_word
+        is_flat = values.ndim == 1
         if is_c and math.prod(indices) == values.size:
             self._add_list(self._name, values.reshape(indices), offset)
-        elif values.ndim == 1:
+        elif is_flat:
             rows = self.rows.setdefault(self._name, Rows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
-        elif values.ndim == 2 and is_of_head:
+        elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
         else:
+            # The indices of a C array are its shape, not a part of its name.
             numbers = [] if is_c else [str(index) for index in indices]
             self._add_list(".".join([self._name, *numbers]), values, offset)
+
+    @property
+    def _is_of_head(self) -> bool:
+        """True below or after a label that states what it counts, such as `q head 2:`."""
+        return self.title.has_counting_word or self.label.has_counting_word
 
     def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:
         """Add a list of rows that stands below or after a label such as `q head 2:`.
@@ -303,11 +318,12 @@ class _TextReader:
         self._check_count(offset)
 
     def _end_row(self, offset: int, *, is_list: bool) -> None:
+        """End the row that is being read, and count it below its title if it has numbers."""
         rows = self.rows.get(self._name)
         if rows is not None:
-            count = rows.count
+            rows_before = rows.count
             rows.end_row(self.contents, self._row_indices(), offset, is_list=is_list)
-            self.title_rows += rows.count - count
+            self.title_rows += rows.count - rows_before
 
     def _row_indices(self) -> tuple[int, ...]:
         """Return the indices of a row: those of its title and its label.
@@ -329,35 +345,47 @@ class _TextReader:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
         contents.refuse_if(not self.rows and not self.lists, "holds no numbers")
-        tensors: dict[str, AnyArray] = {}
-        notes: list[str] = []
-        for name, arrays in self.lists.items():
-            notes += _add_prints(tensors, name or ARRAY_NAME, arrays)
+        tensors = self._tensors_of_lists()
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
             contents.refuse_if(label in tensors, f"prints {quoted(label)} as rows and as lists")
             tensors[label] = rows.array(contents)
             self.decimals.append(rows.numbers.decimals)
-            note = rows.label_note()
-            if note:
-                notes.append(f"{label}: {note}")
-        if self.sentences:
-            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
         # The tensor with the fewest decimals decides how closely all are compared.
         decimals = min(filter(None, self.decimals), default=0)
-        printed = Printed(decimals, are_rows=not self.lists)
-        return LoadedFile(contents.path, "text", tensors, printed=printed, notes=tuple(notes))
+        return LoadedFile(
+            path=contents.path,
+            format="text",
+            tensors=tensors,
+            printed=Printed(decimals=decimals, are_rows=not self.lists),
+            notes=tuple(self._notes()),
+        )
 
+    def _tensors_of_lists(self) -> dict[str, AnyArray]:
+        """Return the lists by name; several of one name are numbered.
 
-def _add_prints(tensors: dict[str, AnyArray], name: str, prints: Sequence[AnyArray]) -> list[str]:
-    """Add the prints of one name to the tensors, numbered if there are several; return notes.
+        A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
+        """
+        tensors: dict[str, AnyArray] = {}
+        for name, prints in self.lists.items():
+            label = name or ARRAY_NAME
+            if len(prints) == 1:
+                tensors[label] = prints[0]
+                continue
+            for number, values in enumerate(prints):
+                tensors[f"{label}.{number}"] = values
+        return tensors
 
-    A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
-    """
-    if len(prints) == 1:
-        tensors[name] = prints[0]
-        return []
-    for number, values in enumerate(prints):
-        tensors[f"{name}.{number}"] = values
-    last = len(prints) - 1
-    return [f"{name} is printed {len(prints)} times, and read as {name}.0 … {name}.{last}"]
+    def _notes(self) -> Iterator[str]:
+        """Yield notes on lists of one name, on labels of rows, and on lines that were left out."""
+        for name, prints in self.lists.items():
+            label = name or ARRAY_NAME
+            count = len(prints)
+            if count > 1:
+                yield f"{label} is printed {count} times, and read as {label}.0 … {label}.{count - 1}"
+        for name, rows in self.rows.items():
+            note = rows.label_note()
+            if note:
+                yield f"{name or ARRAY_NAME}: {note}"
+        if self.sentences:
+            yield f"{counted(self.sentences, 'line')} without numbers left out"

@@ -23,13 +23,18 @@ class _RowOrder(NamedTuple):
 
     Attributes:
         sides: the lengths of the axes.
-        order: the place of each row in C order.
+        places: the place of each row in C order.
         first: the smallest index of each axis in the labels.
     """
 
     sides: tuple[int, ...]
-    order: Indices
+    places: Indices
     first: tuple[int, ...]
+
+    @property
+    def is_ascending(self) -> bool:
+        """True if the rows are in the order of their places."""
+        return not (self.places[1:] < self.places[:-1]).any()
 
 
 class Rows:
@@ -61,9 +66,10 @@ class Rows:
             is_list: whether there are brackets around it.
         """
         width = len(self.numbers.values) - self.count * self.width
-        if not width:
+        if width == 0:
             return
-        if not self.count:
+        is_first = self.count == 0
+        if is_first:
             self.width = width
             self._rank = len(indices)
         elif width != self.width:
@@ -90,15 +96,13 @@ class Rows:
         their own: x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2).
         """
         rows = self.numbers.array(contents, (self.count, self.width))
-        if self._is_list and self.count == 1:
+        is_single_list = self._is_list and self.count == 1
+        if is_single_list:
             return rows.reshape(-1)
         row_order = self._row_order()
         if row_order is None:
             return rows
-        ordered = rows
-        if (row_order.order[1:] < row_order.order[:-1]).any():
-            ordered = np.empty_like(rows)
-            ordered[row_order.order] = rows
+        ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
         if self.width == 1:
             return ordered.reshape(row_order.sides)
         return ordered.reshape(*row_order.sides, self.width)
@@ -123,27 +127,41 @@ class Rows:
         if len(labels) != self.count:
             return None
         first = labels.min(axis=0)
-        sides = tuple((labels.max(axis=0) - first + 1).tolist())
+        counted_from_0 = labels - first
+        sides = tuple((counted_from_0.max(axis=0) + 1).tolist())
         if math.prod(sides) != self.count:
             return None
-        order = np.ravel_multi_index(tuple((labels - first).T), sides)
-        if np.bincount(order).max() > 1:
+        places = np.ravel_multi_index(tuple(counted_from_0.T), sides)
+        has_repeated_place = np.bincount(places).max() > 1
+        if has_repeated_place:
             return None
-        return _RowOrder(sides, order, tuple(first.tolist()))
+        return _RowOrder(sides=sides, places=places, first=tuple(first.tolist()))
 
     def label_note(self) -> str:
         """Return a note if the labels do not count from 0 on; empty if they do, or there are none."""
         labels = self._label_table()
-        if not len(labels) or self.width == 1:
+        if len(labels) == 0 or self.width == 1:
             return ""
         row_order = self._row_order()
         if row_order is None:
             numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
             return f"labels are {numbers}, rows are read as 0, 1, …; --positions states others"
-        if not any(row_order.first):
-            return ""
-        if len(row_order.first) == 1:
-            first = row_order.first[0]
-            return f"labels start at {first}, rows are read as 0, 1, …; --offset {first} states it"
-        start = "".join(f"[{index}]" for index in row_order.first)
-        return f"labels start at {start}, rows are read from 0 on; --offset states a first position"
+        return _note_on_start(row_order.first)
+
+
+def _at_places(rows: AnyArray, places: Indices) -> AnyArray:
+    """Return rows in another order: the first one at places[0], and so on."""
+    ordered = np.empty_like(rows)
+    ordered[places] = rows
+    return ordered
+
+
+def _note_on_start(first: tuple[int, ...]) -> str:
+    """Return a note if labels do not start at 0: at 5, or at [1][0] for two indices."""
+    if not any(first):
+        return ""
+    if len(first) == 1:
+        (start,) = first
+        return f"labels start at {start}, rows are read as 0, 1, …; --offset {start} states it"
+    indices = "".join(f"[{index}]" for index in first)
+    return f"labels start at {indices}, rows are read from 0 on; --offset states a first position"

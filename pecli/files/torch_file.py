@@ -6,7 +6,6 @@ place.
 """
 
 import io
-import math
 import pickle
 import pickletools
 from collections.abc import Iterable, Mapping
@@ -69,9 +68,17 @@ def read(contents: Contents) -> LoadedFile:
     contents.refuse_if(byte_order != b"little", "has another byte order than little-endian")
     pickled = _small_member(members, pickle_path, limit=MAX_PICKLE)
     storages = {name.removeprefix(f"{folder}data/"): member for name, member in members.items()}
+    tensors = _unpickled_tensors(contents, pickled, storages)
+    return LoadedFile(contents.path, "torch", tensors)
+
+
+def _unpickled_tensors(
+    contents: Contents, pickled: bytes, storages: Mapping[str, Member]
+) -> dict[str, Array]:
+    """Return the tensors of a pickle; all that can go wrong becomes a FileError about the file."""
     try:
         check_opcodes(pickled)
-        tensors = _named_tensors(_Unpickler(pickled, storages).load())
+        return _named_tensors(_Unpickler(pickled, storages).load())
     except FileError:
         raise
     except PickleError as problem:
@@ -79,7 +86,6 @@ def read(contents: Contents) -> LoadedFile:
     except Exception as problem:  # A broken pickle can cause any.
         broken = f"holds a broken pickle ({type(problem).__name__})"
         raise contents.error(broken, _ADVICE) from None
-    return LoadedFile(contents.path, "torch", tensors)
 
 
 _ADVICE = "write the tensors with safetensors.torch.save_file"
@@ -90,9 +96,8 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
     member = members.get(name)
     if member is None:
         return b""
-    member.contents.refuse_if(
-        member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes"
-    )
+    is_unusual = member.compressed or member.size > limit
+    member.contents.refuse_if(is_unusual, f"is compressed, or larger than {limit} bytes")
     return bytes(member.contents.data)
 
 
@@ -128,12 +133,16 @@ class _TensorCollector:
         if is_too_large:
             raise PickleError("nests its containers deeper or wider than any state dict does")
         if isinstance(value, _Tensor):
-            if name in self.tensors:
-                raise PickleError(f"names the tensor {quoted(name)} twice")
-            self.tensors[name] = value.array
+            self._add(name, value.array)
         for key, inner in _items(value):
             inner_name = f"{name}.{key}" if name else f"{key}"
             self.visit(inner_name, inner, depth + 1)
+
+    def _add(self, name: str, array: Array) -> None:
+        """Add a tensor; the keys 1 and "1" of a dict would give two of them one name."""
+        if name in self.tensors:
+            raise PickleError(f"names the tensor {quoted(name)} twice")
+        self.tensors[name] = array
 
 
 def _items(container: object) -> Iterable[tuple[object, object]]:
@@ -293,9 +302,10 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         if member is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
         itemsize = 1 if dtype == BYTES else numpy_dtype(dtype).itemsize
-        if member.compressed or member.size != count * itemsize:
+        has_size = member.size == count * itemsize
+        if member.compressed or not has_size:
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
-        return _Storage(member.contents, dtype)
+        return _Storage(contents=member.contents, dtype=dtype)
 
 
 def _view_of_storage(
@@ -303,19 +313,15 @@ def _view_of_storage(
 ) -> Array:
     """Return a tensor as a view of its storage.
 
-    Offset and strides count elements of the tensor's dtype. A (2, 3) matrix with strides (3, 1)
-    spans 1 + 1·3 + 2·1 = 6 elements. An expanded one, with strides (0, 1), spans 3: both rows are
-    the same elements, so that it has more bytes than its storage.
+    Offset and strides count elements of the tensor's dtype. An expanded tensor, such as one with
+    strides (0, 1) whose rows are all the same elements, has more bytes than its storage.
     """
     if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
         raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)  # bytes
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
-    span = 0  # elements from the first to the last
-    if math.prod(shape):
-        steps = [(side - 1) * stride for side, stride in zip(shape, strides, strict=True)]
-        span = 1 + sum(steps)
+    span = _span(shape, strides)
     is_beyond_storage = (offset + span) * itemsize > available
     if is_beyond_storage or size > available + MAX_REPEATED:
         raise PickleError(
@@ -324,3 +330,15 @@ def _view_of_storage(
     flat = storage.contents.array(dtype, (span,), offset * itemsize)
     byte_strides = [stride * itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(flat, shape, byte_strides, writeable=False)
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Return how many elements of a storage lie from the first to the last element of a tensor.
+
+    >>> _span((2, 3), (3, 1)), _span((2, 3), (0, 1)), _span((2, 0), (1, 1))
+    (6, 3, 0)
+    """
+    if 0 in shape:
+        return 0
+    steps = [(side - 1) * stride for side, stride in zip(shape, strides, strict=True)]
+    return 1 + sum(steps)

@@ -60,7 +60,8 @@ def check_storable(
             suitable = ".npy or .npz" if is_complex else ".safetensors"
             rule = f"{suffix} cannot hold it"
             raise ParameterError("dtype", table.dtype, rule, f"write {suitable}")
-        if not table.size and not empty:
+        is_empty = table.size == 0
+        if is_empty and not empty:
             rule = f"a table in {suffix} has at least one number"
             raise ParameterError("output", f"{suffix} for {table.shape}", rule, "write .npy")
 
@@ -79,12 +80,17 @@ def write_blocks(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlo
     Large tables are hashed and written by one thread per sink.
     """
     size = sum(table.nbytes for table in tables)
-    if len(sinks) <= 1 or size < MIN_THREADED_BYTES:
-        for data in _raw_blocks(tables):
-            for sink in sinks:
-                sink(data)
-            on_block(data.nbytes)
+    if len(sinks) > 1 and size >= MIN_THREADED_BYTES:
+        _write_in_threads(tables, sinks, on_block)
         return
+    for data in _raw_blocks(tables):
+        for sink in sinks:
+            sink(data)
+        on_block(data.nbytes)
+
+
+def _write_in_threads(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock) -> None:
+    """Pass every block to all sinks at once; the next block comes when all have taken this one."""
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
     with ThreadPool(len(sinks)) as pool:

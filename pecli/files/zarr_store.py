@@ -151,14 +151,8 @@ def read_store(path: str) -> LoadedFile:
         warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
         group: ZarrArray = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
-        arrays: MutableValues = {ARRAY_NAME: group}
-        if not is_array:
-            arrays = dict(sorted(group.arrays()))
-        total = sum(array.nbytes for array in arrays.values())
-        contents.refuse_if(
-            not arrays or total > MAX_BYTES,
-            f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read",
-        )
+        arrays: MutableValues = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
+        _check_total(contents, arrays)
         for name, array in arrays.items():
             _check_array(contents, name, array, sizes)
 
@@ -173,16 +167,24 @@ def read_store(path: str) -> LoadedFile:
     return LoadedFile(path, "zarr", LazyTensors(arrays, elements), metadata)
 
 
+def _check_total(contents: Contents, arrays: MutableValues) -> None:
+    """Refuse a store without arrays, or with more than is read into memory."""
+    total = sum(array.nbytes for array in arrays.values())
+    contents.refuse_if(
+        not arrays or total > MAX_BYTES,
+        f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read",
+    )
+
+
 def _file_sizes(contents: Contents) -> dict[Path, int]:
     """Return the sizes of all files of a store; refuse links, pipes and huge metadata."""
     sizes: dict[Path, int] = {}
     for file in Path(contents.path).rglob("*"):
-        if file.is_symlink():
-            raise contents.error(f"{file.name} in it is not a plain file")
-        if file.is_dir():
-            continue
-        contents.refuse_if(not file.is_file(), f"{file.name} in it is not a plain file")
-        sizes[file] = file.stat().st_size
+        is_link = file.is_symlink()
+        if is_link or not file.is_dir():
+            is_plain = not is_link and file.is_file()
+            contents.refuse_if(not is_plain, f"{file.name} in it is not a plain file")
+            sizes[file] = file.stat().st_size
     metadata = [size for file, size in sizes.items() if file.name.startswith(("zarr.json", ".z"))]
     largest = max(metadata, default=0)
     contents.refuse_if(
@@ -207,19 +209,24 @@ def _check_array(
         type(codec).__name__.removesuffix("Codec") for codec in (*array.filters, *array.compressors)
     ]
     packing = ", ".join(codecs).lower() or "shards"
-    contents.refuse_if(
-        array.shards or codecs, f"{name} is stored with {packing}, which is not read"
-    )
-    chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    folder = Path(contents.path, array.path)
-    complete = 0
-    if array.nchunks <= len(sizes):  # More chunks than files cannot be complete.
-        for key in np.ndindex(array.cdata_shape):
-            file = folder / array.metadata.encode_chunk_key(key)
-            if sizes.get(file) == chunk_bytes:
-                complete += 1
-    missing = array.nchunks - complete
+    is_packed = array.shards or codecs
+    contents.refuse_if(is_packed, f"{name} is stored with {packing}, which is not read")
+    missing = array.nchunks - _complete_chunks(contents, array, sizes)
     contents.refuse_if(
         missing > 0,
         f"is not complete: {missing} of {array.nchunks} chunks are missing, or of another size",
     )
+
+
+def _complete_chunks(contents: Contents, array: ZarrArray, sizes: Mapping[Path, int]) -> int:
+    """Return how many chunks of an array have the size of a whole chunk."""
+    if array.nchunks > len(sizes):
+        return 0  # More chunks than files cannot be complete, and may be too many to count.
+    folder = Path(contents.path, array.path)
+    chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
+    complete = 0
+    for key in np.ndindex(array.cdata_shape):
+        file = folder / array.metadata.encode_chunk_key(key)
+        if sizes.get(file) == chunk_bytes:
+            complete += 1
+    return complete

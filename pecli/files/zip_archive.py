@@ -21,6 +21,7 @@ ZIP64_RECORD = b"PK\x06\x06"
 ZIP64_LOCATOR = b"PK\x06\x07"
 LOCAL_BYTES = 30  # of a member's local header, before its name
 END_BYTES = 22  # of the record that ends an archive, before its comment
+MAX_COMMENT = 0xFFFF  # bytes, since their number takes 16 bits
 ZIP64_LOCATOR_BYTES = 20
 ZIP64_RECORD_BYTES = 56
 NO_ROOM_16 = 0xFFFF  # A count that does not fit: the ZIP64 record holds it.
@@ -64,6 +65,7 @@ class Member:
         return self._inflated(stream, self.contents.data[:packed], length)
 
     def _inflated(self, stream: "zlib._Decompress", data: memoryview, length: int) -> Contents:
+        """Return at most `length` unpacked bytes of a stream."""
         try:
             unpacked = stream.decompress(data, length)
         except zlib.error:
@@ -72,18 +74,20 @@ class Member:
 
     def unpacked(self) -> Contents:
         """Return the member's bytes, unpacked in memory if need be; compare their checksum."""
-        contents = self.contents
-        if self.compressed:
-            stream = zlib.decompressobj(-zlib.MAX_WBITS)
-            # One byte more than declared, so that a longer member is detected.
-            contents = self._inflated(stream, contents.data, self.size + 1)
-            is_complete = stream.eof and not stream.unused_data
-            contents.refuse_if(
-                len(contents.data) != self.size or not is_complete,
-                f"is damaged: it does not unpack to the {self.size} bytes that it declares",
-            )
+        contents = self._whole() if self.compressed else self.contents
+        is_damaged = zlib.crc32(contents.data) != self.crc
+        contents.refuse_if(is_damaged, "is damaged: its checksum does not match")
+        return contents
+
+    def _whole(self) -> Contents:
+        """Unpack all bytes of a compressed member, which must be as many as it declares."""
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        # One byte more than declared, so that a longer member is detected.
+        contents = self._inflated(stream, self.contents.data, self.size + 1)
+        is_complete = stream.eof and not stream.unused_data
         contents.refuse_if(
-            zlib.crc32(contents.data) != self.crc, "is damaged: its checksum does not match"
+            len(contents.data) != self.size or not is_complete,
+            f"is damaged: it does not unpack to the {self.size} bytes that it declares",
         )
         return contents
 
@@ -131,20 +135,24 @@ def _end_record(contents: Contents) -> EndRecord:
 
         … directory | ZIP64 record (56 bytes) | locator (20) | end record (22) | comment
     """
-    tail = bytes(contents.data[-END_BYTES - 0xFFFF :])
+    tail = bytes(contents.data[-END_BYTES - MAX_COMMENT :])
     end = tail.rfind(END_RECORD)
     is_missing = end < 0 or end + END_BYTES > len(tail)
     contents.refuse_if(is_missing, "is truncated: the directory at its end is missing")
     fields = struct.unpack_from("<HHIIH", tail, end + 8)  # after the magic and the disk numbers
     entries_on_disk, entries, directory_size, directory_start, comment_length = fields
-    contents.refuse_if(
-        end + END_BYTES + comment_length != len(tail),
-        "is a broken archive: something follows its end",
-    )
+    is_followed = end + END_BYTES + comment_length != len(tail)
+    contents.refuse_if(is_followed, "is a broken archive: something follows its end")
     is_zip64 = tail[max(end - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
     if is_zip64:
         directory_size = _zip64_directory_size(contents, tail, end)
-    return EndRecord(entries_on_disk, entries, directory_size, directory_start, is_zip64)
+    return EndRecord(
+        entries_on_disk=entries_on_disk,
+        entries=entries,
+        directory_size=directory_size,
+        directory_start=directory_start,
+        is_zip64=is_zip64,
+    )
 
 
 def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
@@ -209,13 +217,14 @@ def _members_by_name(contents: Contents, directory: Directory) -> dict[str, Memb
         end = start + entry.compress_size
         part.refuse_if(end > next_start, "overlaps what follows it")
         members[name] = Member(
-            replace(part, data=contents.data[start:end]),
-            entry.compress_type == zipfile.ZIP_DEFLATED,
-            entry.file_size,
-            entry.CRC,
+            contents=replace(part, data=contents.data[start:end]),
+            compressed=entry.compress_type == zipfile.ZIP_DEFLATED,
+            size=entry.file_size,
+            crc=entry.CRC,
         )
         next_start = entry.header_offset
-    contents.refuse_if(next_start, "is a broken archive: it does not begin with its first member")
+    begins_later = next_start != 0
+    contents.refuse_if(begins_later, "is a broken archive: it does not begin with its first member")
     return members
 
 
@@ -270,6 +279,7 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
 
 
 def _refuse_bomb(contents: Contents, members: Sequence[Member]) -> None:
+    """Refuse members that unpack to more than 64 MiB, and to 100 times their size."""
     size = sum(member.size for member in members)
     packed = sum(len(member.contents.data) for member in members)
     is_bomb = size > max(BOMB_BYTES, BOMB_RATIO * packed)

@@ -54,11 +54,8 @@ def config_file(path: str) -> str:
         path = os.path.dirname(path) or os.curdir
     if not os.path.isdir(path):
         return path if os.path.exists(path) else ""
-    for name in (*CONFIGS, *_only_gguf(path)):
-        file = os.path.join(path, name)
-        if os.path.isfile(file):
-            return file
-    return ""
+    candidates = [os.path.join(path, name) for name in (*CONFIGS, *_only_gguf(path))]
+    return next(filter(os.path.isfile, candidates), "")
 
 
 def _only_gguf(folder: str) -> list[str]:
@@ -79,27 +76,34 @@ def parse_config(path: str, data: bytes) -> dict[str, object]:
     if len(data) > MAX_CONFIG_BYTES:
         limit = MAX_CONFIG_BYTES >> 20
         raise FileError(path, f"is larger than {limit} MB, too large for a configuration")
-    if path.lower().endswith((".yaml", ".yml")):
-        kind = "YAML"
+    is_yaml = path.lower().endswith((".yaml", ".yml"))
+    if is_yaml:
         config = _with_references(_parse_yaml(path, data))
     else:
-        kind = "JSON"
-        # Hybrid models have infinities in time_step_limit. They are refused only in keys that are
-        # read.
-        config = parsed_json(
-            data,
-            lambda problem: FileError(path, problem, EXPECTED),
-            finite=False,
-            max_depth=MAX_DEPTH,
-        )
+        config = _parse_json(path, data)
     if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
-        raise FileError(path, f"is {kind}, but not an object", EXPECTED)
+        language = "YAML" if is_yaml else "JSON"
+        raise FileError(path, f"is {language}, but not an object", EXPECTED)
     return plain_config(config)
 
 
+def _parse_json(path: str, data: bytes) -> object:
+    """Return the content of a JSON file.
+
+    Hybrid models have infinities in time_step_limit. They are refused only in keys that are read.
+    """
+    return parsed_json(
+        data,
+        lambda problem: FileError(path, problem, EXPECTED),
+        finite=False,
+        max_depth=MAX_DEPTH,
+    )
+
+
 def plain_config(config: Mapping[object, object], depth: int = MAX_DEPTH) -> dict[str, object]:
-    """Return a configuration as a file has it: keys are texts, also the numbers of `id2label`, and
-    arrays are lists.
+    """Return a configuration as a file has it.
+
+    Keys are texts, also the numbers of `id2label`, and arrays are lists.
     """
     plain = {}
     for key, value in config.items():
@@ -182,8 +186,9 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         parents = _entered(_objects_at(parents, len(dots)), objects)
         if not parents:
             return value
-        target = parents[-1].get(key)
-        if isinstance(target, (dict, list)) or target is None:
+        *_, innermost = parents
+        target = innermost.get(key)
+        if target is None or isinstance(target, (dict, list)):
             return value
     return value
 
@@ -195,12 +200,20 @@ def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject,
     Empty if there are more dots than objects.
     """
     if dots == 0:
-        return parents[:1]
-    return parents[: max(0, len(parents) + 1 - dots)]
+        file, *_ = parents
+        return (file,)
+    left_out = dots - 1
+    remaining = max(0, len(parents) - left_out)
+    return parents[:remaining]
 
 
 def _entered(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
-    """Return the objects on a way, from the file to the last one; empty if there is none so."""
+    """Return the objects on a way, from the file to the last one; empty if there is no such object.
+
+    Args:
+        parents: The objects from the file to the one in which the way begins.
+        names: The keys of the objects on the way.
+    """
     for name in names:
         inner = parents[-1].get(name) if parents else None
         if not isinstance(inner, dict):

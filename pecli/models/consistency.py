@@ -30,13 +30,15 @@ def inconsistencies(
     if context is None:
         return
     for encoding in encodings:
-        if not encoding.is_rotary or encoding.part:
-            continue
-        yield from _stretched_length(encoding, context, length_key)
-        if model_type == "llama" and _lost_scaling(encoding, context):
-            lost = f"its scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"
-            numbers = f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions"
-            yield f"{numbers} are those of Llama 3.1, but {lost}"
+        if encoding.is_rotary and not encoding.part:
+            yield from _stretched_length(encoding, context, length_key)
+            if model_type == "llama" and _lost_scaling(encoding, context):
+                numbers = f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions"
+                lost = f"{scaling_key} may have been lost"
+                yield (
+                    f"{numbers} are those of Llama 3.1, but its scaling (llama3, factor 8)"
+                    f" is not given: {lost}"
+                )
 
 
 def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:
@@ -49,15 +51,18 @@ def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iter
     original = parameters.get(ORIGINAL)
     if parameters["scaling"] not in ("yarn", "longrope") or not factor or not original:
         return
-    if round(factor * original) != context:
-        source = encoding.sources.get("factor", "factor")
-        yield (
-            f"{source} {factor:g} × {original} positions make {factor * original:.12g},"
-            f" but the model says {context} ({length_key}): check which of them is meant"
-        )
+    stretched = factor * original
+    if round(stretched) == context:
+        return
+    source = encoding.sources.get("factor", "factor")
+    yield (
+        f"{source} {factor:g} × {original} positions make {stretched:.12g},"
+        f" but the model says {context} ({length_key}): check which of them is meant"
+    )
 
 
 def _lost_scaling(encoding: Encoding, context: int) -> bool:
+    """Return True for an encoding with the base and context of Llama 3.1 that is not scaled."""
     parameters = encoding.parameters
     is_llama3 = parameters["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT
     return is_llama3 and parameters["scaling"] == "none"

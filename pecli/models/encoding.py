@@ -26,12 +26,11 @@ class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
     def described(self) -> dict[str, object]:
-        values = {name: getattr(self, name) for name in self.names()}
-        return {name: value for name, value in values.items() if value is not None}
+        return _without_none({name: getattr(self, name) for name in self.names()})
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls))  # type: ignore[arg-type]
+        return tuple(item.name for item in fields(cls))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,8 @@ class Encoding:
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        if self.grid.style and options.keys() & {"positions", "grid"}:
+        states_positions = not options.keys().isdisjoint(("positions", "grid"))
+        if self.grid.style and states_positions:
             return self._rope_on_grid(options)
         if self.no_table:
             rule = f"it has no table over positions 0, 1, 2, …: {self.no_table}"
@@ -250,8 +250,8 @@ class Encoding:
             "grid_base": self.grid.grid_base,
             "axis_factors": self.grid.axis_factors,
         }
-        channels = self.grid.axis_channels or ()
-        if channels and sum(channels) == self.head_dim:
+        channels = self.grid.axis_channels
+        if channels is not None and sum(channels) == self.head_dim:
             parameters["axes"] = channels
         else:
             parameters["dim"] = self.head_dim
@@ -272,17 +272,22 @@ class Encoding:
         """
         parameters: MutableValues = {**self.parameters, **options, "seq_len": seq_len}
         runtime = parameters.get("runtime", "none")
-        if runtime != "none":
+        has_runtime = runtime != "none"
+        if has_runtime:
             parameters |= runtime_named(runtime).adapted(self)[0]
-        if self.follows_length or runtime != "none":
+        if self.follows_length or has_runtime:
             parameters["length"] = length
         if self.mscales is not None:
             parameters["attention_factor"] = self._mscale(self.mscales, parameters, length)
         return Rope(**{**parameters, **self._section_parameters()})
 
     def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
-        """Return the attention factor of a table that is read at a length, or else at its own end."""
+        """Return the attention factor of a table that is read at a length, or else at its own end.
+
+        Phi-3.5-MoE has one factor up to its original context of 4096 positions, and one beyond it.
+        """
         if length is None:
+            # The end of the table does not depend on the factor that is still missing.
             length = Rope(**{**parameters, "attention_factor": 1.0}).effective_length
         is_long = length > parameters["original_max_position_embeddings"]
         return mscales.long if is_long else mscales.short
@@ -318,15 +323,16 @@ class Encoding:
 
         Raises:
             ParameterError: A value is wrong; the error names the file and the key that the value
-            comes from.
+            comes from, such as `config.json: rope_scaling.short_factor[3]`.
         """
         try:
             self.frequency_rope()
         except ParameterError as problem:
+            # An error about an item of a list names its index as well: `short_factor[3]`.
             name, bracket, index = problem.name.partition("[")
-            source = self.sources.get(name, name) + bracket + index
+            source = self.sources.get(name, name)
             raise ParameterError(
-                f"{path}: {source}", problem.given, problem.rule, problem.advice
+                f"{path}: {source}{bracket}{index}", problem.given, problem.rule, problem.advice
             ) from None
         return self
 
@@ -341,16 +347,18 @@ class Encoding:
         """
         if not self.is_rotary:
             return None
-        if self.grid.style and self.grid.axis_channels is not None:
+        channels = self.grid.axis_channels
+        if channels is not None and self.grid.style:
             return self.rope(grid=SMALL_GRID).inverse_frequencies()
-        if self.grid.axis_channels:
-            return self._frequencies_by_axis(self.grid.axis_channels)
+        if channels:
+            return self._frequencies_by_axis(channels)
         frequencies = self.frequency_rope(seq_len).frequencies().floats()
         if self.order is None:
             return frequencies
         return [frequencies[index] for index in self.order]
 
     def _frequencies_by_axis(self, channels: tuple[int, ...]) -> list[float]:
+        """Return the frequencies of each axis, as if it were an encoding with so many channels."""
         frequencies: list[float] = []
         for count in channels:
             frequencies += self._rope_over_text(1, length=1, dim=count).frequencies().floats()
@@ -358,12 +366,16 @@ class Encoding:
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
         """Return what cos and sin are multiplied by; None unless it is rotary."""
-        return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
+        if not self.is_rotary:
+            return None
+        return self.frequency_rope(seq_len).attention_factor_value()
 
     @cached_property
     def axis_dim(self) -> int | None:
         """The channels of a head that rotate; per axis, if every axis has the same number of them."""
-        return self.frequency_rope().rotary_dim if self.is_rotary else None
+        if not self.is_rotary:
+            return None
+        return self.frequency_rope().rotary_dim
 
     @property
     def rotary_dim(self) -> int | None:
@@ -382,33 +394,29 @@ class Encoding:
         That is the parameters of the scheme, and what the model does beyond it: sections of M-RoPE,
         axes of images, layers without rope, factors of queries. Left out is what it does not have.
         """
-        values = {
-            **self.parameters,
+        beyond_scheme = {
             **self.sections.described(),
             **self.grid.described(),
             "llama_4_scaling_beta": self.llama_4_scaling_beta,
             "mscales": self.mscales,
             **self.unrotated.described(),
             **self.indexer.described(),
-            "offset": self.parameters.get("offset", self.offset),
+            "offset": self.offset,
             "slope_dtype": self.slope_dtype,
             "bias_divisor": self.bias_divisor,
         }
-        described = {}
-        for name, value in values.items():
-            if value is not None or name in self.parameters:
-                described[name] = list(value) if isinstance(value, tuple) else value
-        return described
+        values = {**self.parameters, **_without_none(beyond_scheme)}
+        return {name: _as_list(value) for name, value in values.items()}
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
         """Return the encoding for JSON, with its frequencies for a context of `seq_len` positions."""
-        parameters = self.described()
+        described = self.described()
         if seq_len is not None and self.follows_length:
-            parameters["length"] = seq_len
+            described["length"] = seq_len
         return {
             "layer_type": self.layer_type,
             "scheme": self.scheme,
-            "parameters": parameters,
+            "parameters": described,
             "inv_freq": self.inverse_frequencies(seq_len),
             "attention_factor": self.attention_factor(seq_len),
             "rotary_dim": self.rotary_dim,
@@ -421,6 +429,11 @@ class Encoding:
 
 def _without_none(values: NamedValues) -> MutableValues:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _as_list(value: object) -> object:
+    """Return a tuple as a list, as JSON has it; any other value as it is."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 class ParsedEncodings(NamedTuple):
@@ -485,9 +498,8 @@ class ModelEncodings(Printed):
 
     def ropes(self) -> tuple[Encoding, ...]:
         """Return the rotary encodings of the language model; those of other parts if it has none."""
-        rotary = tuple(encoding for encoding in self.encodings if encoding.is_rotary)
-        of_text = tuple(encoding for encoding in rotary if not encoding.part)
-        return of_text or rotary
+        of_text = tuple(encoding for encoding in self._of_text() if encoding.is_rotary)
+        return of_text or tuple(encoding for encoding in self.encodings if encoding.is_rotary)
 
     def ropes_of(self, layer_type: str | None) -> tuple[Encoding, ...]:
         """Return the encoding of a layer type; all that `ropes` returns if the type is None."""
@@ -516,8 +528,10 @@ class ModelEncodings(Printed):
         """
         name = tensor.replace("visual", "vision")
         by_word = layer_named(name, self.layer_types())
-        if by_word or not by_number or _is_of_tower(name):
+        if by_word:
             return by_word
+        if not by_number or _is_of_tower(name):
+            return None
         return self._layer_numbered(name)
 
     @property
@@ -550,19 +564,23 @@ class ModelEncodings(Printed):
         return bool(layer_type) and layer_type == encoding.unrotated_type
 
     def _layer_numbered(self, name: str) -> str | None:
-        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`.
-
-        A table without a number in a module `rotary_emb` is that of full attention: Hugging Face's
-        Gemma 3 calls the other one `rotary_emb_local`.
-        """
-        types = self.layer_types()
+        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""
         number = layer_number(name)
         if number is None:
-            holders = re.split(r"[./]", name)[:-1]
-            return FULL if FULL in types and "rotary_emb" in holders else None
-        if number >= len(self.layers) or self.layers[number] not in types:
+            return self._layer_of_module(name)
+        if number >= len(self.layers) or self.layers[number] not in self.layer_types():
             return None
         return self.layers[number]
+
+    def _layer_of_module(self, name: str) -> str | None:
+        """Return full attention for a table without a number in a module `rotary_emb`.
+
+        Hugging Face's Gemma 3 calls the module of its sliding layers `rotary_emb_local`.
+        """
+        *modules, _ = re.split(r"[./]", name)
+        if FULL in self.layer_types() and "rotary_emb" in modules:
+            return FULL
+        return None
 
     def one(self, layer_type: str | None = None) -> Encoding:
         """Return the encoding of a layer type.
@@ -579,13 +597,16 @@ class ModelEncodings(Printed):
         """
         if layer_type is not None:
             return self._of_layer_type(layer_type)
-        of_text = tuple(encoding for encoding in self.encodings if not encoding.part)
-        candidates = self.ropes() or of_text or self.encodings
+        candidates = self.ropes() or self._of_text() or self.encodings
         if len(candidates) == 1:
             return candidates[0]
         names = ", ".join(repr(encoding.layer_type) for encoding in candidates)
         rule = f"{self.file} has {names or 'no encodings'}"
         raise ParameterError("layer_type", "missing", rule, "name one")
+
+    def _of_text(self) -> tuple[Encoding, ...]:
+        """Return the encodings of the language model itself."""
+        return tuple(encoding for encoding in self.encodings if not encoding.part)
 
     def _of_layer_type(self, layer_type: str) -> Encoding:
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""
@@ -594,11 +615,13 @@ class ModelEncodings(Printed):
         types = self.layer_types()
         if layer_type in types:
             return self.encodings[types.index(layer_type)]
+        names = ", ".join(map(repr, types)) or "none at all"
+        rule = f"{self.file} has {names}"
+        advice = ""
         if types == [""]:
             rule = f"{self.file} has a single layer type, without a name"
-            raise ParameterError("layer_type", quoted(layer_type), rule, "omit layer_type")
-        names = ", ".join(map(repr, types)) or "none at all"
-        raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
+            advice = "omit layer_type"
+        raise ParameterError("layer_type", quoted(layer_type), rule, advice)
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
         """Return the model for JSON, with what server flags change if there are any."""

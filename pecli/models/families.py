@@ -133,8 +133,7 @@ def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:
         names = fields.pop("names").split()
         fields["sections"] = tuple(fields.get("sections", ()))
         fields["renamed"] = Renamed(*fields.get("renamed", NOT_RENAMED))
-        for name in names:
-            families[name] = ModelFamily(name, **fields)
+        families.update({name: ModelFamily(name, **fields) for name in names})
     return families
 
 
@@ -173,8 +172,9 @@ def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | 
         vision: True for a part that reads images: the family's tower takes precedence.
     """
     name = plain_name(model_type)
-    if vision and f"{name}_vision" in FAMILIES:
-        name += "_vision"
+    tower = f"{name}_vision"
+    if vision and tower in FAMILIES:
+        return FAMILIES[tower]
     for variant in variants(name):
         if variant in FAMILIES:
             return FAMILIES[variant]
@@ -189,8 +189,11 @@ def _classes() -> dict[str, ClassDefaults]:
     that it ignores.
     """
     classes = {}
-    for model_type, (name, values, *ignored) in stored("class_defaults.json").items():
-        classes[model_type] = ClassDefaults(name, values, model_type, frozenset(*ignored))
+    for model_type, row in stored("class_defaults.json").items():
+        name, values, *ignored_keys = row
+        classes[model_type] = ClassDefaults(
+            name=name, values=values, model_type=model_type, ignores=frozenset(*ignored_keys)
+        )
     return classes
 
 
@@ -221,7 +224,5 @@ def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefa
     candidates = (name, f"{name}_text", f"{name}_text_model")
     if vision:
         candidates = (f"{name}_vision", f"{name}_vision_model", name)
-    for candidate in candidates:
-        if candidate in _classes():
-            return _classes()[candidate]
-    return NO_CLASS
+    known = [_classes()[candidate] for candidate in candidates if candidate in _classes()]
+    return next(iter(known), NO_CLASS)

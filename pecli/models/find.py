@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
@@ -52,7 +52,7 @@ class Description:
         if flags is None:
             return encodings
         is_config = self.gguf is None and self.log is None
-        return apply_flags(encodings, self.values if is_config else None, flags)
+        return apply_flags(encodings, config=self.values if is_config else None, text=flags)
 
     def _own_encodings(self) -> ModelEncodings:
         if self.gguf is not None:
@@ -65,8 +65,10 @@ class Description:
 def find_model(
     config: Model | None = None, model: Model | None = None, flags: str | None = None
 ) -> ModelEncodings:
-    """Return the encodings of a model that is given as `--config` or as `--model`; both accept the
-    same things. `flags` is a server's command line, which changes them.
+    """Return the encodings of a model that is given as `--config` or as `--model`.
+
+    Both accept the same things; errors name the option that was used. `flags` is a server's command
+    line, which changes the encodings.
     """
     if config is not None:
         return _encodings_of(config, "config", flags)
@@ -74,13 +76,22 @@ def find_model(
 
 
 def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEncodings:
+    """Return the encodings of anything that describes a model, with the flags of a server.
+
+    Args:
+        model: The model.
+        name: The name of the parameter, for errors.
+        flags: The command line, or None.
+    """
     if flags is not None:
         flags = text_of("flags", flags)
     if isinstance(model, Encoding):
-        model = ModelEncodings("model", None, (model,))
-    if isinstance(model, ModelEncodings):
-        return model if flags is None else apply_flags(model, None, flags)
-    return describe(model, name).encodings(flags)
+        model = ModelEncodings(file="model", model_type=None, encodings=(model,))
+    if not isinstance(model, ModelEncodings):
+        return describe(model, name).encodings(flags)
+    if flags is None:
+        return model
+    return apply_flags(model, config=None, text=flags)
 
 
 @within_limits
@@ -149,7 +160,8 @@ class NamedModel:
         if self.option == "--model":
             name = presets.stands_for(name) or name
         folder, file = os.path.split(name.rstrip(os.sep))
-        return os.path.basename(folder) if file in CONFIGS and folder else file
+        is_any_config = file in CONFIGS and bool(folder)
+        return os.path.basename(folder) if is_any_config else file
 
 
 def named_model(model: Model) -> NamedModel | None:
@@ -182,10 +194,12 @@ def _refuse_misspelt_preset(name: str) -> None:
 def _option_of(name: str) -> str:
     """Return the option that a name of a model is for; empty if it does not name a model."""
     if os.path.isdir(name):
-        return "--config" if config_file(name) else ""
-    if not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
+        describes_model = bool(config_file(name))
+    elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
         return "--model"
-    return "--config" if is_config(name) else ""
+    else:
+        describes_model = is_config(name)
+    return "--config" if describes_model else ""
 
 
 def describe(model: object, name: str = "model") -> Description:
@@ -197,13 +211,17 @@ def describe(model: object, name: str = "model") -> Description:
     """
     if isinstance(model, (str, os.PathLike)):
         return _describe_named(os.fspath(model), name)
-    if not isinstance(model, Mapping) and hasattr(model, "to_dict"):
-        model = model.to_dict()
-    if not isinstance(model, Mapping):
+    config = model.to_dict() if _is_config_object(model) else model
+    if not isinstance(config, Mapping):
         rule = "it must be a path, a preset, a mapping, or a configuration object with to_dict()"
-        raise KindError(name, quoted(model), rule)
-    _check_keys(model, name)
-    return Description("config", plain_config(model))
+        raise KindError(name, quoted(config), rule)
+    _check_keys(config, name)
+    return Description(label="config", values=plain_config(config))
+
+
+def _is_config_object(model: object) -> TypeGuard[ConfigObject]:
+    """Return True for a configuration of Hugging Face; a mapping is one of its own."""
+    return hasattr(model, "to_dict") and not isinstance(model, Mapping)
 
 
 def _check_keys(config: Iterable[object], name: str) -> None:
@@ -223,14 +241,13 @@ def _describe_named(label: str, name: str) -> Description:
     if path:
         return _read_description(path, label)
     preset = presets.find(label)
-    snapshot = None
-    if preset is None or "/" in label:
-        snapshot = cached_snapshot(label)
+    is_repository_first = preset is None or "/" in label
+    snapshot = cached_snapshot(label) if is_repository_first else None
     path = "" if snapshot is None else config_file(snapshot)
     if path:
         return _read_description(path, label)
     if preset is not None:
-        return Description(preset.name, preset.config)
+        return Description(label=preset.name, values=preset.config)
     raise _not_found(label, name, snapshot)
 
 
@@ -262,19 +279,26 @@ def _parse(path: str, label: str, data: bytes) -> Description:
         raise FileError(path, "is not a GGUF file")
     if llama_cpp_log.is_log(data):
         log = llama_cpp_log.parse_log(data)
-        return Description(label, log.values, log=log)
-    return Description(label, config_files.parse_config(path, data))
+        return Description(label=label, values=log.values, log=log)
+    return Description(label=label, values=config_files.parse_config(path, data))
 
 
 def _read_gguf(path: str, label: str) -> Description:
+    """Return the metadata of a .gguf file, without the architecture before their names."""
     header = header_of(path)
     prefix = f"{header.values.get('general.architecture')}."
     values = {key.removeprefix(prefix): value for key, value in header.values.items()}
-    return Description(label, values, header)
+    return Description(label=label, values=values, gguf=header)
 
 
 def _not_found(label: str, name: str, snapshot: str | None) -> FileError | ParameterError:
-    """Return the error for a name that is neither a file, nor a preset, nor a repository."""
+    """Return the error for a name that is neither a file, nor a preset, nor a repository.
+
+    Args:
+        label: The name.
+        name: The parameter that it was given as.
+        snapshot: The folder of the repository in the cache, if it is there without a config.json.
+    """
     if os.path.isdir(label):
         return FileError(label, "is a folder without a config.json", "name a file")
     if snapshot is not None:
@@ -283,12 +307,11 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     nearest = presets.advice(label)
     if _is_path(label) or os.path.lexists(label):
         return FileError(label, "does not exist", nearest)
+    rule = "no file and no preset has that name"
+    advice = "pecli models lists presets"
     if "/" in label:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
         advice = f"nothing is fetched here: hf download {label} config.json"
-    else:
-        rule = "no file and no preset has that name"
-        advice = "pecli models lists presets"
     return ParameterError(name, quoted(label), rule, nearest or advice)
 
 

@@ -52,20 +52,21 @@ def canonical(name: str, model_type: str | None) -> str:
     match = _NAME.fullmatch(name)
     if match is None:
         return ""
-    stem = match["stem"]
-    expert = _EXPERT.search(stem)
-    known = _known_stem(_EXPERT.sub("", stem), model_type)
-    if not known:
+    layer, stem, suffix = match.group("layer", "stem", "suffix")
+    gguf_stem = _gguf_stem(stem, model_type)
+    if not gguf_stem:
         return ""
-    block = f"blk.{match['layer']}." if match["layer"] else ""
-    number = expert.group() if expert else ""
-    return f"{block}{known}{number}.{match['suffix'] or 'weight'}"
+    block = f"blk.{layer}." if layer else ""
+    return f"{block}{gguf_stem}.{suffix or 'weight'}"
 
 
-def _known_stem(stem: str, model_type: str | None) -> str:
+def _gguf_stem(stem: str, model_type: str | None) -> str:
+    """Return GGUF's stem, `ffn_up_exps.7` for `mlp.experts.7.up_proj`; empty if it is not known."""
     if stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION:
         return "post_attention_norm"
-    return TENSOR_NAMES.get(stem, "")
+    expert = _EXPERT.search(stem)
+    known = TENSOR_NAMES.get(_EXPERT.sub("", stem), "")
+    return known + expert.group() if known and expert else known
 
 
 def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:
@@ -76,14 +77,15 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
     if _has_inputs_as_rows(name, array, family):
         array = array.swapaxes(-1, -2)
     for part_name, part in _unpacked_gate_and_up(name, array, family):
-        known = canonical(part_name, model_type)
-        if known:
-            yield known, part
+        gguf_name = canonical(part_name, model_type)
+        if gguf_name:
+            yield gguf_name, part
 
 
 def _has_inputs_as_rows(name: str, array: Array, family: str) -> bool:
     """Return True for a weight that is transposed: GPT-2's layers are (inputs, outputs)."""
-    if array.ndim < 2 or name.endswith("bias") or family not in TRANSPOSED:
+    is_matrix = array.ndim >= 2 and not name.endswith("bias")
+    if not is_matrix or family not in TRANSPOSED:
         return False
     return TRANSPOSED[family].search(name) is not None
 

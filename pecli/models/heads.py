@@ -36,7 +36,8 @@ class Head:
     @property
     def rotary_channels(self) -> float:
         """The channels that rotate: 32 if `dim` is 128 and a quarter of it rotates."""
-        return self.dim.value if self.partial is None else self.dim.value * self.partial.value
+        share = 1 if self.partial is None else self.partial.value
+        return self.dim.value * share
 
 
 def width_of(keys: Keys) -> Setting[int] | None:
@@ -62,11 +63,11 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     heads = keys.required(keys.whole(*HEADS), "number of attention heads")
     if width == keys.whole(MEMORY_WIDTH):
         width = _downsampled(keys, width)
-    source = f"{width.source} // {heads.source}"
-    if width.value < heads.value:
-        problem = f"{source} is {width.value} // {heads.value}"
+    size = computed(width.value // heads.value, "{} // {}", width, heads)
+    if size.value == 0:
+        problem = f"{size.source} is {width.value} // {heads.value}"
         raise FileError(keys.path, problem, "a head must have a channel")
-    return computed(width.value // heads.value, "{} // {}", width, heads)
+    return size
 
 
 def _size_of_all(keys: Keys) -> Setting[int] | None:
@@ -93,11 +94,12 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     if layers is not None and layer_type:
         size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
-        size = keys.whole(SIZES_OF_LAYERS[layer_type])
+        return keys.whole(SIZES_OF_LAYERS[layer_type])
     return size
 
 
 def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Setting[int] | None:
+    """Return the width in the settings of the first layer of a type: all layers of it have one."""
     for number, name in enumerate(types):
         layer = layers.inner(str(number)) if name == layer_type else None
         if layer is not None:
@@ -131,24 +133,25 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(layer.keys, layer.name)
     if axes:
-        return Head(size, _dim_of_axis(size, axes, layer.family))
-    direct = nonzero(_rotary_dim(layer))
-    if direct is not None:
-        return Head(size, direct)
+        return Head(size=size, dim=_dim_of_axis(size, axes, layer.family))
+    rotary_dim = nonzero(_rotary_dim(layer))
+    if rotary_dim is not None:
+        return Head(size=size, dim=rotary_dim)
     return _partial_head(layer, size, scaled=scaled)
 
 
 def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of a layer of which a fraction rotates, or all of it."""
-    partial = _rotating_fraction(layer, scaled=scaled) or default(
-        layer.family.partial, layer.family.source
-    )
-    if partial is None or partial.value == 1:
-        return Head(size, size)
-    if layer.family.spreads_heads and partial.value > 1:
-        # EfficientLoFTR: the frequencies of one axis are spread over 4 heads.
-        return Head(size, _share_of_head(size, partial))
-    return Head(size, size, partial)
+    """Return the head of a layer of which a fraction rotates, or all of it.
+
+    A fraction above 1 spreads the frequencies of one axis over several heads: 4 in EfficientLoFTR.
+    """
+    family = layer.family
+    fraction = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
+    if fraction is None or fraction.value == 1:
+        return Head(size=size, dim=size)
+    if family.spreads_heads and fraction.value > 1:
+        return Head(size=size, dim=_share_of_head(size, fraction))
+    return Head(size=size, dim=size, partial=fraction)
 
 
 def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[int]:
@@ -158,8 +161,8 @@ def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[
     rotate (V-JEPA 2). In Pixtral, the axes take turns among the frequencies of the whole head.
     """
     if axes == 3:
-        channels = 2 * (size.value // 3 // 2)
-        return computed(channels, "2 · (({}) // 3 // 2), one of 3 axes", size)
+        pairs = size.value // 3 // 2
+        return computed(2 * pairs, "2 · (({}) // 3 // 2), one of 3 axes", size)
     if family.order == "axes":
         return size
     return computed(size.value // 2, "({}) // 2, one of 2 axes", size)
@@ -176,8 +179,9 @@ def _rotary_dim(layer: Layer) -> Setting[int] | None:
     return layer.keys.whole("rotary_dim", low=0)
 
 
-def _share_of_head(size: Setting[int], partial: Setting[float]) -> Setting[int]:
-    return computed(int(size.value * partial.value), "{} · {}", size, partial)
+def _share_of_head(size: Setting[int], fraction: Setting[float]) -> Setting[int]:
+    """Return the channels of a fraction of the head: 64 for 0.5 of 128."""
+    return computed(int(size.value * fraction.value), "{} · {}", size, fraction)
 
 
 def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
@@ -189,29 +193,37 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
     Many classes of transformers ignore one of these places, or both. With a scaling such as YaRN
     they ignore none: frequencies are then computed by a function that all classes share.
     """
-    keys = layer.keys
-    settings = layer.settings
-    ignored = frozenset() if scaled else keys.defaults.ignores
-    if f"rope_parameters.{PARTIAL}" not in ignored:
-        in_settings = settings.number(PARTIAL)
+    ignored = frozenset() if scaled else layer.keys.defaults.ignores
+    if f"rope_parameters.{PARTIAL}" in ignored:
+        ignored = _without_fraction_in_settings(layer, ignored)
+    else:
+        in_settings = layer.settings.number(PARTIAL)
         if in_settings is not None:
             return in_settings
-    else:
-        # The warning about an unread key will name the class that ignores it.
-        settings.account.ignored[settings.full_name(PARTIAL)] = keys.defaults.name
-        if PARTIAL in ignored:
-            # A class that reads it in neither place does not read its other names either.
-            ignored |= set(PARTIALS)
-            _mark_whole(keys)
-    defaults = replace(keys.defaults, ignores=ignored)
-    return replace(keys, defaults=defaults).number(*PARTIALS)
+    defaults = replace(layer.keys.defaults, ignores=ignored)
+    return replace(layer.keys, defaults=defaults).number(*PARTIALS)
+
+
+def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> frozenset[str]:
+    """Return the keys at the top that a class ignores, if it ignores the fraction in the settings.
+
+    A class that reads it in neither place does not read its other names either. The warning about
+    an unread key will name the class.
+    """
+    settings = layer.settings
+    settings.account.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
+    if PARTIAL not in ignored:
+        return ignored
+    _mark_whole(layer.keys)
+    return ignored.union(PARTIALS)
 
 
 def _mark_whole(keys: Keys) -> None:
     """Record fractions of 1 as read: all channels rotate, as they do without the key."""
     for name in PARTIALS:
         value = keys.data.get(name)
-        if value == 1 and value is not True:
+        is_one = value == 1 and value is not True
+        if is_one:
             keys.mark_as_read(name)
 
 
@@ -223,23 +235,26 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     `partial_rotary_factor` is a share of the rotating channels, or, in some families, of the whole
     head.
     """
-    keys = layer.keys
     family = layer.family
-    head_dim = keys.whole("head_dim")
-    size = _latent_size(keys, latent, head_dim)
-    head = Head(size, latent, is_latent=True)
-    if family.head_dim_rotates and head_dim is not None and "head_dim" in keys:
+    head_dim = layer.keys.whole("head_dim")
+    size = _latent_size(layer.keys, latent, head_dim)
+    head = Head(size=size, dim=latent, is_latent=True)
+    states_head_dim = "head_dim" in layer.keys
+    if family.head_dim_rotates and states_head_dim and head_dim is not None:
         head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, latent))
-    partial = _rotating_fraction(layer, scaled=scaled)
-    if partial is None:
+    fraction = _rotating_fraction(layer, scaled=scaled)
+    if fraction is None:
         return head
     if family.partial_of_head:
-        return replace(head, dim=_share_of_head(size, partial))
-    return head if partial.value == 1 else replace(head, partial=partial)
+        return replace(head, dim=_share_of_head(size, fraction))
+    return head if fraction.value == 1 else replace(head, partial=fraction)
 
 
 def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
     """Return all channels of a latent head: as stated, or rotating and other channels together.
+
+    DeepSeek-V3 has 128 other channels (`qk_nope_head_dim`) and 64 that rotate, which are 192. A
+    `head_dim` is the whole head if it is larger than the channels that rotate.
 
     Args:
         keys: The keys of the model.
@@ -247,9 +262,9 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
         head_dim: `head_dim`, which in some files is the whole head and in others what rotates.
     """
     unrotated = keys.whole("qk_nope_head_dim", low=0)
-    size = keys.whole("qk_head_dim")
-    if size is not None:
-        return size
+    stated_size = keys.whole("qk_head_dim")
+    if stated_size is not None:
+        return stated_size
     if unrotated is not None:
         return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
     if head_dim is not None and head_dim.value > latent.value:
@@ -257,14 +272,16 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
     return latent
 
 
-def _contradicting_dims(given: Setting[int], latent: Setting[int]) -> tuple[str, ...]:
+def _contradicting_dims(head_dim: Setting[int], latent: Setting[int]) -> tuple[str, ...]:
     """Return a warning that transformers and other runtimes differ, unless both have one width.
 
     DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it,
     although its attention rotates `qk_rope_head_dim` channels.
     """
-    if given.value == latent.value:
+    if head_dim.value == latent.value:
         return ()
-    frequencies = f"{given.source} is {given.value}, for which transformers computes frequencies"
+    frequencies = (
+        f"{head_dim.source} is {head_dim.value}, for which transformers computes frequencies"
+    )
     channels = f"the {latent.value} channels of {latent.source}, which other runtimes go by"
     return (f"{frequencies}: they do not fit {channels}",)

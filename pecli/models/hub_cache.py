@@ -20,11 +20,11 @@ def cache_folder() -> str:
     """Return the folder of the cache: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in
     ~/.cache/huggingface.
     """
-    environment = os.environ.get
-    folder = environment("HF_HUB_CACHE") or environment("HUGGINGFACE_HUB_CACHE")
+    variables = os.environ
+    folder = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
     if not folder:
-        caches = environment("XDG_CACHE_HOME") or "~/.cache"
-        home = environment("HF_HOME") or os.path.join(caches, "huggingface")
+        caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
+        home = variables.get("HF_HOME") or os.path.join(caches, "huggingface")
         folder = os.path.join(home, "hub")
     return os.path.expanduser(folder)
 
@@ -46,12 +46,13 @@ def cached_snapshot(name: str) -> str | None:
     """
     if not is_repository(name):
         return None
-    name, _, revision = name.partition("@")
-    folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
+    repository, _, revision = name.partition("@")
+    folder = os.path.join(cache_folder(), f"models--{repository.replace('/', '--')}")
     for commit in _commits(folder, revision):
-        path = os.path.join(folder, "snapshots", commit)
-        if commit and "/" not in commit and os.path.isdir(path):
-            return path
+        is_folder_name = bool(commit) and "/" not in commit
+        snapshot = os.path.join(folder, "snapshots", commit)
+        if is_folder_name and os.path.isdir(snapshot):
+            return snapshot
     return None
 
 
@@ -78,6 +79,7 @@ def _commit_of_ref(path: str) -> str:
 
 
 def _newest_first(folder: str) -> list[str]:
+    """Return the names in a folder, the one that was changed last first."""
     with suppress(OSError):
         entries = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)
         return [entry.name for entry in entries]

@@ -84,11 +84,11 @@ def computed(value: T, formula: str, *operands: Setting[object]) -> Setting[T]:
     >>> computed(128, "{} // {}", stated(4096, "hidden_size"), heads).source
     'hidden_size // num_heads'
     """
-    source = formula.format(*(operand.source for operand in operands))
+    sources = [operand.source for operand in operands]
     names: list[str] = []
     for operand in operands:
         names += operand.stated_by
-    return Setting(value, source, tuple(names))
+    return Setting(value, source=formula.format(*sources), stated_by=tuple(names))
 
 
 def default(value: T | None, source: str) -> Setting[T] | None:
@@ -122,10 +122,8 @@ def contradictions(winner: Setting[T] | None, loser: Setting[T] | None) -> list[
     """Return a warning if two settings of one meaning are both given and differ."""
     if winner is None or loser is None or winner.value == loser.value:
         return []
-    return [
-        f"{loser.source} is {_shown(loser.value)} and {winner.source} is {_shown(winner.value)};"
-        f" {winner.source} wins, as in transformers"
-    ]
+    values = [f"{setting.source} is {_shown(setting.value)}" for setting in (loser, winner)]
+    return [f"{' and '.join(values)}; {winner.source} wins, as in transformers"]
 
 
 def _shown(value: object) -> str:
@@ -217,18 +215,19 @@ def as_texts(value: object) -> list[str] | None:
 
 def as_pair(value: object) -> tuple[int, int] | None:
     """Return height and width: of a list, of an object with these keys, or of one number for both."""
-    sides: Sequence[object] = (value, value)
+    match [as_whole(side) for side in _sides_of(value)]:
+        case [int(height), int(width)]:
+            return height, width
+    return None
+
+
+def _sides_of(value: object) -> Sequence[object]:
+    """Return the sides of an image, which a number, a list or an object states."""
     if isinstance(value, Mapping):
-        sides = (value.get("height"), value.get("width"))
-    elif isinstance(value, (list, tuple)):
-        sides = value
-    if len(sides) != 2:
-        return None
-    height = as_whole(sides[0])
-    width = as_whole(sides[1])
-    if height is None or width is None:
-        return None
-    return height, width
+        return (value.get("height"), value.get("width"))
+    if isinstance(value, (list, tuple)):
+        return value
+    return (value, value)
 
 
 class _Match(NamedTuple):
@@ -318,6 +317,7 @@ class Keys:
         return self._present(names) or self._class_default(names)
 
     def _present(self, names: tuple[str, ...]) -> _Match | None:
+        """Return the first key that the file has; the account records it as read."""
         for name in names:
             if name in self:
                 self.mark_as_read(name)
@@ -325,6 +325,10 @@ class Keys:
         return None
 
     def _class_default(self, names: tuple[str, ...]) -> _Match | None:
+        """Return the first key that has a default in the class; the account records the default.
+
+        If it is the width, an unread key may be meant as it, which is reported later.
+        """
         for name in names:
             if name in self.defaults.values:
                 self.account.defaulted.add(self.full_name(name))
@@ -435,24 +439,28 @@ class Keys:
         self.account.looked_for.add(name)
         if value is None or value == {}:
             return None
-        if name in self.defaults.ignores and not _holds_objects(value):
+        is_ignored = name in self.defaults.ignores and not _holds_objects(value)
+        if is_ignored:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
         self.mark_as_read(name)
-        prefix = f"{self.full_name(name)}."
         return replace(
-            self, data=value, prefix=prefix, defaults=NO_CLASS, origins=self._origins_in(name)
+            self,
+            data=value,
+            prefix=f"{self.full_name(name)}.",
+            defaults=NO_CLASS,
+            origins=self._origins_in(name),
         )
 
     def _origins_in(self, section: str) -> dict[str, Origin]:
         """Return the origins of keys within a section, by their names there."""
-        start = f"{section}."
-        return {
-            name.removeprefix(start): origin
-            for name, origin in self.origins.items()
-            if name.startswith(start)
-        }
+        prefix = f"{section}."
+        origins = {}
+        for name, origin in self.origins.items():
+            if name.startswith(prefix):
+                origins[name.removeprefix(prefix)] = origin
+        return origins
 
     def empty(self) -> "Keys":
         """Return keys of the same place without any values."""

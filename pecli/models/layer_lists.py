@@ -33,50 +33,66 @@ def by_layer_type(keys: Keys) -> Keys:
     Raises:
         FileError: There are no layer types, or layers of one type have different values.
     """
-    names = [name for name in LISTS if isinstance(keys.data.get(name), list)]
-    if not names:
+    lists = [name for name in LISTS if isinstance(keys.data.get(name), list)]
+    if not lists:
         return keys
     types = keys.words("layer_types")
     if not types:
-        raise keys.wrong(names[0], "a list needs layer_types, which name the type of each layer")
-    nested = {kind: _settings_of_type(keys, names, types, kind) for kind in dict.fromkeys(types)}
-    keys.mark_as_read(*names)
-    replaced = (*names, *SETTINGS)
-    data = {name: value for name, value in keys.data.items() if name not in replaced}
-    data["rope_scaling"] = {kind: values_of(settings) for kind, settings in nested.items()}
+        raise keys.wrong(lists[0], "a list needs layer_types, which name the type of each layer")
+    settings = {kind: _settings_of_type(keys, lists, types, kind) for kind in dict.fromkeys(types)}
+    keys.mark_as_read(*lists)
+    return _with_settings_by_type(keys, lists, settings)
+
+
+def _with_settings_by_type(
+    keys: Keys, lists: Sequence[str], settings: Mapping[str, Settings]
+) -> Keys:
+    """Return the keys with settings by layer type as `rope_scaling`, and without the lists."""
+    data = dict(keys.data)
+    for name in (*lists, *SETTINGS):
+        data.pop(name, None)
+    data["rope_scaling"] = {kind: values_of(of_type) for kind, of_type in settings.items()}
     # The class of transformers reads no lists, so that what it ignores is beside the point.
     defaults = replace(keys.defaults, ignores=frozenset())
-    origins = {**keys.origins, **_origins(nested)}
+    origins = {**keys.origins, **_origins(settings)}
     return replace(keys, data=data, origins=origins, defaults=defaults)
 
 
 def _settings_of_type(
-    keys: Keys, names: Sequence[str], types: list[str], layer_type: str
+    keys: Keys, lists: Sequence[str], types: list[str], layer_type: str
 ) -> dict[str, Setting[object]]:
-    """Return the settings of a layer type: its scaling, and its values in the named lists."""
+    """Return the settings of a layer type: its scaling, and its values in the lists.
+
+    Args:
+        keys: The keys of the file.
+        lists: The names of the keys that are lists by layer.
+        types: The type of each layer.
+        layer_type: The type.
+    """
     settings = _scaling_of(keys, layer_type)
-    for name in names:
+    for name in lists:
         value = _value_of_type(keys, name, types, layer_type)
         settings[LISTS[name]] = stated(value, keys.full_name(name))
     return settings
 
 
-def _origins(nested: Mapping[str, Settings]) -> dict[str, Origin]:
+def _origins(settings: Mapping[str, Settings]) -> dict[str, Origin]:
     """Return the keys of the file by the names of nested settings, `rope_scaling.full.rope_theta`."""
     origins = {"rope_scaling": origin_at("settings")}
-    for layer_type, settings in nested.items():
+    for layer_type, of_type in settings.items():
         section = f"rope_scaling.{layer_type}"
         origins[section] = origin_at(f"settings of {layer_type}")
-        for name, origin in origins_of(settings).items():
+        for name, origin in origins_of(of_type).items():
             origins[f"{section}.{name}"] = origin
     return origins
 
 
 def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
     """Return the scaling of a layer type with the sources of its values; empty if it has none."""
-    scaled = keys.words(SCALED_TYPES)
+    scaled_types = keys.words(SCALED_TYPES)
     section = keys.section("rope_scaling") or keys.section("rope_parameters")
-    if section is None or (scaled and layer_type not in scaled):
+    is_scaled = not scaled_types or layer_type in scaled_types
+    if section is None or not is_scaled:
         return {}
     return {name: stated(value, section.full_name(name)) for name, value in section.data.items()}
 
@@ -90,13 +106,13 @@ def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> 
     Raises:
         FileError: The list has other items than numbers, or several values for the type.
     """
-    values = as_numbers(keys.data[name])
-    if values is None:
+    numbers = as_numbers(keys.data[name])
+    if numbers is None:
         raise keys.wrong(name, "it must be a list of finite numbers, up to 1e+30")
-    numbers = {value for value, kind in zip(values, types, strict=False) if kind == layer_type}
-    if len(numbers) != 1:
-        problem = (
-            f"{keys.full_name(name)} has {len(numbers)} values for layers of {layer_type[:40]!r}"
-        )
+    values = {number for number, kind in zip(numbers, types, strict=False) if kind == layer_type}
+    if len(values) != 1:
+        count = f"{len(values)} values for layers of {layer_type[:40]!r}"
+        problem = f"{keys.full_name(name)} has {count}"
         raise FileError(keys.path, problem, "one value per layer type can be read")
-    return numbers.pop()
+    (value,) = values
+    return value

@@ -59,10 +59,12 @@ class _Settings(NamedTuple):
 def layers_of(keys: Keys, family: ModelFamily) -> Layers:
     """Return the layer types that rotate; one without a name if all layers share their settings."""
     settings, warnings = _rotary_settings(keys)
-    nested = _layers_by_name(keys, settings, family)
-    if nested is None:
+    layer_types = set(keys.words("layer_types"))
+    names = _layer_names(settings, layer_types)
+    if not names:
         return Layers(_layers_without_names(keys, settings, family), warnings)
-    return Layers(nested.layers, [*warnings, *nested.warnings])
+    named = _layers_by_name(keys, settings, family, names, layer_types)
+    return Layers(named.layers, [*warnings, *named.warnings])
 
 
 def _rotary_settings(keys: Keys) -> _Settings:
@@ -74,17 +76,22 @@ def _rotary_settings(keys: Keys) -> _Settings:
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
     class_default = keys.value("rope_parameters")
+    if old is not None and new is not None:
+        return _Settings(old, _warnings_of_both(old, new))
     if old is None and new is None and class_default is not None:
         return _Settings(_class_settings(keys, class_default), [])
-    warnings = []
-    if old is not None and new is not None:
-        if dict(old.data) == dict(new.data):
-            _mark_all(new)
-        else:
-            warnings.append(
-                "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
-            )
-    return _Settings(old or new or keys.empty(), warnings)
+    return _Settings(old or new or keys.empty(), [])
+
+
+def _warnings_of_both(old: Keys, new: Keys) -> list[str]:
+    """Return a warning if both spellings of the settings are given and differ.
+
+    If they are equal, the new one only repeats the old, and its keys count as read.
+    """
+    if dict(old.data) != dict(new.data):
+        return ["rope_scaling and rope_parameters are both given and differ; rope_scaling wins"]
+    _mark_all(new)
+    return []
 
 
 def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
@@ -122,29 +129,29 @@ def _mark_all(keys: Keys) -> None:
             _mark_all(section)
 
 
-def _layers_by_name(keys: Keys, settings: Keys, family: ModelFamily) -> Layers | None:
-    """Return the layer types whose settings are objects by name; None if the settings are flat.
+def _layers_by_name(
+    keys: Keys, settings: Keys, family: ModelFamily, names: list[str], layer_types: set[str]
+) -> Layers:
+    """Return the layer types whose settings are objects by name.
 
     Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
     in transformers 5, where other models have `{"rope_theta": 5e5}`.
 
     Args:
-        keys: The configuration, whose `layer_types` names the type of each layer.
+        keys: The configuration.
         settings: Its `rope_parameters` or `rope_scaling`.
         family: The family whose defaults apply.
+        names: The keys of the settings that are layer types.
+        layer_types: The layer types that the configuration lists.
     """
-    layer_types = set(keys.words("layer_types"))
-    names = _layer_names(settings, layer_types)
-    if not names:
-        return None
     unused = _unused_names(names, layer_types)
     used = [name for name in names if name not in unused]
     layers = _given_layers(used, settings, keys, family)
     layers += _absent_layers(keys, family, layer_types, layers)
-    without_encoding: list[str] = []
+    unrotated: list[str] = []
     if family.local_theta is None:  # Otherwise the family's own base stands in for a null.
-        without_encoding = [name for name in used if not settings.data[name]]
-    return Layers(layers, _nested_warnings(unused, without_encoding))
+        unrotated = [name for name in used if not settings.data[name]]
+    return Layers(layers, _nested_warnings(unused, unrotated))
 
 
 def _layer_names(settings: Keys, types: set[str]) -> list[str]:
@@ -212,31 +219,40 @@ def _nested_layer(
 
     `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn", …}}` has a base for all types.
     """
-    shared_keys = (settings.data.keys() & SHARED) - section.data.keys()
-    shared = {key: value for key, value in settings.data.items() if key in shared_keys}
-    origins = {key: settings.origin(key) for key in shared}
-    both = replace(section, data={**shared, **section.data}, origins={**section.origins, **origins})
+    shared = {}
+    shared_origins = {}
+    for key, value in settings.data.items():
+        if key in SHARED and key not in section.data:
+            shared[key] = value
+            shared_origins[key] = settings.origin(key)
+    both = replace(
+        section,
+        data={**shared, **section.data},
+        origins={**section.origins, **shared_origins},
+    )
     theta = None
     if name == SLIDING and "rope_theta" not in both:
         theta = _local_theta(keys, family)
-    return Layer(name, both, keys, family, theta)
+    return Layer(name, settings=both, keys=keys, family=family, theta=theta)
 
 
 def _absent_layers(
     keys: Keys, family: ModelFamily, types: set[str], layers: list[Layer]
 ) -> list[Layer]:
-    """Return layer types that the settings leave out although the family has two bases: Gemma 3's
-    class fills them in.
+    """Return layer types that the settings leave out although the family has two bases.
+
+    Gemma 3's class fills them in: a file with settings for `full_attention` only has the default
+    base 1e4 for `sliding_attention`.
     """
     if family.local_theta is None:
         return []
-    names = {layer.name for layer in layers}
-    absent = (types or set(SIZES_OF_LAYERS)) - names
-    if not absent:
+    stated_names = {layer.name for layer in layers}
+    expected_names = types or set(SIZES_OF_LAYERS)
+    absent_names = expected_names - stated_names
+    if not absent_names:
         return []
-    return [
-        layer for layer in _layers_without_names(keys, keys.empty(), family) if layer.name in absent
-    ]
+    by_default = _layers_without_names(keys, keys.empty(), family)
+    return [layer for layer in by_default if layer.name in absent_names]
 
 
 def _local_theta(keys: Keys, family: ModelFamily) -> Setting[float] | None:
@@ -255,15 +271,16 @@ def _layers_without_names(keys: Keys, settings: Keys, family: ModelFamily) -> li
         # Gemma 3 scales only its full layers, ModernBERT all of them.
         sliding = settings if family.scales_all_layers else keys.empty()
         return [
-            Layer(FULL, settings, keys, family),
-            Layer(SLIDING, sliding, keys, family, local),
+            Layer(FULL, settings=settings, keys=keys, family=family),
+            Layer(SLIDING, settings=sliding, keys=keys, family=family, theta=local),
         ]
     compressed = keys.number("compress_rope_theta")
     if compressed is None:
-        return [Layer("", settings, keys, family)]
+        return [Layer("", settings=settings, keys=keys, family=family)]
+    settings = _compressed_settings(settings)
     return [
-        Layer("main", keys.empty(), keys, family),
-        Layer("compress", _compressed_settings(settings), keys, family, compressed),
+        Layer("main", settings=keys.empty(), keys=keys, family=family),
+        Layer("compress", settings=settings, keys=keys, family=family, theta=compressed),
     ]
 
 
@@ -289,11 +306,7 @@ class Unrotated(NamedTuple):
 def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
     thetas = keys.numbers("layer_rope_theta") or Setting([], "")
-    warnings = []
-    bases = sorted(set(thetas.value) - {0})
-    if len(bases) > 1:
-        shown = ", ".join(map(str, bases))
-        warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
+    warnings = _warnings_of_several_bases(thetas)
     layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
         return Unrotated({}, warnings)
@@ -305,6 +318,15 @@ def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
         warnings.append(temperature.warning)
         settings |= {"attn_scale": temperature.scale, "floor_scale": temperature.floor}
     return Unrotated(settings, warnings)
+
+
+def _warnings_of_several_bases(thetas: Setting[list[float]]) -> list[str]:
+    """Return a warning if layers have different bases; a 0 stands for a layer without rope."""
+    bases = sorted(set(thetas.value) - {0})
+    if len(bases) <= 1:
+        return []
+    shown = ", ".join(map(str, bases))
+    return [f"layers have bases of their own: {thetas.source} holds {shown}"]
 
 
 class Temperature(NamedTuple):
@@ -343,7 +365,7 @@ def _unrotated_numbers(
     interval = keys.whole("no_rope_layer_interval")
     layers = keys.whole("num_hidden_layers")
     if rotates.value:
-        zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
+        zeros = tuple(number for number, flag in enumerate(rotates.value) if flag == 0)
         return computed(zeros, "{} is 0 there", rotates)
     if layers is None:
         return Setting((), "")

@@ -2,7 +2,7 @@
 beside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -50,6 +50,15 @@ class ModelPart:
     is_text: bool
     vision: bool
 
+    @property
+    def layer_label(self) -> str:
+        """The name to put before its layer types; empty for the language model.
+
+        The language model is what a file is about, so that its `sliding_attention` needs no name in
+        front, as `vision.patches` has one.
+        """
+        return "" if self.is_text else self.label
+
 
 def make_part(keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> ModelPart:
     """Return a part with the defaults of its class, if the class is known."""
@@ -57,7 +66,7 @@ def make_part(keys: Keys, label: str, model_type: str | None, *, is_text: bool) 
     defaults = class_defaults(model_type, vision=vision)
     ignores = _ignored_keys(keys, defaults, model_type, vision=vision)
     keys = replace(keys, defaults=replace(defaults, ignores=ignores))
-    return ModelPart(keys, label, model_type, is_text, vision)
+    return ModelPart(keys=keys, label=label, model_type=model_type, is_text=is_text, vision=vision)
 
 
 def _reads_images(label: str, model_type: str) -> bool:
@@ -84,15 +93,16 @@ def _ignored_keys(
         vision: True for a tower that reads images.
     """
     ignored = set(defaults.ignores)
-    if "rope_theta alone" in defaults.ignores and not _has_settings(keys):
+    if "rope_theta alone" in ignored and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
         ignored.add("rope_theta")
     is_known_class = bool(defaults.name)
-    if is_known_class:
-        ignored |= _keys_of_other_classes(defaults.model_type)
-        family = family_of(model_type, vision=vision)
-        if family is not None and not family.reads_type:
-            ignored |= _other_statements(keys)
+    if not is_known_class:
+        return frozenset(ignored)
+    ignored |= _keys_of_other_classes(defaults.model_type)
+    family = family_of(model_type, vision=vision)
+    if family is not None and not family.reads_type:
+        ignored |= _other_statements(keys)
     return frozenset(ignored)
 
 
@@ -149,10 +159,10 @@ def lacks_text_model(part: ModelPart) -> bool:
 
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
-    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    if not is_bare or class_part(part.model_type).model_type == "":
+    if part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):
         return False
-    return not _has_nested_text_model(part)
+    class_has_text = class_part(part.model_type).model_type != ""
+    return class_has_text and not _has_nested_text_model(part)
 
 
 def _has_nested_text_model(part: ModelPart) -> bool:
@@ -191,36 +201,78 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
-    """Yield the language model and the towers within a model, such as `text_config`, in file order.
+    """Yield the language model and the towers within a model, such as `text_config`, in file order."""
+    class_parts = _class_parts_of(part)
+    for name, value in class_parts.completed(part.keys.data).items():
+        if isinstance(value, Mapping) and class_parts.is_part(name):
+            inner = _inner_part(part, name, value, class_parts.model_type_of(name))
+            yield class_parts.filled_in(inner, name)
 
-    transformers makes parts of default size if a file leaves them out: `{"model_type": "llava"}` is
-    a Llama beside a CLIP tower, and so is `"vision_config": null`. Such parts are read as empty
-    objects, which the defaults of the larger model's class fill in.
+
+@dataclass(frozen=True)
+class ClassParts:
+    """The parts that the class of a larger model makes if a file leaves them out.
+
+    `{"model_type": "llava"}` is a Llama beside a CLIP tower in transformers, and so is the same file
+    with `"vision_config": null`. Such parts are read as empty objects, whose values are defaults.
+
+    Attributes:
+        model_type: The type of the larger model.
+        text: Its default language model.
+        towers: Its default towers, by their keys.
+        lacks_text: True if the file has no language model, so that the default one is made.
+        absent_towers: The keys of the default towers that are made.
     """
-    default_text = class_part(part.model_type)
+
+    model_type: str | None
+    text: ClassPart
+    towers: Mapping[str, Tower]
+    lacks_text: bool
+    absent_towers: Sequence[str]
+
+    def completed(self, objects: NamedValues) -> JsonObject:
+        """Return the objects of a file with an empty one for each part that the class makes."""
+        completed: JsonObject = dict(objects)
+        if self.lacks_text:
+            completed["text_config"] = {}
+        for tower in self.absent_towers:
+            completed[tower] = {}
+        return completed
+
+    def is_part(self, name: str) -> bool:
+        return name in self.towers or _names_part(name)
+
+    def model_type_of(self, name: str) -> str:
+        """Return the model type that the class has for a part by default; empty if it has none."""
+        if name in self.towers:
+            return self.towers[name].model_type
+        return self.text.model_type if name in TEXTS else ""
+
+    def filled_in(self, inner: ModelPart, name: str) -> ModelPart:
+        """Return a part with the values that the class of the larger model has for it."""
+        if inner.is_text and (self.lacks_text or self.text.fills_in):
+            inner = self._with_defaults(inner, self.text.values)
+        if name in self.absent_towers:
+            inner = self._with_defaults(inner, self.towers[name].values)
+        return inner
+
+    def _with_defaults(self, inner: ModelPart, values: NamedValues) -> ModelPart:
+        """Return a part with these defaults, which replace those of its own class."""
+        defaults = inner.keys.defaults
+        name = f"{self.model_type} for {defaults.name}"
+        defaults = replace(defaults, name=name, values={**defaults.values, **values})
+        return replace(inner, keys=replace(inner.keys, defaults=defaults))
+
+
+def _class_parts_of(part: ModelPart) -> ClassParts:
     towers = _towers(part.model_type)
-    absent_towers = _absent_towers(part, towers)
-    lacks_text = lacks_text_model(part)
-    objects: JsonObject = dict(part.keys.data)
-    if lacks_text:
-        objects["text_config"] = {}
-    objects |= {tower: {} for tower in absent_towers}
-    for name, value in objects.items():
-        is_named_like_part = name in towers or _names_part(name)
-        if is_named_like_part and isinstance(value, Mapping):
-            inner = _inner_part(part, name, value, _implied_type(name, towers, default_text))
-            if inner.is_text and (lacks_text or default_text.fills_in):
-                inner = _filled_in(inner, part, default_text.values)
-            if name in absent_towers:
-                inner = _filled_in(inner, part, towers[name].values)
-            yield inner
-
-
-def _implied_type(name: str, towers: Mapping[str, Tower], default_text: ClassPart) -> str:
-    """Return the model type that a class has for a part by default; empty if it has none."""
-    if name in towers:
-        return towers[name].model_type
-    return default_text.model_type if name in TEXTS else ""
+    return ClassParts(
+        model_type=part.model_type,
+        text=class_part(part.model_type),
+        towers=towers,
+        lacks_text=lacks_text_model(part),
+        absent_towers=_absent_towers(part, towers),
+    )
 
 
 def only_names_model(part: ModelPart) -> bool:
@@ -273,21 +325,20 @@ def _inner_part(
 
 
 def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
-    """Return the model type of a part that has none: the parent's with a suffix, if that is a known
-    name.
+    """Return the model type of a part that states none: the larger model's, with an ending.
 
-    The `vision_config` of qwen2_vl is `qwen2_vl_vision`; a `text_config` may be of the parent's own
-    type.
+    The `vision_config` of qwen2_vl is a `qwen2_vl_vision`; a `text_config` may be of the larger
+    model's own type. A name that has a class of its own takes precedence over a name of a family;
+    if neither is known, the last one counts.
     """
     if part.model_type is None:
         return None
-    names = [part.model_type + suffix for suffix in _suffixes(label, is_text)]
-    # A name that has a class of its own takes precedence over a name of a family.
-    known = [*filter(_has_class, names), *filter(_has_family, names)]
-    return known[0] if known else names[-1]
+    names = [part.model_type + ending for ending in _endings_of_types(label, is_text)]
+    known = [*filter(_has_class, names), *filter(_has_family, names), names[-1]]
+    return known[0]
 
 
-def _suffixes(label: str, is_text: bool) -> tuple[str, ...]:
+def _endings_of_types(label: str, is_text: bool) -> tuple[str, ...]:
     """Return the endings that the model type of a part may have, after the larger model's type."""
     if is_text:
         return ("_text_model", "_text", "")
@@ -302,15 +353,6 @@ def _has_class(model_type: str) -> bool:
 
 def _has_family(model_type: str) -> bool:
     return family_of(model_type) is not None or model_type in non_rotary.FAMILIES
-
-
-def _filled_in(inner: ModelPart, part: ModelPart, more: NamedValues) -> ModelPart:
-    """Return a part with the values that the class of the larger model has for it."""
-    defaults = inner.keys.defaults
-    name = f"{part.model_type} for {defaults.name}"
-    values = {**defaults.values, **more}
-    defaults = replace(defaults, name=name, values=values)
-    return replace(inner, keys=replace(inner.keys, defaults=defaults))
 
 
 def _has_encodings(part: ModelPart) -> bool:

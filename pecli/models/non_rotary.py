@@ -46,8 +46,10 @@ RULES: dict[str, type[EncodingRule]] = {
 
 def _rule(row: JsonObject) -> EncodingRule:
     """Return the rule of a row, whose fields may hold rules as well."""
-    values = {name: value for name, value in row.items() if name not in ("kind", "names")}
-    fields: MutableValues = {name: _field(value) for name, value in values.items()}
+    fields: MutableValues = {}
+    for name, value in row.items():
+        if name not in ("kind", "names"):
+            fields[name] = _field(value)
     rule = RULES[row.get("kind", "None")]
     return rule(**fields)
 
@@ -86,12 +88,12 @@ def project_rules(project: str) -> dict[str, EncodingRule]:
 
 def beside(model_type: str | None, *, vision: bool) -> EncodingRule | None:
     """Return what a family has beside its rotary encoding; None if nothing is known."""
-    endings = ("", "_vision", "_vision_model") if vision else ("",)
-    for ending in endings:
-        rule = BESIDE.get(plain_name(model_type) + ending)
-        if rule is not None:
-            return rule
-    return None
+    name = plain_name(model_type)
+    names = [name]
+    if vision:
+        names += [f"{name}_vision", f"{name}_vision_model"]
+    rules = map(BESIDE.get, names)
+    return next(filter(None, rules), None)
 
 
 def tables_of(model_type: str | None) -> EncodingRule | None:
@@ -103,13 +105,18 @@ def tables_of(model_type: str | None) -> EncodingRule | None:
     a table that no scheme describes, [tensor, shape at class defaults].
     """
     rows = stored("class_tables.json").get(plain_name(model_type), [])
-    sized = [_learned_rule(*row) for row in rows if len(row) == 4]
-    note = _note_on_others([row for row in rows if len(row) == 2])
-    if len(sized) == 1:  # Its tensor needs no name.
-        return SeveralRules((replace(sized[0], name=""),), note=note)
-    if sized:
-        return SeveralRules(tuple(sized), note=note)
+    tables = [_learned_rule(*row) for row in rows if len(row) == 4]
+    note = _note_on_others(_shapes_of_others(rows))
+    if len(tables) == 1:  # Its tensor needs no name.
+        tables = [replace(table, name="") for table in tables]
+    if tables:
+        return SeveralRules(tuple(tables), note=note)
     return EncodingRule(note=note) if note else None
+
+
+def _shapes_of_others(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows of tables that no scheme describes: [tensor, shape]."""
+    return [row for row in rows if len(row) == 2]
 
 
 def _learned_rule(tensor: str, key: str, more: int, dim: str) -> LearnedRule:
@@ -124,8 +131,10 @@ def notes_on_absent_tables(model_type: str | None, encodings: Sequence[Encoding]
     Grounding DINO has a table of 900 queries beside the positions of its text.
     """
     rows = stored("class_tables.json").get(plain_name(model_type), [])
-    shapes = [row for row in rows if len(row) == 2]
-    absent = [row for row in shapes if not _is_described(encodings, row[1])]
+    absent = []
+    for tensor, shape in _shapes_of_others(rows):
+        if not _is_described(encodings, shape):
+            absent.append([tensor, shape])
     note = _note_on_others(absent)
     return [note] if note else []
 
@@ -143,11 +152,19 @@ def _has_shape(encoding: Encoding, shape: str) -> bool:
     rows = math.prod(sides)
     parameters = encoding.parameters
     if "grid" in parameters:
-        # Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
-        offsets = math.prod(2 * side - 1 for side in parameters["grid"])
-        return rows in (offsets, math.prod(parameters["grid"]))
+        return rows in _rows_of_grid(parameters["grid"])
     lengths = [parameters.get(name) for name in ("max_len", "seq_len", "buckets")]
-    return rows in lengths and bool(parameters.get("dim", dim) == dim)
+    has_dim = bool(parameters.get("dim", dim) == dim)
+    return rows in lengths and has_dim
+
+
+def _rows_of_grid(grid: Sequence[int]) -> tuple[int, int]:
+    """Return the rows that a table over a grid may have: one per offset, or one per patch.
+
+    Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
+    """
+    offsets = [2 * side - 1 for side in grid]
+    return math.prod(offsets), math.prod(grid)
 
 
 def _note_on_others(rows: list[list[str]]) -> str:

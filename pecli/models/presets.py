@@ -76,14 +76,21 @@ def advice(name: str) -> str:
     ("did you mean 'llama-3.1-8b'?", "did you mean 'glm-4.6'?")
     """
     word = name.lower().rpartition("/")[2]
-    key = _key(word)  # phi3 is meant as phi-3
-    similar = [preset for preset in presets() if key in _key(preset)]
-    if len(key) >= MIN_LETTERS and len(similar) > 1:
-        return f"it could be: {listed(similar, MAX_OFFERED)}"
+    containing = _presets_containing(word)
+    if len(containing) > 1:
+        return f"it could be: {listed(containing, MAX_OFFERED)}"
     relatives = [preset for preset in presets() if _first_word(preset) == _first_word(word)]
     if relatives:
         return nearest(word, relatives) or f"it could be: {listed(relatives, MAX_OFFERED)}"
     return nearest(word, presets())
+
+
+def _presets_containing(word: str) -> list[str]:
+    """Return the presets whose names contain a word of some letters: phi3 is contained in phi-3-mini."""
+    key = _key(word)
+    if len(key) < MIN_LETTERS:
+        return []
+    return [preset for preset in presets() if key in _key(preset)]
 
 
 def _first_word(name: str) -> str:
@@ -109,6 +116,7 @@ def _by_key() -> dict[str, Preset]:
     by_key = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():
         for name in (preset.repository, *preset.aliases):
+            without_owner = name.rpartition("/")[2]
             by_key.setdefault(_key(name), preset)
-            by_key.setdefault(_key(name.rpartition("/")[2]), preset)
+            by_key.setdefault(_key(without_owner), preset)
     return by_key

@@ -33,22 +33,24 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
     """
     if "_class_name" in config:
         return []
-    notes: dict[str, None] = {}
+    notes: list[str] = []
     for encoding in encodings:
         if encoding.is_rotary and not encoding.part:
-            notes |= dict.fromkeys(_notes(encoding, _section(config, encoding.prefix)))
-    return list(notes)
+            notes += _notes(encoding, _section(config, encoding.prefix))
+    return list(dict.fromkeys(notes))  # Layer types share most of their values.
 
 
 def _section(config: NamedValues, prefix: str) -> NamedValues:
     """Return the object of a configuration that a prefix such as `text_config.` names."""
-    for name in prefix.split(".")[:-1]:
+    *names, _ = prefix.split(".")  # Nothing follows the last dot.
+    for name in names:
         inner = config.get(name)
         config = inner if isinstance(inner, dict) else {}
     return config
 
 
 def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
+    """Yield a note for each value that stands only in the older or only in the newer place."""
     for name, (old_key, consequence) in OLD_PLACES.items():
         if _is_default(encoding, name):
             continue
@@ -66,15 +68,23 @@ class OnlyPlace(NamedTuple):
 
 
 def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValues) -> OnlyPlace:
-    """Return the only place of a value; without a key if both places have it, or neither does."""
+    """Return the only place of a value; without a key if both places have it, or neither does.
+
+    Args:
+        encoding: The encoding.
+        name: The name of the value, such as `base`.
+        old_key: The key that transformers 4 has for it.
+        section: The object of the configuration that describes the language model.
+    """
     keys = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
     is_new = any(key.startswith(f"{NEW}.") for key in keys)
     if is_new and section.get(old_key) is None:
-        return OnlyPlace(NEW, "code written for transformers 4")
+        return OnlyPlace(key=NEW, program="code written for transformers 4")
     is_old = old_key in keys or any(key.startswith(f"{OLD_SCALING}.") for key in keys)
     if is_old and NEW not in section:
-        return OnlyPlace(old_key, f"code that reads only {NEW}, as transformers 5 writes it,")
-    return OnlyPlace("", "")
+        program = f"code that reads only {NEW}, as transformers 5 writes it,"
+        return OnlyPlace(key=old_key, program=program)
+    return OnlyPlace(key="", program="")
 
 
 def _is_default(encoding: Encoding, name: str) -> bool:

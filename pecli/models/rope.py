@@ -6,6 +6,7 @@ layer's own settings, then at the top under all of its names, then among the def
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pecli.errors import FileError
 from pecli.models.data import stored
@@ -68,9 +69,9 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     warnings += _model_warnings(keys, family)
     encodings = []
     for layer in layers:
-        encoding, more = _layer_encoding(layer, unrotated.settings, vision=vision)
+        encoding, layer_warnings = _layer_encoding(layer, unrotated.settings, vision=vision)
         encodings.append(encoding)
-        warnings += more
+        warnings += layer_warnings
     warnings += _indexer_warnings(encodings)
     return ParsedEncodings(encodings, warnings)
 
@@ -92,10 +93,10 @@ def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
     describes.
     """
     warnings = []
-    for name, text in stored("warned_keys.json").items():
+    for name, consequence in stored("warned_keys.json").items():
         if keys.data.get(name):
             keys.mark_as_read(name)
-            warnings.append(f"{keys.prefix}{name} is given: {text}")
+            warnings.append(f"{keys.prefix}{name} is given: {consequence}")
     if family.note:
         warnings.append(family.note)
     if family.no_table:
@@ -118,17 +119,15 @@ def _layer_encoding(
         vision: True for a part of the model that reads images.
     """
     rope_type = rope_type_of(layer)
+    is_scaled = rope_type.scaling != "none"
     axes = _axes(layer.family, rope_type, vision=vision)
-    head = head_of(
-        layer, axes=0 if axes is None else axes.value, scaled=rope_type.scaling != "none"
-    )
-    parameters: dict[str, Setting[object]] = {"dim": head.dim, "base": _base_setting(layer)}
-    if head.partial is not None:
-        parameters[PARTIAL] = head.partial
+    head = head_of(layer, axes=value_of(axes) or 0, scaled=is_scaled)
+    base = _base_setting(layer)
     scaling = scaling_of(layer, rope_type)
-    parameters |= scaling.settings
-    encoding = _assembled_encoding(layer, head, axes, parameters, scaling, unrotated)
-    encoding = encoding.checked(layer.settings.path)
+    read = LayerSettings(
+        layer=layer, head=head, axes=axes, base=base, scaling=scaling, unrotated=unrotated
+    )
+    encoding = _encoding_of_settings(read).checked(layer.settings.path)
     _mark_repeated(layer.keys, encoding)
     warnings = [*rope_type.warnings, *head.warnings, *scaling.warnings]
     return encoding, [*warnings, *layer_warnings(layer, encoding, is_latent=head.is_latent)]
@@ -146,67 +145,87 @@ def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
             keys.mark_as_read(name)
 
 
-def _assembled_encoding(
-    layer: Layer,
-    head: Head,
-    axes: Setting[int] | None,
-    parameters: dict[str, Setting[object]],
-    scaling: Scaling,
-    unrotated: dict[str, Setting[object]],
-) -> Encoding:
-    """Return the encoding of a layer type from its parts, with the source of every value.
+@dataclass(frozen=True)
+class LayerSettings:
+    """The rotary settings of a layer type, as its keys state them, each with its source.
 
-    Args:
+    Attributes:
         layer: The layer type.
         head: The sizes of its heads.
         axes: The number of axes of positions; None for text.
-        parameters: Parameters of the rotary scheme.
-        scaling: The scaling that they describe.
-        unrotated: Settings of the layers without rope.
+        base: The base of the frequencies.
+        scaling: The scaling.
+        unrotated: Settings of the model's layers without rope (NoPE).
     """
+
+    layer: Layer
+    head: Head
+    axes: Setting[int] | None
+    base: Setting[float]
+    scaling: Scaling
+    unrotated: dict[str, Setting[object]]
+
+    @property
+    def parameters(self) -> dict[str, Setting[object]]:
+        """The parameters of the rotary scheme, `pecli.Rope`."""
+        parameters: dict[str, Setting[object]] = {"dim": self.head.dim, "base": self.base}
+        if self.head.partial is not None:
+            parameters[PARTIAL] = self.head.partial
+        return {**parameters, **self.scaling.settings}
+
+    @property
+    def is_trailing(self) -> bool:
+        """True if the last channels of a head rotate, as with latent attention."""
+        head = self.head
+        has_unrotated_channels = head.size.value > head.dim.value
+        return self.layer.family.trailing or (head.is_latent and has_unrotated_channels)
+
+
+def _encoding_of_settings(read: LayerSettings) -> Encoding:
+    """Return the encoding of a layer type from its settings, with the source of every value."""
+    layer = read.layer
     settings = layer.settings
     family = layer.family
-    given_section = _given_section(settings)
-    order = _frequency_order(head, family, given_section)
-    sections = _mrope_sections(settings, head, family, given_section)
-    grid = _grid(axes, family)
+    stated_sections = _stated_sections(settings)
+    sections = _mrope_sections(settings, read.head, family, stated_sections)
+    grid = _grid(read.axes, family)
     beta = _query_scaling(settings)
-    mscales = _mscales(settings, scaling.kind)
+    mscales = _mscales(settings, read.scaling.kind)
     layout = _pair_layout(layer.keys, family)
     indexer = _indexer(layer.keys, family)
     described = {
-        **parameters,
+        **read.parameters,
         **sections,
         **grid,
         "llama_4_scaling_beta": beta,
         "mscales": mscales,
-        **unrotated,
+        **read.unrotated,
         **indexer,
-        "head_dim": head.size,
+        "head_dim": read.head.size,
         "layout": layout,
     }
     return Encoding(
         layer_type=layer.name,
         scheme="rope",
-        parameters=values_of(parameters),
+        parameters=values_of(read.parameters),
         origins=origins_of(described),
         layout=layout.value,
-        head_dim=head.size.value,
-        trailing=family.trailing or (head.is_latent and head.size.value > head.dim.value),
+        head_dim=read.head.size.value,
+        trailing=read.is_trailing,
         tables_in_halves=family.tables_in_halves,
         family=family.name,
         prefix=layer.keys.prefix,
-        alpha=_ignored_alpha(scaling.ignored_alpha),
+        alpha=_usable_alpha(read.scaling.ignored_alpha),
         use_fope=settings.data.get("use_fope") is True,
         rope_traditional=layer.keys.data.get("rope_traditional") is True,
-        lacks_original_length=scaling.lacks_original_length,
+        lacks_original_length=read.scaling.lacks_original_length,
         no_table=family.no_table,
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),
-        unrotated=UnrotatedLayers(**values_of(unrotated)),
+        unrotated=UnrotatedLayers(**values_of(read.unrotated)),
         unrotated_type=unrotated_type(layer.keys, family),
         indexer=Indexer(**values_of(indexer)),
-        order=order,
+        order=_frequency_order(read.head, family, stated_sections),
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),
     )
@@ -259,7 +278,7 @@ def _base_setting(layer: Layer) -> Setting[float]:
     keys = layer.keys
     # MPT and DBRX keep the base with their other settings of attention.
     attention = keys.inner_or_empty("attn_config")
-    theta = (
+    base = (
         layer.theta
         or layer.settings.number("rope_theta")
         or keys.number(*THETAS)
@@ -268,9 +287,9 @@ def _base_setting(layer: Layer) -> Setting[float]:
         or default(layer.family.theta, layer.family.source)
         or Setting(DEFAULT_BASE, "default")
     )
-    if theta.value <= 0:
-        raise FileError(keys.path, f"{theta.source} is {theta.value:g}", "a base must be above 0")
-    return theta
+    if base.value <= 0:
+        raise FileError(keys.path, f"{base.source} is {base.value:g}", "a base must be above 0")
+    return base
 
 
 def _theta_by_ratio(keys: Keys) -> Setting[float] | None:
@@ -281,23 +300,24 @@ def _theta_by_ratio(keys: Keys) -> Setting[float] | None:
     return computed(DEFAULT_BASE * ratio.value, "10000 · {}", ratio)
 
 
-def _ignored_alpha(alpha: object) -> float | None:
+def _usable_alpha(alpha: object) -> float | None:
     """Return an `alpha` that the model's own code ignores, if a runtime that reads it could use it."""
     if isinstance(alpha, (int, float)) and 1 <= alpha < MAX_ALPHA:
         return alpha
     return None
 
 
-def _given_section(settings: Keys) -> Setting[list[float]] | None:
+def _stated_sections(settings: Keys) -> Setting[list[float]] | None:
+    """Return the sections of M-RoPE that the settings state, such as [16, 24, 24]."""
     for name in MROPE:
-        section = settings.numbers(name)
-        if section is not None:
-            return section
+        sections = settings.numbers(name)
+        if sections is not None:
+            return sections
     return None
 
 
 def _frequency_order(
-    head: Head, family: ModelFamily, section: Setting[list[float]] | None
+    head: Head, family: ModelFamily, sections: Setting[list[float]] | None
 ) -> tuple[int, ...] | None:
     """Return the order in which a family stores its frequencies; None if it is the usual one.
 
@@ -308,30 +328,39 @@ def _frequency_order(
     if not family.order:
         return None
     count = int(head.rotary_channels) // 2
-    moving = count
-    if family.order == "ernie":
-        counts = value_of(section) or [ERNIE_TIME]
-        time = counts[-1]
-        if 0 <= time <= count:
-            moving = count - int(time)
-    return (*range(0, moving, 2), *range(1, moving, 2), *range(moving, count))
+    time = _count_of_time(sections) if family.order == "ernie" else 0
+    has_time = 0 <= time <= count
+    spatial = count - int(time) if has_time else count
+    return (*range(0, spatial, 2), *range(1, spatial, 2), *range(spatial, count))
+
+
+def _count_of_time(sections: Setting[list[float]] | None) -> float:
+    """Return the number of frequencies that follow time in Ernie 4.5 VL: the last section."""
+    *_, time = value_of(sections) or [ERNIE_TIME]
+    return time
 
 
 def _mrope_sections(
-    settings: Keys, head: Head, family: ModelFamily, section: Setting[list[float]] | None
+    settings: Keys, head: Head, family: ModelFamily, sections: Setting[list[float]] | None
 ) -> dict[str, Setting[object]]:
-    """Return the sections of M-RoPE: how many frequencies follow time, rows and columns.
+    """Return the sections of M-RoPE by the names of `Sections`; none for models with one axis.
 
-    Qwen2-VL has 16, 24 and 24 of 64. They are consecutive, or interleaved as in Qwen3-VL, where the
-    three axes take turns. Empty for models with one axis.
+    Qwen2-VL has 16, 24 and 24 of 64 frequencies for time, rows and columns, one after the other.
+
+    Args:
+        settings: The rotary settings.
+        head: The head, whose frequencies the sections count.
+        family: The family, which may have sections that no key states.
+        sections: The sections that a key states.
     """
-    if section is None:
-        section = _family_section(head, family)
-    if section is None:
+    if sections is None:
+        sections = _family_sections(head, family)
+    if sections is None:
         return {}
-    counts = section.with_value(tuple(section.value))
-    interleaved = _are_interleaved(settings, family)
-    return {"mrope_section": counts, "mrope_interleaved": interleaved}
+    return {
+        "mrope_section": sections.with_value(tuple(sections.value)),
+        "mrope_interleaved": _are_interleaved(settings, family),
+    }
 
 
 def _are_interleaved(settings: Keys, family: ModelFamily) -> Setting[bool]:
@@ -346,13 +375,12 @@ def _are_interleaved(settings: Keys, family: ModelFamily) -> Setting[bool]:
     return interleaved
 
 
-def _family_section(head: Head, family: ModelFamily) -> Setting[list[float]] | None:
+def _family_sections(head: Head, family: ModelFamily) -> Setting[list[float]] | None:
     """Return the sections of the family, if they fit the head: (16, 24, 24) fit 128 channels, in
     Qwen2-VL.
     """
-    if not family.sections:
-        return None
-    if sum(family.sections) != head.rotary_channels / 2:
+    frequencies = head.rotary_channels / 2
+    if not family.sections or sum(family.sections) != frequencies:
         return None
     return Setting([*family.sections], family.source)
 
@@ -385,21 +413,20 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
         return None
     short = settings.number_or(1.0, SHORT_MSCALE)
     long = settings.number_or(1.0, LONG_MSCALE)
-    return computed(Mscales(short.value, long.value), "{}, {}", short, long)
+    return computed(Mscales(short=short.value, long=long.value), "{}, {}", short, long)
 
 
 def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:
-    """Return how the model pairs the channels that it rotates.
+    """Return how the model pairs the channels that it rotates: as a flag states, or as the family does.
 
     With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written
     as halves.
     """
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     is_latent = "qk_rope_head_dim" in keys
-    if interleave is not None and not interleave.value:
-        return interleave.with_value(HALVES)
+    interleaved = DEEPSEEK if is_latent else INTERLEAVED
     if interleave is not None:
-        return interleave.with_value(DEEPSEEK if is_latent else INTERLEAVED)
+        return interleave.with_value(interleaved if interleave.value else HALVES)
     if family.name:
         return Setting(family.layout, family.source)
     if is_latent and "kv_lora_rank" in keys:

@@ -27,6 +27,10 @@ KINDS = {
 }
 #: What multiplies ln(factor) in the attention factor of YaRN, if it is not 0.1.
 MAGNITUDES = {"telechat3-yarn": 0.07}
+MEANINGS_OF_NTK = (
+    "base b·f^(d/(d−2)), as read here, "
+    "or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
+)
 
 
 @dataclass(frozen=True)
@@ -72,75 +76,91 @@ def rope_type_of(layer: Layer) -> RopeType:
     Raises:
         FileError: The type is not known.
     """
-    settings = layer.settings
-    family = layer.family
-    given = settings.word("rope_type", "type")
+    given = layer.settings.word("rope_type", "type")
     if given is None:
         return RopeType(Setting("default", "default: no scaling is asked for"))
-    name = given.value.lower()
-    warnings = _warnings_about_type(layer, given.with_value(name))
-    renamed = family.renamed
-    if renamed.before and name == renamed.before:
-        meaning = f"({name} means {renamed.after} in {family.name})"
+    spelled = given.value
+    given = given.with_value(spelled.lower())
+    warnings = _warnings_about_type(layer, given)
+    renamed = layer.family.renamed
+    if renamed.before and given.value == renamed.before:
+        meaning = f"({renamed.before} means {renamed.after} in {layer.family.name})"
         return RopeType(computed(renamed.after, f"{{}} {meaning}", given), warnings)
-    if name not in KINDS:
-        problem = f"{given.source} is {given.value[:40]!r}"
-        raise FileError(settings.path, problem, f"known are {', '.join(KINDS)}")
-    return RopeType(given.with_value(name), warnings)
+    if given.value not in KINDS:
+        problem = f"{given.source} is {spelled[:40]!r}"
+        raise FileError(layer.settings.path, problem, f"known are {', '.join(KINDS)}")
+    return RopeType(given, warnings)
 
 
 def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
-    """Return warnings that others read the name of a scaling differently."""
+    """Return warnings that others read the name of a scaling differently.
+
+    Classes with settings by layer type (Gemma 3) do not read the older name `type`. The ntk of GTE
+    has one meaning, which its own code decides.
+    """
+    family = layer.family
     stated = f"{given.source} is {given.value}"
     warnings = []
-    if "rope_type" not in layer.settings and layer.family.local_theta is not None:
-        # Classes with settings by layer type do not read the older name `type`.
-        reader = f"transformers 5 reads rope_type alone in {layer.family.name}"
+    is_old_name = "rope_type" not in layer.settings
+    if is_old_name and family.local_theta is not None:
+        reader = f"transformers 5 reads rope_type alone in {family.name}"
         warnings.append(f"{stated}: {reader}, and would leave it unscaled")
-    if given.value == "ntk" and layer.family.renamed.before != "ntk":  # GTE's own code decides.
-        meanings = (
-            "base b·f^(d/(d−2)), as read here, "
-            "or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
-        )
-        warnings.append(f"{stated}, which has two meanings: {meanings}")
+    is_ambiguous = given.value == "ntk" and family.renamed.before != "ntk"
+    if is_ambiguous:
+        warnings.append(f"{stated}, which has two meanings: {MEANINGS_OF_NTK}")
     return tuple(warnings)
 
 
 def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
 
-    They are those of `rope_scaling`, and defaults of the method that files leave out. Hunyuan calls
-    its scaling dynamic, and has an `alpha` that makes it NTK with a constant factor. The code of
-    other families ignores it.
+    They are those of `rope_scaling`, and defaults of the method that files leave out.
     """
-    settings = layer.settings
+    alpha = _constant_alpha(layer, rope_type)
+    if alpha is not None:
+        return _ntk_by_alpha(layer.settings, alpha, rope_type)
     kind = rope_type.scaling
-    ignored_alpha = None
-    if kind == "dynamic":
-        reads_alpha = layer.family.reads_alpha or not layer.family.name
-        if reads_alpha:
-            alpha = nonzero(settings.number("alpha"))
-            if alpha is not None:
-                return _ntk_by_alpha(settings, alpha, rope_type)
-        else:
-            ignored_alpha = settings.data.get("alpha")
     given = _given_parameters(layer, kind)
-    parameters = {"scaling": rope_type.given.with_value(kind), **given.parameters}
-    parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
+    stated = {"scaling": rope_type.given.with_value(kind), **given.parameters}
     return Scaling(
         kind=kind,
-        settings=parameters,
+        settings=_with_defaults(stated, MAGNITUDES.get(rope_type.name)),
         warnings=given.warnings,
         lacks_original_length=given.lacks_original_length,
-        ignored_alpha=ignored_alpha,
+        ignored_alpha=_ignored_alpha(layer, rope_type),
     )
 
 
+def _reads_alpha(layer: Layer) -> bool:
+    """Return True if the code of a model reads `alpha`: Hunyuan's does, and perhaps unknown code."""
+    is_unknown_family = not layer.family.name
+    return layer.family.reads_alpha or is_unknown_family
+
+
+def _constant_alpha(layer: Layer, rope_type: RopeType) -> Setting[float] | None:
+    """Return the `alpha` of a dynamic scaling, which makes it NTK with a constant factor."""
+    if rope_type.scaling != "dynamic" or not _reads_alpha(layer):
+        return None
+    return nonzero(layer.settings.number("alpha"))
+
+
+def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
+    """Return the `alpha` of a dynamic scaling that the model's own code does not read."""
+    if rope_type.scaling != "dynamic" or _reads_alpha(layer):
+        return None
+    return layer.settings.data.get("alpha")
+
+
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
-    # Hunyuan's files have these keys as well, and its code does not read them.
+    """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2)).
+
+    Hunyuan's files have keys of YaRN as well, which its code does not read.
+    """
     settings.mark_as_read("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling = computed("ntk", "{} with alpha", rope_type.given)
-    return Scaling(rope_type.scaling, {"scaling": scaling, "factor": alpha}, [])
+    return Scaling(
+        kind=rope_type.scaling, settings={"scaling": scaling, "factor": alpha}, warnings=[]
+    )
 
 
 class _GivenParameters(NamedTuple):
@@ -154,11 +174,13 @@ class _GivenParameters(NamedTuple):
 def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
     """Return the parameters of a scaling that the configuration of a layer gives.
 
-    For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two.
+    For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two. The
+    original context has substitutes and warnings; all other parameters are just keys.
     """
     names = SCALINGS[scaling].names()
-    # The original context has substitutes and warnings; all other parameters are just keys.
-    original_context = _original_context(layer) if ORIGINAL in names else _OriginalContext(None)
+    original_context = _OriginalContext(None)
+    if ORIGINAL in names:
+        original_context = _original_context(layer)
     parameters: dict[str, Setting[object]] = {}
     for name in names:
         setting = original_context.length if name == ORIGINAL else _scaling_parameter(layer, name)
@@ -168,7 +190,11 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
         # YaRN and longrope need the context only to compute a factor that is missing.
         parameters.pop(LENGTH, None)
     warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
-    return _GivenParameters(parameters, warnings, original_context.is_substitute)
+    return _GivenParameters(
+        parameters=parameters,
+        warnings=warnings,
+        lacks_original_length=original_context.is_substitute,
+    )
 
 
 def _unused_values(settings: Keys, scaling: str) -> list[str]:
@@ -213,17 +239,24 @@ def _original_context(layer: Layer) -> _OriginalContext:
     in_settings = layer.settings.whole(ORIGINAL)
     at_top = layer.keys.whole(ORIGINAL)
     length = layer.keys.whole(*LENGTHS)
-    winner, loser = (in_settings, at_top) if layer.name else (at_top, in_settings)
-    given = winner or loser
-    if given is not None or length is None:
-        return _OriginalContext(given, tuple(contradictions(winner, loser)))
+    has_settings_by_type = bool(layer.name)
+    first = in_settings if has_settings_by_type else at_top
+    second = at_top if has_settings_by_type else in_settings
+    original = first or second
+    if original is not None or length is None:
+        return _OriginalContext(original, tuple(contradictions(first, second)))
     substitute = computed(length.value, f"{{}} ({ORIGINAL} is missing)", length)
-    warnings = []
+    warnings = _warnings_of_substitute(layer, length)
+    return _OriginalContext(substitute, warnings, is_substitute=True)
+
+
+def _warnings_of_substitute(layer: Layer, length: Setting[int]) -> tuple[str, ...]:
+    """Return a warning that a length stands in; none for Phi-3, which is documented to leave it out."""
     is_phi_3 = layer.family.renamed.before == "yarn"
-    if not is_phi_3:  # Phi-3 is documented to leave it out.
-        missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
-        warnings.append(f"{missing}: {length.source} is used instead, as in transformers")
-    return _OriginalContext(substitute, tuple(warnings), is_substitute=True)
+    if is_phi_3:
+        return ()
+    missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
+    return (f"{missing}: {length.source} is used instead, as in transformers",)
 
 
 def _with_defaults(
@@ -243,16 +276,17 @@ def _with_defaults(
     if given["scaling"].value == "yarn":
         for name, value in yarn.DEFAULTS.items():
             parameters.setdefault(name, Setting(value, "default"))
-    has_attention_factor = "attention_factor" in parameters
+    if "attention_factor" in parameters:
+        return parameters
     ratio = _ratio_of_lengths(given)
     # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-    if ratio is not None and ratio.value.is_integer() and not has_attention_factor:
+    if ratio is not None and ratio.value.is_integer():
         parameters["factor"] = ratio
     factor = ratio or given.get("factor")
-    if magnitude is not None and factor is not None and not has_attention_factor:
-        value = 1 + magnitude * math.log(max(_number(factor), 1.0))
+    if magnitude is not None and factor is not None:
         formula = f"1 + {magnitude:g} · ln factor, as {{}} has it"
-        parameters["attention_factor"] = computed(value, formula, given["scaling"])
+        attention = 1 + magnitude * math.log(max(_number(factor), 1.0))
+        parameters["attention_factor"] = computed(attention, formula, given["scaling"])
     return parameters
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, contradictions, value_of
+from pecli.models.keys import Keys, Setting, contradictions
 from pecli.models.layer_types import Layer
 from pecli.models.rope_scaling import KINDS
 
@@ -14,7 +14,13 @@ MAGNITUDE_BITS = 64
 
 
 def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iterator[str]:
-    """Yield warnings about a layer type whose encoding was read."""
+    """Yield warnings about a layer type whose encoding was read.
+
+    Args:
+        layer: The layer type.
+        encoding: Its encoding.
+        is_latent: True for latent attention, which may multiply the softmax scale (DeepSeek-V3).
+    """
     yield from _values_given_twice(layer)
     yield from _differences_of_runtimes(layer.settings, encoding)
     yield from _wrong_sections(layer.settings, encoding)
@@ -29,28 +35,38 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
 
 def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
     """Yield a warning if the sections of M-RoPE are not as many as there are frequencies."""
-    section = encoding.sections.mrope_section
-    if section is not None and sum(section) * 2 != encoding.rotary_dim:
-        sums = f"adds up to {sum(section)}, not to half of {encoding.rotary_dim}"
-        yield f"{settings.prefix}mrope_section {sums}"
+    sections = encoding.sections.mrope_section
+    if sections is None:
+        return
+    count = sum(sections)
+    if count * 2 != encoding.rotary_dim:
+        yield (
+            f"{settings.prefix}mrope_section adds up to {count}, not to half of"
+            f" {encoding.rotary_dim}"
+        )
 
 
 def _values_given_twice(layer: Layer) -> Iterator[str]:
-    """Yield warnings about values that are given twice and differ."""
-    if not layer.name:
-        # Settings by layer type have bases of their own, so that another one at the top is not a
-        # contradiction.
+    """Yield warnings about values that are given twice and differ.
+
+    Settings by layer type have bases of their own, so that another one at the top is not a
+    contradiction.
+    """
+    has_settings_by_type = bool(layer.name)
+    if not has_settings_by_type:
         inner = layer.settings.number("rope_theta")
         yield from contradictions(inner, layer.keys.number("rope_theta"))
     new = layer.settings.word("rope_type")
     old = layer.settings.word("type")
-    if _meaning(new) != _meaning(old):
+    if _scaling_of_type(new) != _scaling_of_type(old):
         yield from contradictions(new, old)
 
 
-def _meaning(rope_type: Setting[str] | None) -> str | None:
+def _scaling_of_type(rope_type: Setting[str] | None) -> str | None:
     """Return pecli's scaling for a rope type; None if it is missing or unknown."""
-    return KINDS.get((value_of(rope_type) or "").lower())
+    if rope_type is None:
+        return None
+    return KINDS.get(rope_type.value.lower())
 
 
 def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str]:

@@ -30,15 +30,22 @@ def encoding_of(
     scheme: str, parameters: Settings, layer_type: str = "", part: str = ""
 ) -> Encoding:
     """Return an encoding with these parameters and their sources."""
-    values = values_of(parameters)
-    return Encoding(layer_type, scheme, values, origins_of(parameters), part=part)
+    return Encoding(
+        layer_type=layer_type,
+        scheme=scheme,
+        parameters=values_of(parameters),
+        origins=origins_of(parameters),
+        part=part,
+    )
 
 
 def patch_grid(keys: Keys) -> Setting[GridSize]:
     """Return rows and columns of patches: an image of 224 with patches of 16 has 14 x 14."""
     image = keys.pair("image_size")
     patch = keys.pair("patch_size")
-    sides = (image.value[0] // patch.value[0], image.value[1] // patch.value[1])
+    image_height, image_width = image.value
+    patch_height, patch_width = patch.value
+    sides = (image_height // patch_height, image_width // patch_width)
     return computed(GridSize(sides), "{} // {}", image, patch)
 
 
@@ -46,7 +53,7 @@ def patch_count(keys: Keys) -> Setting[int]:
     """Return the number of patches of an image or a video.
 
     SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table;
-    VideoMAE has frames as well.
+    VideoMAE has frames as well. An `image_size` in the file counts more than `num_patches`.
     """
     count = keys.whole("num_patches")
     if count is not None and "image_size" not in keys:
@@ -56,7 +63,8 @@ def patch_count(keys: Keys) -> Setting[int]:
     if height is not None and width is not None:
         return computed(height.value * width.value, "{} · {}", height, width)
     grid = patch_grid(keys)
-    return _with_frames(keys, computed(math.prod(grid.value), "({})²", grid))
+    patches_of_image = computed(math.prod(grid.value), "({})²", grid)
+    return _with_frames(keys, patches_of_image)
 
 
 def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
@@ -136,11 +144,13 @@ class TableRule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def size(self, keys: Keys) -> TableSize:
+        """Return the rows and the width of the table, without rows beyond those of positions."""
         dim = table_width(keys, self.dim)
         if not self.rows:
-            return TableSize(patch_count(keys), dim)
+            return TableSize(rows=patch_count(keys), dim=dim)
         rows = keys.whole(*self.rows)
-        return TableSize(keys.required(rows, f"number of positions ({self.rows[0]})"), dim)
+        stated_rows = keys.required(rows, f"number of positions ({self.rows[0]})")
+        return TableSize(rows=stated_rows, dim=dim)
 
     def padding(self, keys: Keys, low: int) -> Padding:
         """Return the padding token, and the row of the first position, which is the one after it.
@@ -154,7 +164,7 @@ class TableRule(EncodingRule):
                 first row 0.
         """
         token = keys.whole_or(1, "pad_token_id", low=low)
-        return Padding(token, computed(token.value + 1, "{} + 1", token))
+        return Padding(token=token, first=computed(token.value + 1, "{} + 1", token))
 
 
 @dataclass(frozen=True)
@@ -182,11 +192,11 @@ class LearnedRule(TableRule):
             rows = computed(rows.value + self.more, f"{{}} + {self.more}", rows)
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
-        encoding = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
-        if not first.value:
-            return [encoding]
-        origins = {**encoding.origins, "offset": first.origin}
-        return [replace(encoding, origins=origins, offset=first.value)]
+        table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
+        if first.value == 0:
+            return [table]
+        origins = {**table.origins, "offset": first.origin}
+        return [replace(table, origins=origins, offset=first.value)]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -233,12 +243,10 @@ class SinusoidalRule(TableRule):
             "base": keys.number_or(10000.0, *self.base),
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
+            "cos_first": _if_true(self.cos_first),
+            "relative": _if_true(self.relative),
+            "amplitude": keys.number(*self.amplitude),
         }
-        if self.cos_first:
-            parameters["cos_first"] = Setting(True, FAMILY)
-        if self.relative:
-            parameters["relative"] = Setting(True, FAMILY)
-        parameters["amplitude"] = keys.number(*self.amplitude)
         if "padding_idx" in style:
             padding = self.padding(keys, low=0)
             parameters["padding_idx"] = padding.token
@@ -262,8 +270,9 @@ class GridRule(TableRule):
 
         Models for images of any size, such as DETR, get the table of a usual image.
         """
+        grid = _usual_grid(self.pixels) if self.pixels else patch_grid(keys)
         parameters: dict[str, Setting[object]] = {
-            "grid": _usual_grid(self.pixels) if self.pixels else patch_grid(keys),
+            "grid": grid,
             "dim": table_width(keys, self.dim),
             "style": Setting(self.style, FAMILY),
             "base": Setting(ADDED[self.style].base, f"style {self.style}"),
@@ -273,9 +282,14 @@ class GridRule(TableRule):
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
+def _if_true(flag: bool) -> Setting[bool] | None:
+    """Return a setting for a flag of a rule; None if it is false, which is the scheme's default."""
+    return Setting(True, FAMILY) if flag else None
+
+
 def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
     """Return the cells of an image, with a cell begun at its edge: 800 x 1066 pixels make 25 x 34."""
-    sides = [-(-side // PIXELS_PER_CELL) for side in pixels]
+    sides = [math.ceil(side / PIXELS_PER_CELL) for side in pixels]
     return Setting(GridSize(sides), f"an image of {' x '.join(map(str, pixels))} pixels")
 
 
@@ -303,8 +317,8 @@ class T5Rule(EncodingRule):
         }
         encodings = []
         for part in self.parts:
-            causal = Setting(part != "encoder", FAMILY)
-            encodings.append(encoding_of("relative", {**parameters, "causal": causal}, part))
+            is_causal = Setting(part != "encoder", FAMILY)
+            encodings.append(encoding_of("relative", {**parameters, "causal": is_causal}, part))
         return encodings
 
 
@@ -368,22 +382,27 @@ class AlibiRule(EncodingRule):
         """
         # MPT keeps the largest bias with its other settings of attention.
         attention = keys.section("attn_config") or Keys({}, keys.path)
-        largest = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
+        max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole(*HEADS)
         parameters: Settings = {
             "heads": keys.required(heads, "number of attention heads"),
             "rule": Setting(self.rule, "default"),
-            "max_bias": largest,
+            "max_bias": max_bias,
             "form": Setting(self.form, FAMILY),
         }
-        # These are fields of an encoding, not parameters of the scheme.
-        dtype = self._slope_dtype()
+        slope_dtype = self._slope_dtype()
         divisor = self._divisor(keys)
-        fields: Settings = {"slope_dtype": dtype, "bias_divisor": divisor}
-        encoding = replace(
-            encoding_of("alibi", parameters), origins=origins_of({**parameters, **fields})
-        )
-        return [replace(encoding, slope_dtype=value_of(dtype), bias_divisor=value_of(divisor))]
+        bias = encoding_of("alibi", parameters)
+        # The dtype and the divisor are fields of an encoding, not parameters of the scheme.
+        fields: Settings = {"slope_dtype": slope_dtype, "bias_divisor": divisor}
+        return [
+            replace(
+                bias,
+                origins=origins_of({**parameters, **fields}),
+                slope_dtype=value_of(slope_dtype),
+                bias_divisor=value_of(divisor),
+            )
+        ]
 
     def _slope_dtype(self) -> Setting[str] | None:
         if not self.slope_dtype:
@@ -407,10 +426,11 @@ class SeveralRules(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        present = [part for part in self.parts if not part.rows or keys.resolves(*part.rows)]
         encodings = []
-        for part in present:
-            encodings += part.encodings(keys)
+        for part in self.parts:
+            has_size = not part.rows or keys.resolves(*part.rows)
+            if has_size:
+                encodings += part.encodings(keys)
         return encodings
 
 
@@ -435,9 +455,8 @@ class ChoiceRule(EncodingRule):
         """Return the rule that applies to a configuration."""
         section, _, name = self.key.rpartition(".")
         place = keys.inner_or_empty(section) if section else keys
-        setting = place.value(name)
-        value = self.default if setting is None else setting.value
-        rule = self.then if value == self.value else self.otherwise
+        setting = place.value(name) or Setting(self.default, "default")
+        rule = self.then if setting.value == self.value else self.otherwise
         if isinstance(rule, ChoiceRule):
             return rule.chosen(keys)
         return rule

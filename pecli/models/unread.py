@@ -44,7 +44,7 @@ OPAQUE = frozenset(
 #: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an
 #: absence.
 SWITCH = re.compile(
-    r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
+    r"(use|apply|with|enable|has)?_?(?P<scheme>rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
 )
 MAX_NAMED = 16
 MAX_DEPTH = 8
@@ -86,20 +86,21 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
         keys: The keys of the file, after everything was read.
         schemes: The schemes that were read, which a switch such as `use_alibi: false` may confirm.
     """
-    unread = [*_Search(keys.account, schemes).keys_in(keys, within_positions=False)]
-    known = sorted(filter(looks_like_positions, keys.account.looked_for))
+    account = keys.account
+    unread = list(_Search(account, schemes).keys_in(keys, within_positions=False))
+    known = sorted(filter(looks_like_positions, account.looked_for))
     warnings: list[str] = []
     unexplained: list[UnreadKey] = []
     for key in unread[:MAX_NAMED]:
-        warning = _explanation_of_key(key, keys.account, known)
-        if warning:
-            warnings.append(warning)
+        explanation = _explanation_of_key(key, account, known)
+        if explanation:
+            warnings.append(explanation)
         else:
             unexplained.append(key)
     warnings += _listed_by_section(unexplained)
-    if len(unread) > MAX_NAMED:
-        more = counted(len(unread) - MAX_NAMED, "more key")
-        warnings.append(f"nothing here reads {more} named like positions")
+    left_out = len(unread) - MAX_NAMED
+    if left_out > 0:
+        warnings.append(f"nothing here reads {counted(left_out, 'more key')} named like positions")
     return warnings
 
 
@@ -107,9 +108,9 @@ def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
     """Return a warning per object of the file that names its unread keys."""
     warnings = []
     for section, members in grouped(keys, lambda key: key.section).items():
-        names = [f"{key.short_name} ({quoted(key.value)})" for key in members]
+        names = ", ".join(f"{key.short_name} ({quoted(key.value)})" for key in members)
         place = section.rstrip(".") or "it"
-        warnings.append(f"{place} has {', '.join(names)}, which nothing here reads")
+        warnings.append(f"{place} has {names}, which nothing here reads")
     return warnings
 
 
@@ -132,9 +133,7 @@ def _explanation_of_key(key: UnreadKey, account: Account, known: Sequence[str]) 
     reader = account.ignored.get(key.full_name)
     if reader:
         return f"{key.full_name} is {value}, which the code of {reader} ignores"
-    if key.name in account.looked_for:
-        return ""
-    advice = _nearest_key(key.name, known)
+    advice = "" if key.name in account.looked_for else _nearest_key(key.name, known)
     if not advice:
         return ""
     return f"{key.section}{key.short_name} is {value}, and nothing here reads it: {advice}"
@@ -143,10 +142,11 @@ def _explanation_of_key(key: UnreadKey, account: Account, known: Sequence[str]) 
 def _nearest_key(name: str, known: Sequence[str]) -> str:
     """Return the known key that may be meant, as advice; an empty text if none is near.
 
-    `use_rope` is one letter from `mla_use_nope`, which means the opposite.
+    `use_rope` is one letter from `mla_use_nope`, which means the opposite: names with `nope` are
+    only compared with one another.
     """
     is_about_nope = "nope" in name
-    candidates = [key for key in known if ("nope" in key) is is_about_nope]
+    candidates = [key for key in known if ("nope" in key) == is_about_nope]
     return nearest(name, candidates)
 
 
@@ -179,9 +179,9 @@ class _Search:
             depth: The number of objects around it.
         """
         for name, value in keys.data.items():
+            key = UnreadKey(section=keys.prefix, name=name, value=value)
             is_setting = within_positions and not name.startswith("_")
             is_relevant = is_setting or looks_like_positions(name)
-            key = UnreadKey(keys.prefix, name, value)
             section = self._section_to_search(keys, key, is_relevant)
             if section is None:
                 if self._is_reported(key, is_relevant):
@@ -203,15 +203,16 @@ class _Search:
         return replace(keys, data=key.value, prefix=f"{key.full_name}.")
 
     def _may_be_size(self, key: UnreadKey) -> bool:
-        """Return True if a key may hold a size that was taken from the class or a rule."""
+        """Return True if a key may hold a size that was taken from the class or a rule.
+
+        A `n_embd: 512` in a file whose `hidden_size` is the class's default is one.
+        """
         if _defaulted_size(key, self.account):
             return True
-        return (
-            key.section in self.account.lacks_width
-            and key.name not in self.account.looked_for
-            and as_whole(key.value) is not None
-            and WIDTH.fullmatch(key.name) is not None
-        )
+        lacks_width = key.section in self.account.lacks_width
+        if not lacks_width or key.name in self.account.looked_for:
+            return False
+        return as_whole(key.value) is not None and WIDTH.fullmatch(key.name) is not None
 
     def _is_unread(self, key: UnreadKey) -> bool:
         """Return True if nothing has read a key, and its value could change the encoding.
@@ -231,5 +232,5 @@ class _Search:
 
     def _has_scheme(self, switch: re.Match[str]) -> bool:
         """Return True if the scheme that a switch is about was read."""
-        scheme = "alibi" if switch[2] == "alibi" else "rope"
+        scheme = "alibi" if switch["scheme"] == "alibi" else "rope"
         return scheme in self.schemes

@@ -243,3 +243,9 @@ def test_sglang_keeps_the_base_when_a_flag_replaces_the_settings(
     encoding = pecli.load_model(config, f"sglang.launch_server {flags}").one()
     assert encoding.parameters["scaling"] == "linear"
     assert encoding.parameters["base"] == base
+
+
+def test_a_base_of_a_flag_does_not_stay_in_the_preset() -> None:
+    """Qwen3-VL has its base, 5e6, in an object within an object of its config.json."""
+    pecli.load_model("qwen3-vl-2b", "vllm serve m --rope-theta 12345")
+    assert pecli.load_model("qwen3-vl-2b").encodings[0].parameters["base"] == 5e6

@@ -56,15 +56,15 @@ class Dialect:
     @classmethod
     def of(cls, row: NamedValues) -> "Dialect":
         """Return the dialect of a row of dialects.json; a null as `model_types` accepts any."""
-        types = row.get("model_types", ())
+        model_types = row.get("model_types", ())
         return cls(
-            row["module"],
-            frozenset(row.get("has", ())),
-            tuple(frozenset(group) for group in row.get("has_one", ())),
-            frozenset(row.get("lacks", ())),
-            row.get("inside", ""),
-            None if types is None else tuple(types),
-            row.get("project", ""),
+            module=row["module"],
+            has=frozenset(row.get("has", ())),
+            has_one=tuple(frozenset(group) for group in row.get("has_one", ())),
+            lacks=frozenset(row.get("lacks", ())),
+            inside=row.get("inside", ""),
+            model_types=None if model_types is None else tuple(model_types),
+            project=row.get("project", ""),
         )
 
     def matches(self, config: Mapping[str, object]) -> bool:
@@ -77,16 +77,19 @@ class Dialect:
         return self._recognises(config) or self._recognises(within)
 
     def _recognises(self, values: Mapping[str, object]) -> bool:
+        """Return True if an object has the keys of the dialect; a null counts as absent."""
         names = {plain_name(name) for name, value in values.items() if value is not None}
-        if not self.has <= names or self.lacks & names:
+        has_all = self.has <= names
+        has_forbidden = bool(self.lacks & names)
+        if not has_all or has_forbidden:
             return False
         return all(group & names for group in self.has_one)
 
     def read(self, keys: Keys) -> ParsedEncodings:
+        """Return the encodings by the rules of the dialect's module, which is imported now."""
         module = import_module(f"{__name__}.{self.module}")
-        parsed: ParsedEncodings = (
-            module.read(keys, self.project) if self.project else module.read(keys)
-        )
+        arguments = [self.project] if self.project else []
+        parsed: ParsedEncodings = module.read(keys, *arguments)
         return parsed
 
 
@@ -115,11 +118,10 @@ def read_object(
     keys = Keys(config, label, origins=places)
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
-    named = keys.word("model_type", "_class_name")
-    model_type = value_of(named)
-    parts = _objects_of(keys)
-    context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
-    window = _window(parts)
+    model_type = value_of(keys.word("model_type", "_class_name"))
+    objects = _objects_of(keys)
+    context = _first_positive(objects, (*LENGTHS, *synonyms("context"), ORIGINAL))
+    window = _window(objects)
     warnings += inconsistencies(
         encodings,
         served or context,
@@ -129,28 +131,26 @@ def read_object(
     )
     _mark_own_names(keys)
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
-    distinct = tuple(dict.fromkeys(warnings))
-    layers = _layer_types(parts, model_type)
     return ModelEncodings(
-        label,
-        model_type,
-        tuple(encodings),
-        distinct,
-        context,
-        window,
-        layers,
+        file=label,
+        model_type=model_type,
+        encodings=tuple(encodings),
+        warnings=tuple(dict.fromkeys(warnings)),
+        context=context,
+        window=window,
+        layers=_layer_types(objects, model_type),
         notes=tuple(reader_notes(encodings, config)),
     )
 
 
-def _window(parts: Sequence[Keys]) -> int | None:
+def _window(objects: Sequence[Keys]) -> int | None:
     """Return the window of sliding attention; None if there is none, or it is switched off.
 
     Qwen2's files have a `sliding_window` although their `use_sliding_window` is false.
     """
-    if any(part.data.get("use_sliding_window") is False for part in parts):
+    if any(keys.data.get("use_sliding_window") is False for keys in objects):
         return None
-    return _first_positive(parts, WINDOWS)
+    return _first_positive(objects, WINDOWS)
 
 
 def _mark_own_names(keys: Keys) -> None:
@@ -166,21 +166,17 @@ def _mark_own_names(keys: Keys) -> None:
 
 def _objects_of(keys: Keys) -> list[Keys]:
     """Return the keys of the file, and those of the objects that may hold a language model."""
-    objects = [keys]
-    for name in (*TEXTS, *INSIDE):
-        section = keys.inner(name)
-        if section is not None:
-            objects.append(section)
-    return objects
+    inner_objects = [keys.inner(name) for name in (*TEXTS, *INSIDE)]
+    return [keys, *filter(None, inner_objects)]
 
 
-def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
+def _layer_types(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     """Return the type of each layer by number: as listed, or by a pattern that repeats."""
-    for part in parts:
-        types = part.data.get("layer_types")
+    for keys in objects:
+        types = keys.data.get("layer_types")
         if _are_names(types):
             return tuple(types)
-    pattern = _pattern(parts, model_type)
+    pattern = _pattern(objects, model_type)
     if not pattern:
         return ()
     return pattern * (MAX_LAYERS // len(pattern))
@@ -193,12 +189,14 @@ def _are_names(value: object) -> TypeGuard[list[str]]:
     return all(isinstance(name, str) for name in value)
 
 
-def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
-    """Return the layer types that repeat: a `sliding_window_pattern` of 6 means five sliding
-    layers, then a full one.
+def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
+    """Return the layer types that repeat.
+
+    A `sliding_window_pattern` of 6 means five sliding layers, then a full one. Files of Gemma 3
+    need not state it: the family has the same pattern, SSSSSF.
     """
-    for part in parts:
-        periods = [part.data.get(name) for name in PATTERNS]
+    for keys in objects:
+        periods = [keys.data.get(name) for name in PATTERNS]
         for period in filter(_is_period, periods):
             return (*[SLIDING] * (period - 1), FULL)
     family = family_of(model_type)
@@ -210,16 +208,20 @@ def _is_period(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and 0 < value < MAX_LAYERS
 
 
-def _first_positive(parts: Sequence[Keys], names: Sequence[str]) -> int | None:
-    """Return the first number above 0; all keys with the same number are recorded as read."""
+def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None:
+    """Return the number that the first of these keys has; None if no key has one above 0.
+
+    All keys with the same number are recorded as read: a file may repeat its context length in
+    `max_position_embeddings` and `seq_length`.
+    """
     values: list[object] = []
-    for part in parts:
-        values += map(part.data.get, names)
+    for keys in objects:
+        values += map(keys.data.get, names)
     first = next(filter(_is_positive, values), None)
     if first is None:
         return None
-    for part in parts:
-        part.mark_as_read(*(name for name in names if part.data.get(name) == first))
+    for keys in objects:
+        keys.mark_as_read(*(name for name in names if keys.data.get(name) == first))
     return first
 
 

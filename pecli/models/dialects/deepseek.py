@@ -29,14 +29,18 @@ def read(keys: Keys) -> ParsedEncodings:
     warnings = []
     if length.value > original.value:
         scaling = _yarn_settings(keys, length, original)
-        warnings += softmax_warnings(factor, mscale)
-    settings: Settings = {}
-    if keys.any("index_n_heads", "index_head_dim"):
-        # The sparse attention of V3.2 selects tokens with an indexer.
-        settings = {"index_head_dim": keys.whole("index_head_dim") or INDEX_HEAD_DIM}
+        warnings = softmax_warnings(factor, mscale)
     family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
+    settings = _indexer_settings(keys)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
     return parsed.after(warnings)
+
+
+def _indexer_settings(keys: Keys) -> Settings:
+    """Return the channels of the indexer with which V3.2's sparse attention selects tokens."""
+    if not keys.any("index_n_heads", "index_head_dim"):
+        return {}
+    return {"index_head_dim": keys.whole("index_head_dim") or INDEX_HEAD_DIM}
 
 
 def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:

@@ -5,7 +5,6 @@ diffusers.json has the defaults of the classes: in `axial` those that rotate by 
 positions at all, such as autoencoders. Classes with one axis of positions are rows of projects.json.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pecli.engine.named_values import NamedValues
@@ -43,16 +42,20 @@ def read(keys: Keys) -> ParsedEncodings:
         return ParsedEncodings([TABLES[name](keys)], [])
     if renamed_keys.describes("diffusers", keys.data):
         return renamed_keys.read(keys, "diffusers")
+    return ParsedEncodings([], [_reason_for_no_encoding(keys, name)])
+
+
+def _reason_for_no_encoding(keys: Keys, name: str) -> str:
+    """Return why a class of diffusers has no encoding here: a note, none at all, or not known."""
+    data = stored("dialects/diffusers.json")
     label = f"_class_name {quoted(name)}"
-    if note:
-        return ParsedEncodings([], [f"{label}: {note}"])
+    if name in data["notes"]:
+        return f"{label}: {data['notes'][name]}"
     if name in " ".join(data["without"]).split():
         # Their `scaling_factor` and `freq_shift` are about latents and timesteps.
         keys.mark_as_read(*keys.data)
-        return ParsedEncodings([], [f"no positional encoding was found: {label} has none"])
-    return ParsedEncodings(
-        [], [f"{label} is not known here: its code decides which encoding it has"]
-    )
+        return f"no positional encoding was found: {label} has none"
+    return f"{label} is not known here: its code decides which encoding it has"
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
@@ -73,22 +76,19 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for
     `grid_base` and `axis_factors`, and a layout.
     """
-    style = row["style"]
     options = _style_options(keys, row)
-    channels = _channels_of_axes(keys, style, row["axes"])
+    channels = _channels_of_axes(keys, row["style"], row["axes"])
     count = len(channels.axes.value)
-    if style == "hunyuan-image" and count == 3:
-        # With three axes, the image is a video of one frame.
-        style = "hunyuan-video"
+    style = _style_by_axes(row["style"], count)
     grid: dict[str, Setting[object]] = {
         "axes": Setting(count, FAMILY),
         "axis_channels": channels.axes,
     }
+    advice = "which --axes and --positions give channels and numbers"
+    axes = f"{count} axes, {advice}"
     if style:
         axes = f"{count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
         grid |= {"style": Setting(style, FAMILY), **options}
-    else:
-        axes = f"{count} axes, which --axes and --positions give channels and numbers"
     parameters: dict[str, Setting[object]] = {
         "dim": channels.head,
         "base": keys.number_or(DEFAULT_BASE, "rope_theta", "theta"),
@@ -106,6 +106,13 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
         no_table=f"its positions have {axes}",
         grid=Grid(**values_of(grid)),
     )
+
+
+def _style_by_axes(style: str, count: int) -> str:
+    """Return a style; HunyuanImage with three axes takes its image for a video of one frame."""
+    if style == "hunyuan-image" and count == 3:
+        return "hunyuan-video"
+    return style
 
 
 def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
@@ -130,15 +137,15 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
     if listed is not None:
         counts = tuple(int(count) for count in listed.value)
         head = computed(sum(counts), "the sum of {}", listed)
-        return Channels(head, listed.with_value(counts))
+        return Channels(head=head, axes=listed.with_value(counts))
     head = head_size(keys)
     if ROTARY[style].mixed:
         # LTX rotates all heads together, as one vector.
         heads = _size(keys, "num_attention_heads")
         head = computed(heads.value * head.value, "{} · {}", heads, head)
-    shares: Sequence[int] = ROTARY[style].split(head.value)
-    counts = tuple(int(share) for share in shares)
-    return Channels(head, computed(counts, f"{{}}, shared out by the style {style}", head))
+    counts = tuple(int(share) for share in ROTARY[style].split(head.value))
+    axes = computed(counts, f"{{}}, shared out by the style {style}", head)
+    return Channels(head=head, axes=axes)
 
 
 def _all_heads(keys: Keys) -> Setting[int]:
@@ -208,27 +215,30 @@ def _pixart(keys: Keys) -> Encoding:
 
 
 def _cogvideox_encoding(keys: Keys) -> Encoding:
-    """Return CogVideoX's encoding.
-
-    The model of 5B rotates. The one of 2B adds a table over time, rows and columns, whose size
-    follows from the frames and the patches of a sample.
-    """
+    """Return CogVideoX's encoding: the model of 5B rotates, the one of 2B adds a table."""
     if keys.is_true("use_rotary_positional_embeddings"):
         return _axial_rope(keys, {"style": "cogvideox", "axes": ""})
+    grid = _grid_of_video(keys)
+    space = keys.number_or(1.0, "spatial_interpolation_scale")
+    time = keys.number_or(1.0, "temporal_interpolation_scale")
+    scale = computed((time.value, space.value, space.value), "{}, {}", time, space)
+    return _table(keys, "cogvideox", grid, grid_scale=scale)
+
+
+def _grid_of_video(keys: Keys) -> Setting[GridSize]:
+    """Return the frames, rows and columns of the tokens of a video.
+
+    The first frame is compressed by itself: 49 frames, 4 at a time, make 13.
+    """
     patch = _size(keys, "patch_size")
     height = _size(keys, "sample_height")
     width = _size(keys, "sample_width")
     frames = _size(keys, "sample_frames")
     ratio = _size(keys, "temporal_compression_ratio")
-    # The first frame is compressed by itself: 49 frames, 4 at a time, make 13.
-    time = (frames.value - 1) // ratio.value + 1
-    space = keys.number_or(1.0, "spatial_interpolation_scale")
-    pace = keys.number_or(1.0, "temporal_interpolation_scale")
-    size = GridSize((time, height.value // patch.value, width.value // patch.value))
+    token_frames = (frames.value - 1) // ratio.value + 1
+    size = GridSize((token_frames, height.value // patch.value, width.value // patch.value))
     formula = "({} − 1) // {} + 1, {}, {} // {}"
-    grid = computed(size, formula, frames, ratio, height, width, patch)
-    scale = computed((pace.value, space.value, space.value), "{}, {}", pace, space)
-    return _table(keys, "cogvideox", grid, grid_scale=scale)
+    return computed(size, formula, frames, ratio, height, width, patch)
 
 
 TABLES = {

@@ -6,9 +6,9 @@ from pecli.models.dialects.translation import llama3_scaling, translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, value_of
 
-READS = (
+READS: tuple[str, ...] = (
     "dim",
     "n_heads",
     "head_dim",
@@ -31,15 +31,15 @@ def read(keys: Keys) -> ParsedEncodings:
     settings: dict[str, Setting[object] | None] = {"num_hidden_layers": keys.whole("n_layers")}
     if halves is not None:
         settings["rope_interleave"] = halves.with_value(not halves.value)
-    reads: tuple[str, ...] = READS
-    if halves is not None and halves.value:
-        reads += HF_READS
+    family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
+    if value_of(halves):
+        reads = (*READS, *HF_READS)
         scaling = _longrope_settings(keys)
     else:
+        reads = READS
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
-    family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
     return translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
 
 

@@ -98,13 +98,12 @@ def _model_of(header: Metadata, label: str, origins: Mapping[str, Origin] | None
     if not isinstance(architecture, str) or not architecture:
         raise FileError(label, "has no general.architecture")
     prefix = f"{architecture}."
-    values = {
-        name.removeprefix(prefix): value
-        for name, value in header.values.items()
-        if value is not None
-    }
-    keys = Keys(values, label, prefix, origins=origins or {})
-    return Model(header, architecture, keys)
+    values = {}
+    for name, value in header.values.items():
+        if value is not None:
+            values[name.removeprefix(prefix)] = value
+    keys = Keys(data=values, path=label, prefix=prefix, origins=origins or {})
+    return Model(header=header, architecture=architecture, keys=keys)
 
 
 def read(
@@ -118,11 +117,11 @@ def read(
         origins: The lines of a log that values come from, by keys without the architecture.
     """
     model = _model_of(header, label, origins)
-    keys = model.keys
     encodings, warnings = _encodings_of_model(model)
-    _mark_own_names(keys)
-    warnings += unread_keys(_keys_of_model(model), {encoding.scheme for encoding in encodings})
-    context = keys.whole("context_length")
+    _mark_own_names(model.keys)
+    schemes = {encoding.scheme for encoding in encodings}
+    warnings += unread_keys(_keys_of_model(model), schemes)
+    context = model.keys.whole("context_length")
     if context is not None and _lacks_base(model, encodings, context.value):
         lacking = f"{context.source} is {context.value}, and rope.freq_base is missing"
         warnings.append(f"{lacking}: llama.cpp then takes 10000")
@@ -131,7 +130,12 @@ def read(
         encodings, length, model.architecture, length_key="context_length", scaling_key=FREQS
     )
     return ModelEncodings(
-        label, model.architecture, tuple(encodings), tuple(warnings), length, _window(keys)
+        file=label,
+        model_type=model.architecture,
+        encodings=tuple(encodings),
+        warnings=tuple(warnings),
+        context=length,
+        window=_window(model.keys),
     )
 
 
@@ -181,26 +185,31 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole("attention.head_count")}
         return ParsedEncodings(AlibiRule().encodings(keys.translated({}, settings)), [])
     if model.follows("position_free"):
-        return ParsedEncodings(
-            [], ["no positional encoding was found: no key that is read here names one"]
-        )
-    if model.follows("learned") and "rope.dimension_count" not in keys:
+        none = "no positional encoding was found: no key that is read here names one"
+        return ParsedEncodings([], [none])
+    has_rotary_size = "rope.dimension_count" in keys
+    if model.follows("learned") and not has_rotary_size:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
         return ParsedEncodings(rule.encodings(keys), [])
     return _rotary_encodings(model)
 
 
 def _alibi_bias(model: Model) -> Setting[float] | None:
-    """Return the largest bias of ALiBi; None if the model has none."""
-    keys = model.keys
-    architecture = model.architecture
-    bias = keys.number_or(0.0, "attention.max_alibi_bias")
-    blocks = value_of(keys.whole("block_count", low=0))
+    """Return the largest bias of ALiBi; None if the model has none.
+
+    The key of the bias states it, or the architecture implies 8: a Baichuan of 40 blocks (13B) has
+    ALiBi, and one of 32 blocks (7B) rope.
+    """
+    bias = model.keys.number_or(0.0, "attention.max_alibi_bias")
+    blocks = value_of(model.keys.whole("block_count", low=0))
     if bias.value > 0:
         return bias
-    if architecture not in ALIBI or ALIBI[architecture] not in (None, blocks):
+    if model.architecture not in ALIBI:
         return None
-    return Setting(8.0, f"llama.cpp's {architecture}")
+    blocks_with_alibi = ALIBI[model.architecture]
+    if blocks_with_alibi is not None and blocks_with_alibi != blocks:
+        return None
+    return Setting(8.0, f"llama.cpp's {model.architecture}")
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
@@ -208,22 +217,23 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     of the tensor.
     """
     header = header_of(path)
-    stored = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
-    factors = {name: numbers for name, numbers in stored.items() if numbers}
+    numbers = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
+    factors = {name: divisors for name, divisors in numbers.items() if divisors}
     if not factors:
         return {}
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
-    size, rotary = _head_sizes(keys)
-    dim = keys.required(rotary or size, "rope.dimension_count").value
-    return {name: _divided(name, base, dim, numbers) for name, numbers in factors.items()}
+    sizes = _head_sizes(keys)
+    dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
+    return {name: _divided(name, base, dim, divisors) for name, divisors in factors.items()}
 
 
 def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
     """Return the frequencies base^(−2i/dim) of a head, each divided by a factor of a tensor."""
+    pairs = np.arange(len(factors))
+    # A factor of 0 makes its frequency infinite.
     with np.errstate(divide="ignore"):
-        exponents = -2.0 * np.arange(len(factors)) / dim
-        frequencies = base**exponents / np.array(factors)
+        frequencies = base ** (-2.0 * pairs / dim) / np.array(factors)
     return table_of(f"{name}/inv_freq", frequencies)
 
 
@@ -239,16 +249,21 @@ def _head_sizes(keys: Keys) -> HeadSizes:
 
     The width is stated, or the model's width over its heads, or else all that rotates.
     """
-    size = keys.whole("attention.key_length")
+    stated_size = keys.whole("attention.key_length")
     width = keys.whole("embedding_length")
-    # Some models have a number of heads per layer.
-    is_list = isinstance(keys.data.get("attention.head_count"), list)
-    if size is None and width is not None and not is_list:
-        heads = keys.whole("attention.head_count")
-        if heads is not None:
-            size = computed(width.value // heads.value, "{} // {}", width, heads)
+    size = stated_size or _width_over_heads(keys, width)
     rotary = keys.whole("rope.dimension_count")
-    return HeadSizes(size or rotary, rotary)
+    return HeadSizes(size=size or rotary, rotary=rotary)
+
+
+def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | None:
+    """Return the model's width over its heads; None if layers have different numbers of heads."""
+    if width is None or isinstance(keys.data.get("attention.head_count"), list):
+        return None
+    heads = keys.whole("attention.head_count")
+    if heads is None:
+        return None
+    return computed(width.value // heads.value, "{} // {}", width, heads)
 
 
 def _rotary_encodings(model: Model) -> ParsedEncodings:
@@ -264,20 +279,21 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     family = _family(model, has_sections="mrope_section" in scaling)
     # A separate record of names, so that no hint about an unread key offers a name of Hugging
     # Face's.
-    separate = replace(keys, account=Account(keys.account.read))
+    separate = replace(keys, account=Account(read=keys.account.read))
     parsed = rope_encodings(separate.translated(scaling, settings), family)
     parsed = parsed.after(_warnings_of_file(model, scaling))
-    first = parsed.encodings[0]
-    if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
-        return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
-    return parsed
+    first, *others = parsed.encodings
+    if any(encoding.parameters != first.parameters for encoding in others):
+        return parsed
+    return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
 
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     """Return warnings about divisors in a tensor, and about an unknown architecture."""
     warnings = []
     divisors = scaling.get("long_factor")
-    if divisors is not None and divisors.stated_by == (FREQS,):
+    are_of_tensor = divisors is not None and divisors.stated_by == (FREQS,)
+    if are_of_tensor:
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
@@ -290,27 +306,33 @@ def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
 
 
 def _sizes_and_bases(model: Model) -> Settings:
-    """Return the base, the head size and the rotary size by Hugging Face's names.
-
-    Sliding layers (swa: sliding window attention) have a base of their own in some architectures:
-    a key states it, or llama.cpp's code has 10000; otherwise it is that of the other layers.
-    """
+    """Return the base, the head size and the rotary size by Hugging Face's names."""
     keys = model.keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base")
-    size, rotary = _head_sizes(keys)
-    local = keys.number("rope.freq_base_swa")
-    if local is None and keys.data.get("attention.sliding_window"):
-        local = base
-        if model.follows("own_sliding"):
-            local = Setting(DEFAULT_BASE, "llama.cpp's sliding layers")
+    sizes = _head_sizes(keys)
     return {
         "rope_theta": base,
-        "local_rope_theta": local,
-        "rotary_dim": rotary,
-        "head_dim": keys.required(size, "rope.dimension_count"),
+        "local_rope_theta": _base_of_sliding_layers(model, base),
+        "rotary_dim": sizes.rotary,
+        "head_dim": keys.required(sizes.size, "rope.dimension_count"),
         "swa_head_dim": keys.whole("attention.key_length_swa"),
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
+
+
+def _base_of_sliding_layers(model: Model, base: Setting[float]) -> Setting[float] | None:
+    """Return the base of sliding layers (swa: sliding window attention); None if there are none.
+
+    A key states it, or llama.cpp's code has 10000 for some architectures; otherwise it is the base
+    of the other layers.
+    """
+    stated_base = model.keys.number("rope.freq_base_swa")
+    has_sliding_layers = bool(model.keys.data.get("attention.sliding_window"))
+    if stated_base is not None or not has_sliding_layers:
+        return stated_base
+    if model.follows("own_sliding"):
+        return Setting(DEFAULT_BASE, "llama.cpp's sliding layers")
+    return base
 
 
 def _family(model: Model, *, has_sections: bool) -> ModelFamily:
@@ -332,9 +354,7 @@ def _mrope_sections(model: Model) -> Settings:
     sections = model.keys.numbers("rope.dimension_sections")
     if sections is None:
         return {}
-    counts = [int(count) for count in sections.value]
-    while counts and not counts[-1]:
-        counts.pop()
+    counts = _without_final_zeros([int(count) for count in sections.value])
     if not counts:
         return {}
     source = f"ggml's rope type of {model.architecture}"
@@ -342,6 +362,12 @@ def _mrope_sections(model: Model) -> Settings:
         "mrope_section": sections.with_value(counts),
         "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
     }
+
+
+def _without_final_zeros(counts: list[int]) -> list[int]:
+    while counts and counts[-1] == 0:
+        counts = counts[:-1]
+    return counts
 
 
 def _scaling_of_file(model: Model) -> Settings:
@@ -356,15 +382,13 @@ def _scaling_of_file(model: Model) -> Settings:
     attention = keys.number("rope.scaling.attn_factor")
     factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
-    by_tensors = _scaling_by_tensors(model.header, kind, original)
-    if by_tensors:
-        return {**by_tensors, "attention_factor": attention or Setting(1.0, "default")}
+    divisors = _scaling_by_tensors(model.header, kind, original)
+    if divisors:
+        return {**divisors, "attention_factor": attention or Setting(1.0, "default")}
     is_linear_without_factor = kind.value == "linear" and factor is None
     if kind.value == "none" or is_linear_without_factor:
         return _no_scaling(keys, kind)
-    if kind.value == "longrope":
-        problem = f"{kind.source} is 'longrope'"
-        raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
+    _refuse_longrope_without_tensors(keys, kind)
     scaling: dict[str, Setting[object] | None] = {
         "rope_type": kind,
         "factor": factor,
@@ -375,10 +399,17 @@ def _scaling_of_file(model: Model) -> Settings:
     return scaling
 
 
+def _refuse_longrope_without_tensors(keys: Keys, kind: Setting[str]) -> None:
+    if kind.value == "longrope":
+        problem = f"{kind.source} is 'longrope'"
+        raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
+
+
 def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
+    """Return the scaling «none» with the key that states it; nothing if no key does."""
     if "rope.scaling.type" not in keys:
         return {}
-    return {"rope_type": replace(kind, value="none")}
+    return {"rope_type": kind.with_value("none")}
 
 
 def _scaling_by_tensors(
@@ -413,7 +444,8 @@ def _yarn_parameters(
 
     Args:
         model: The file.
-        attention: Its `rope.scaling.attn_factor`, if it has one.
+        attention: Its `rope.scaling.attn_factor`, if it has one. ggml multiplies it by YaRN's own
+            factor: 0.5 and a scaling by 4 make 0.5 · (1 + 0.1 ln 4) = 0.5693.
         factor: The factor by which the context is extended.
     """
     keys = model.keys
@@ -423,7 +455,6 @@ def _yarn_parameters(
         **_mscales_of_multiplier(model),
     }
     if attention is not None and factor is not None and factor.value > 1:
-        # ggml multiplies the factor that is given by YaRN's own.
         product = attention.value * (1 + 0.1 * math.log(factor.value))
         scaling["attention_factor"] = computed(product, "{} · (1 + 0.1 ln factor)", attention)
     return scaling
@@ -433,7 +464,8 @@ def _mscales_of_multiplier(model: Model) -> Settings:
     """Return mscale and mscale_all_dim, which `yarn_log_multiplier` stands for.
 
     Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim
-    of 0.707.
+    of 0.707. Its mscale is the same number, so that their ratio, by which cos and sin are
+    multiplied, is 1.
     """
     architecture = model.architecture
     multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))

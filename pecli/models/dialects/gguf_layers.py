@@ -40,14 +40,17 @@ def unrotated_layers(keys: Keys, architecture: str) -> Settings:
         return {}
     source = f"the pattern of llama.cpp's {architecture}"
     # In Hugging Face's configurations, a 0 in `no_rope_layers` stands for a layer without rope.
-    settings: dict[str, Setting[object] | None] = {
-        "no_rope_layers": Setting([int(is_rotated) for is_rotated in rotates], source)
+    numbers = [int(is_rotated) for is_rotated in rotates]
+    settings: dict[str, Setting[object]] = {"no_rope_layers": Setting(numbers, source)}
+    if architecture != "llama4":
+        return settings
+    # llama.cpp has Llama 4's temperature of queries without rope as constants.
+    return {
+        **settings,
+        "attn_temperature_tuning": Setting(True, source),
+        "attn_scale": Setting(0.1, source),
+        "floor_scale": Setting(8192, source),
     }
-    if architecture == "llama4":
-        settings["attn_temperature_tuning"] = Setting(True, source)
-        settings["attn_scale"] = Setting(0.1, source)
-        settings["floor_scale"] = Setting(8192, source)
-    return settings
 
 
 def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
@@ -58,22 +61,33 @@ def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
     four.
     """
     count = _layer_count(keys)
-    window = keys.data.get("attention.sliding_window")
-    rotates_all = {
-        "llama4": window == 0,  # Its attention is then not cut into chunks.
-        "exaone4": count != EXAONE_4_LAYERS,
-        "smallthinker": not window,
-    }
-    if rotates_all.get(architecture):
+    if _rotates_all(keys, architecture, count):
         return [True] * count
     if architecture in EVERY_FOURTH:
         return [(layer + 1) % 4 != 0 for layer in range(count)]
     rotates = _sliding_layers(keys, architecture, count)
     if architecture == "cohere2moe":
         # Its first layers, which have no experts, rotate although their attention is full.
-        dense = _count(keys, "leading_dense_block_count")
-        rotates[:dense] = [True] * min(dense, count)
+        dense = min(_count(keys, "leading_dense_block_count"), count)
+        rotates[:dense] = [True] * dense
     return rotates
+
+
+def _rotates_all(keys: Keys, architecture: str, count: int) -> bool:
+    """Return True for models of an architecture without unrotated layers.
+
+    Llama 4's attention is then not cut into chunks; the small EXAONE 4.0 and some SmallThinkers have
+    no sliding window.
+    """
+    window = keys.data.get("attention.sliding_window")
+    match architecture:
+        case "llama4":
+            return window == 0
+        case "exaone4":
+            return count != EXAONE_4_LAYERS
+        case "smallthinker":
+            return not window
+    return False
 
 
 def _layer_count(keys: Keys) -> int:

@@ -8,7 +8,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting
 from pecli.models.non_rotary import project_rules
-from pecli.models.table_rules import LearnedRule
+from pecli.models.table_rules import EncodingRule, LearnedRule
 
 READS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
 
@@ -23,17 +23,23 @@ def read(keys: Keys) -> ParsedEncodings:
     word = keys.word("pos_emb") or Setting("learned", "default of GPT-NeoX")
     kind = keys.known_kind(word, *rules, "rotary", "none")
     if kind == "rotary":
-        parsed = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)
-        return parsed.after(warnings)
+        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)
+        return rope.after(warnings)
     if kind == "none":
-        return ParsedEncodings(
-            [], [*warnings, f"{word.source} is none: the model has no positional encoding"]
-        )
+        warnings.append(f"{word.source} is none: the model has no positional encoding")
+        return ParsedEncodings([], warnings)
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
-    rule = rules[kind]
-    offset = keys.whole("opt_pos_emb_offset", low=0)
-    if offset is not None and isinstance(rule, LearnedRule):
-        # Weights that come from OPT begin with rows for padding.
-        rule = replace(rule, more=offset.value)
+    rule = _with_rows_of_padding(rules[kind], keys)
     return ParsedEncodings(rule.encodings(keys), warnings)
+
+
+def _with_rows_of_padding(rule: EncodingRule, keys: Keys) -> EncodingRule:
+    """Return a rule whose learned table has more rows, if its weights come from OPT.
+
+    OPT's table begins with 2 rows for padding, which `opt_pos_emb_offset` states.
+    """
+    offset = keys.whole("opt_pos_emb_offset", low=0)
+    if offset is None or not isinstance(rule, LearnedRule):
+        return rule
+    return replace(rule, more=offset.value)

@@ -3,29 +3,34 @@
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting
+from pecli.models.keys import Keys, Setting, Settings
 
 READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of a config of OpenAI's own code for gpt-oss.
-
-    If `rope_scaling_factor` exceeds 1, they have YaRN, whose limits are not rounded to whole pairs,
-    and whose original context is `initial_context_length`.
-    """
+    """Return the encodings of a config of OpenAI's own code for gpt-oss."""
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
     family = ModelFamily("gpt-oss's code", theta=150000.0)
+    return translated_ropes(keys, family, reads=READS, scaling=_yarn_settings(keys))
+
+
+def _yarn_settings(keys: Keys) -> Settings:
+    """Return YaRN if `rope_scaling_factor` exceeds 1.
+
+    Its limits are not rounded to whole pairs, and its original context is `initial_context_length`.
+    """
     factor = keys.number("rope_scaling_factor")
-    scaling = renamed(
-        keys,
-        factor="rope_scaling_factor",
-        original_max_position_embeddings="initial_context_length",
-        beta_fast="rope_ntk_beta",
-        beta_slow="rope_ntk_alpha",
-    )
-    scaling["rope_type"] = Setting("yarn", "as in gpt-oss's code")
-    scaling["truncate"] = Setting(False, "truncate of gpt-oss's code")
-    if factor is None or factor.value <= 1:
-        scaling = {}
-    return translated_ropes(keys, family, reads=READS, scaling=scaling)
+    yarn = {
+        **renamed(
+            keys,
+            factor="rope_scaling_factor",
+            original_max_position_embeddings="initial_context_length",
+            beta_fast="rope_ntk_beta",
+            beta_slow="rope_ntk_alpha",
+        ),
+        "rope_type": Setting("yarn", "as in gpt-oss's code"),
+        "truncate": Setting(False, "truncate of gpt-oss's code"),
+    }
+    is_scaled = factor is not None and factor.value > 1
+    return yarn if is_scaled else {}

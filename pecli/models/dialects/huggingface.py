@@ -2,12 +2,13 @@
 and sound beside it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.data import plain_name
-from pecli.models.encoding import ParsedEncodings, joined
+from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
@@ -43,22 +44,29 @@ LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the positional encodings of a Hugging Face config.json, the language model's first.
-
-    A file may only name the model: its encodings then follow from the class's defaults, and notes
-    mention tables that such a file cannot describe, unless warnings name them already.
-    """
+    """Return the positional encodings of a Hugging Face config.json, the language model's first."""
     model_type = _model_type(keys)
     top = make_part(keys, "", model_type, is_text=True)
     encodings, warnings = _read_part(top, MAX_DEPTH)
     if not encodings:
-        warnings += _warnings_of_no_encoding(top)
-    has_defaults = lacks_text_model(top) or only_names_model(top)
-    has_tables = any(not encoding.is_rotary for encoding in encodings)
-    names_all = has_tables and bool(warnings)
-    if encodings and has_defaults and not names_all:
+        return ParsedEncodings([], [*warnings, *_warnings_of_no_encoding(top)])
+    if _leaves_out_tables(top, encodings, warnings):
         warnings += non_rotary.notes_on_absent_tables(model_type, encodings)
     return ParsedEncodings(encodings, warnings)
+
+
+def _leaves_out_tables(
+    part: ModelPart, encodings: Sequence[Encoding], warnings: Sequence[str]
+) -> bool:
+    """Return True if a model may have tables that neither encodings nor warnings mention.
+
+    `{"model_type": "grounding-dino"}` only names the model. All else follows from the defaults of
+    its class, and so does a table of 900 queries that no key describes.
+    """
+    has_only_defaults = lacks_text_model(part) or only_names_model(part)
+    has_tables = any(not encoding.is_rotary for encoding in encodings)
+    mentions_all = has_tables and bool(warnings)
+    return has_only_defaults and not mentions_all
 
 
 def _model_type(keys: Keys) -> str | None:
@@ -73,19 +81,22 @@ def _model_type(keys: Keys) -> str | None:
 def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
     """Return the warning «no positional encoding was found», with the reason.
 
-    A rule is what is known of a model type without rope: ALiBi, a learned table, or nothing. A rule
-    with a note states what the model has instead («relative positions within attention»), so that
-    no warning is needed. The note of a family's rule has been reported already.
+    A rule with a note needs no such warning: the note states what the model has instead, such as
+    «relative positions within attention».
     """
-    keys = part.keys
-    rule = _rule_for_other_encoding(keys, part.model_type)
-    notes: list[str] = []
-    if rule is None:
-        rule = non_rotary.tables_of(part.model_type)
-        notes = [] if rule is None else rule.notes(keys)
-    if rule is not None and rule.note:
-        return notes
-    return [*notes, f"no positional encoding was found: {_reason_for_no_encoding(part, rule)}"]
+    rule = _rule_for_other_encoding(part.keys, part.model_type)
+    if rule is not None:
+        # Its note was reported when the part was read.
+        return [] if rule.note else [_no_encoding_warning(part, rule)]
+    tables = non_rotary.tables_of(part.model_type)
+    if tables is None:
+        return [_no_encoding_warning(part, None)]
+    notes = tables.notes(part.keys)
+    return notes if tables.note else [*notes, _no_encoding_warning(part, tables)]
+
+
+def _no_encoding_warning(part: ModelPart, rule: EncodingRule | None) -> str:
+    return f"no positional encoding was found: {_reason_for_no_encoding(part, rule)}"
 
 
 def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
@@ -95,21 +106,23 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
         part: The part of the configuration.
         rule: The rule of its family, which makes no encoding; None if there is none.
     """
-    keys = part.keys
     # torchtune and Hydra name the code that makes the model.
-    code = keys.inner_or_empty("model").word("_component_", "_target_")
-    path = _path_of_text_model(keys)
+    code = part.keys.inner_or_empty("model").word("_component_", "_target_")
+    path = _path_of_text_model(part.keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
-    reason = "the model has none"
-    if rule is None:
-        reason = "no key that is read here names one"
+    if rule is not None and code is None:
+        return "the model has none"
+    reason = "no key that is read here names one"
     if code is not None:
         reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    is_known = family_of(part.model_type, vision=part.vision) is not None
-    if rule is None and part.model_type and not is_known:
+    if rule is None and part.model_type and not _is_known_family(part):
         reason += f", and model_type {part.model_type[:60]!r} is unknown"
     return reason
+
+
+def _is_known_family(part: ModelPart) -> bool:
+    return family_of(part.model_type, vision=part.vision) is not None
 
 
 def _path_of_text_model(keys: Keys) -> Setting[str] | None:
@@ -122,8 +135,8 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     """Return the encodings of a part of a model, and of the parts within it.
 
     A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
-    at the top are then not about layers, except in families that describe another part there
-    (MusicFlamingo its audio tower). A file without parts describes its layers at the top.
+    at the top then describe no layers, except in some families: MusicFlamingo's describe its audio
+    tower. A file without parts describes its layers at the top.
 
     Args:
         part: The part, for example the whole file.
@@ -140,10 +153,7 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     describes_layers = not inner_parts or _has_layers(part)
     if describes_layers and not has_text:
         results.append(_encodings_of_part(part))
-    for inner in inner_parts:
-        # The language model is what a file is about: its layer types need no name in front.
-        label = "" if inner.is_text else inner.label
-        results.append(_read_inner(inner, label, depth - 1))
+    results += [_read_inner(inner, inner.layer_label, depth - 1) for inner in inner_parts]
     return joined(results)
 
 
@@ -158,10 +168,10 @@ def _beside_text(part: ModelPart, name: str) -> ParsedEncodings:
 
 
 def _has_layers(part: ModelPart) -> bool:
-    """Return True unless a configuration only holds its parts, without a width and heads of its
-    own.
+    """Return True if a part has a width and heads of its own, not only parts within it.
 
-    The class defaults count if they are those of the model itself, not of a text model within.
+    Defaults of a class count only if it is that of the part itself: those of a `qwen2_vl` are those
+    of the language model within it.
     """
     keys = part.keys
     if keys.defaults.model_type != plain_name(part.model_type):
@@ -172,23 +182,30 @@ def _has_layers(part: ModelPart) -> bool:
 def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
     """Return the encodings of a part within a model, and name their layer types after it.
 
-    With the label `vision`, the tower's only encoding gets the layer type `vision`, and one that
-    the tower calls `patches` becomes `vision.patches`. The language model's label may be empty, so
-    that its layer types stay.
+    Args:
+        part: The part.
+        label: The name to put before layer types. With `vision`, the tower's only encoding gets the
+            layer type `vision`, and `patches` becomes `vision.patches`. Empty to keep them.
+        depth: How many levels of parts within it are read.
     """
     encodings, warnings = _read_part(part, depth)
     if not encodings and part.keys.any(*HEADS):
         warnings += _warnings_of_no_encoding(part)
-    labelled = []
-    for encoding in encodings:
-        layer_type = _joined_by_dots(label, encoding.layer_type)
-        part_name = encoding.part if part.is_text else _joined_by_dots(label, encoding.part)
-        labelled.append(replace(encoding, layer_type=layer_type, part=part_name))
+    labelled = [_with_label(encoding, part, label) for encoding in encodings]
     return ParsedEncodings(labelled, [f"{part.label}: {warning}" for warning in warnings])
 
 
+def _with_label(encoding: Encoding, part: ModelPart, label: str) -> Encoding:
+    """Return an encoding whose layer type begins with a label, and that belongs to the part."""
+    layer_type = _joined_by_dots(label, encoding.layer_type)
+    if part.is_text:
+        return replace(encoding, layer_type=layer_type)
+    return replace(encoding, layer_type=layer_type, part=_joined_by_dots(label, encoding.part))
+
+
 def _joined_by_dots(*words: str) -> str:
-    return ".".join(word for word in words if word)
+    """Return words with dots between them, without those that are empty: `vision.patches`."""
+    return ".".join(filter(None, words))
 
 
 @dataclass(frozen=True)
@@ -217,58 +234,44 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class NoEncoding:
-    """A part without an encoding; the warning says why, if there is a reason to report."""
+class Decision:
+    """The kind of encoding that a part has.
 
-    warning: str = ""
+    Attributes:
+        is_rotary: True for rope, False for the encoding of the rule only.
+        rule: The rule for ALiBi or a table: instead of rope, or beside it if `is_rotary`.
+    """
 
-
-@dataclass(frozen=True)
-class OtherEncoding:
-    """A part whose encoding a rule makes, instead of rope."""
-
+    is_rotary: bool
     rule: EncodingRule
-
-
-@dataclass(frozen=True)
-class RotaryEncoding:
-    """A part that rotates, perhaps with tables beside it."""
-
-    tables: EncodingRule
-
-
-Decision = NoEncoding | OtherEncoding | RotaryEncoding
 
 
 def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     """Return the encodings that the keys of a part itself describe, without the parts within it.
 
-    First the keys and the model type decide which kind of encoding the part has: none, rope, or
-    another one, for which there is a rule (ALiBi, a learned or sinusoidal table). Then it is read,
-    with warnings about words that are unknown or contradict it.
+    First the keys and the model type decide whether the part has rope, an encoding that a rule
+    makes (ALiBi, a learned or sinusoidal table), both, or none. Then they are read, with warnings
+    about words that are unknown or contradict the decision.
     """
     evidence = _gather_evidence(part)
-    decision = _decide_on_encoding(evidence)
     warnings = _warnings_of_unknown_word(evidence)
-    if isinstance(decision, NoEncoding):
-        return ParsedEncodings([], [decision.warning] if decision.warning else warnings)
-    if isinstance(decision, OtherEncoding):
-        rule = decision.rule
-        warnings += _warnings_of_unknown_family(evidence, rule)
-        warnings += _warnings_of_overruled_word(evidence, decision)
-        warnings += rule.notes(part.keys)
-        return ParsedEncodings(rule.encodings(part.keys), warnings)
-    tables = decision.tables
-    warnings += _warnings_of_unknown_family(evidence, None)
+    if _rotates_no_channel(part.keys):
+        return ParsedEncodings([], [f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"])
+    decision = _decide_on_encoding(evidence)
+    if decision is None:
+        return ParsedEncodings([], warnings)
+    warnings += _warnings_of_unknown_family(evidence, decision)
     warnings += _warnings_of_overruled_word(evidence, decision)
-    warnings += tables.notes(part.keys)
-    parsed = rope_encodings(part.keys, evidence.family or ModelFamily(), vision=part.vision)
-    encodings = [*parsed.encodings, *tables.encodings(part.keys)]
-    return ParsedEncodings(encodings, [*warnings, *parsed.warnings])
+    warnings += decision.rule.notes(part.keys)
+    rope = ParsedEncodings([], [])
+    if decision.is_rotary:
+        rope = rope_encodings(part.keys, evidence.family or ModelFamily(), vision=part.vision)
+    encodings = [*rope.encodings, *decision.rule.encodings(part.keys)]
+    return ParsedEncodings(encodings, [*warnings, *rope.warnings])
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
-    """Collect what speaks for each kind of encoding: the family, the class's tables, and the keys.
+    """Return what speaks for each kind of encoding: the family, the class's tables, and the keys.
 
     A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
     which states another encoding. A class of transformers that is known to have tables, and no
@@ -282,8 +285,14 @@ def _gather_evidence(part: ModelPart) -> Evidence:
         rule = tables_of_class
     stated = keys.word(*STATEMENTS)
     states_relative = _stated_word(keys).startswith("relative")
-    is_rotary = _has_rotary_keys(keys, stated) and not states_relative
-    return Evidence(part, family, rule, tables_of_class, stated, is_rotary)
+    return Evidence(
+        part=part,
+        family=family,
+        rule=rule,
+        tables=tables_of_class,
+        stated=stated,
+        is_rotary=_has_rotary_keys(keys, stated) and not states_relative,
+    )
 
 
 def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
@@ -298,23 +307,20 @@ def _attends_with_rope(keys: Keys) -> bool:
     return attention.any("rope_theta") or attention.data.get("rope") is True
 
 
-def _decide_on_encoding(evidence: Evidence) -> Decision:
-    """Return the kind of encoding that a part of a model has: rope, another one, or none.
+def _decide_on_encoding(evidence: Evidence) -> Decision | None:
+    """Return the kind of encoding that a part of a model has; None if nothing points to one.
 
     A rule describes another encoding than rope. Rules for ALiBi and for no encoding override rope:
-    they count even if the file has a `rope_theta`, which many such files have and their code
-    ignores. Other rules count only without such keys.
+    many such files have a `rope_theta`, which the model's code ignores. Other rules count only
+    without a key of rope.
     """
-    part = evidence.part
-    if _rotates_no_channel(part.keys):
-        return NoEncoding(f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope")
     rule = evidence.rule
     if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
-        return OtherEncoding(rule)
+        return Decision(is_rotary=False, rule=rule)
     if not evidence.is_rotary and not _rotates_by_default(evidence):
-        return NoEncoding()
-    beside = non_rotary.beside(part.model_type, vision=part.vision)
-    return RotaryEncoding(beside or evidence.tables or EncodingRule())
+        return None
+    beside = non_rotary.beside(evidence.part.model_type, vision=evidence.part.vision)
+    return Decision(is_rotary=True, rule=beside or evidence.tables or EncodingRule())
 
 
 def _rotates_no_channel(keys: Keys) -> bool:
@@ -341,14 +347,13 @@ def _warnings_of_unknown_word(evidence: Evidence) -> list[str]:
     return [f"{stated.source} is {quoted(stated.value)}, which is none of {', '.join(known)}"]
 
 
-def _warnings_of_unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
-    """Return a warning that general rules were applied, unless the family or the rule's own row is
-    known.
-    """
+def _warnings_of_unknown_family(evidence: Evidence, decision: Decision) -> list[str]:
+    """Return a warning that general rules were applied to a model of an unknown family."""
     if evidence.family is not None:
         return []
     model_type = evidence.part.model_type
-    if rule is not None and plain_name(model_type) in non_rotary.FAMILIES:
+    has_rule_of_family = plain_name(model_type) in non_rotary.FAMILIES
+    if has_rule_of_family and not decision.is_rotary:
         return []
     name = f"model_type {model_type[:60]!r} is unknown" if model_type else "there is no model_type"
     return [f"{name}: read by the general rules; check layout and defaults"]
@@ -360,11 +365,10 @@ def _warnings_of_overruled_word(evidence: Evidence, decision: Decision) -> list[
     if stated is None:
         return []
     statement = f"{stated.source} is {quoted(stated.value)}"
-    is_rotary = isinstance(decision, RotaryEncoding)
-    if is_rotary and evidence.word in OTHER_WORDS:
-        return [f"{statement}, but other keys ask for rope, which is what is read"]
-    has_alibi = isinstance(evidence.rule, AlibiRule) and not is_rotary
-    if has_alibi and evidence.word != "alibi":
+    if decision.is_rotary:
+        if evidence.word in OTHER_WORDS:
+            return [f"{statement}, but other keys ask for rope, which is what is read"]
+    elif isinstance(decision.rule, AlibiRule) and evidence.word != "alibi":
         return [f"{statement}, but the model has ALiBi, which is what is read"]
     return []
 
@@ -388,7 +392,7 @@ def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule
         rule = rule.chosen(keys)
     word = _stated_word(keys)
     # The flags are read in any case, so that they are not reported as keys that nothing reads.
-    states_alibi = _asks_for_alibi(keys, word)
+    states_alibi = _states_alibi(keys, word)
     if isinstance(rule, AlibiRule):
         return rule  # The family's slopes may differ from the usual ones.
     if states_alibi:
@@ -409,9 +413,10 @@ def _stated_rule(keys: Keys, word: str) -> EncodingRule | None:
     return None
 
 
-def _asks_for_alibi(keys: Keys, word: str) -> bool:
-    """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias,
-    `alibi_starting_size`.
+def _states_alibi(keys: Keys, word: str) -> bool:
+    """Return True if a word, a flag or a key for the length of the bias states ALiBi.
+
+    MosaicBERT's file has only that length, `alibi_starting_size`.
     """
     attention = keys.inner_or_empty("attn_config")
     flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")

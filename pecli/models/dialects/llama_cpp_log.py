@@ -20,6 +20,7 @@ MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 INFO = re.compile(r"(?:print_info|llm_load_print_meta): +([a-z][\w ]*?) *= *(\S.*)")
 KEY_VALUE = re.compile(r"llama_model_loader: - kv +\d+: +([\w.-]+) +(\w+)(?:\[[^\]]*\])? *= *(.*)")
 CONTEXT = re.compile(r"llama_(?:context|new_context_with_model|init_from_model): +(\w+) *= *(\S+)")
+SCALING_TYPE = "rope.scaling.type"
 #: Names of `print_info` lines by the keys of a .gguf that they show, without the architecture.
 KEYS = {
     "n_ctx_train": "context_length",
@@ -32,7 +33,7 @@ KEYS = {
     "n_embd_head_k_swa": "attention.key_length_swa",
     "n_swa": "attention.sliding_window",
     "f_max_alibi_bias": "attention.max_alibi_bias",
-    "rope scaling": "rope.scaling.type",
+    "rope scaling": SCALING_TYPE,
     "freq_base_train": "rope.freq_base",
     "freq_base": "rope.freq_base",
     "freq_base_swa": "rope.freq_base_swa",
@@ -53,10 +54,9 @@ UNKNOWN = "unknown"
 BEGINNINGS = (re.compile("loaded meta data with"), re.compile(r"print_info: +arch +="))
 #: Numbers for which 0 means that there is none.
 ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"))
-#: Numbers that the context prints, which flags of the server have changed if they differ.
-SERVED = {"freq_base": "rope.freq_base", "freq_scale": "rope.scaling.factor"}
-
-
+LONGROPE_WARNING = (
+    "rope scaling is longrope: a log does not show its factors, which the .gguf holds"
+)
 #: A log prints six digits of a number.
 PRINTED_RTOL = 1e-5
 
@@ -102,15 +102,18 @@ def parse_log(data: bytes) -> LoadLog:
     values: MutableValues = {**stored, "general.architecture": architecture}
     origins: dict[str, Origin] = {}
     for name, text in shown.items():
-        key = KEYS.get(name, "")
-        value = _shown_value(key, text) if key else None
-        if value is not None:
+        key = KEYS.get(name)
+        value = None if key is None else _value_of_text(key, text)
+        if key is not None and value is not None:
             values[prefix + key] = value
             origins[key] = origin_at(f"print_info: {name}")
-    layout = LAYOUTS.get(shown.get("rope type", ""), "")
-    warnings = _warnings_about_tensors(values, prefix)
+    warnings = []
+    if values.get(prefix + SCALING_TYPE) == "longrope":
+        del values[prefix + SCALING_TYPE]  # It is read as no scaling.
+        warnings.append(LONGROPE_WARNING)
     warnings += _warnings_about_flags(lines, values, prefix)
-    return LoadLog(values, origins, layout, tuple(warnings))
+    layout = LAYOUTS.get(shown.get("rope type", ""), "")
+    return LoadLog(values=values, origins=origins, layout=layout, warnings=tuple(warnings))
 
 
 def read(log: LoadLog, label: str) -> ModelEncodings:
@@ -144,9 +147,11 @@ def _stored_architecture(stored: MutableValues) -> str:
 def _lines_of_first_model(lines: list[str]) -> list[str]:
     """Return the lines up to the second model, such as the draft model of a server."""
     for mark in BEGINNINGS:
-        beginnings = [index for index, line in enumerate(lines) if mark.search(line)]
-        if beginnings:
-            return lines[: beginnings[1]] if len(beginnings) > 1 else lines
+        match [number for number, line in enumerate(lines) if mark.search(line)]:
+            case [_, second, *_]:
+                return lines[:second]
+            case [_]:
+                return lines
     return lines
 
 
@@ -157,8 +162,8 @@ def _stored_values(lines: list[str]) -> MutableValues:
         match = KEY_VALUE.search(line)
         if match is None:
             continue
-        key, kind, text = match.groups()
-        value = text.strip() if kind == "str" else _number_or_list(text)
+        key, type_name, text = match.groups()
+        value = text.strip() if type_name == "str" else _number_or_list(text)
         if value is not None:
             values[key] = value
     return values
@@ -174,20 +179,23 @@ def _shown_values(lines: list[str]) -> dict[str, str]:
     return shown
 
 
-def _shown_value(key: str, text: str) -> object:
-    """Return the value of a `print_info` line; None if it stands for no value."""
-    if key == "rope.scaling.type":
+def _value_of_text(key: str, text: str) -> object:
+    """Return the value that a `print_info` line has for a key; None if it stands for no value.
+
+    `n_swa = 0` states that there is no window, and `freq_scale_train = 0.25` is a factor of 4.
+    """
+    if key == SCALING_TYPE:
         return text
     value = _number_or_list(text)
     if key in ZERO_IS_NONE and not value:
         return None
     if key == "rope.scaling.factor":
-        return _factor(value)
+        return _factor_of_scale(value)
     return value
 
 
-def _factor(scale: object) -> float | None:
-    """Return the factor that a scale stands for; None for 1, which is no scaling."""
+def _factor_of_scale(scale: object) -> float | None:
+    """Return the factor that a scale stands for, 4 for 0.25; None for 1, which is no scaling."""
     number = _positive(scale)
     if number is None or number == 1:
         return None
@@ -208,34 +216,26 @@ def _number_or_list(text: str) -> object:
         return None
 
 
-def _warnings_about_tensors(values: MutableValues, prefix: str) -> list[str]:
-    """Return a warning about factors that a log does not show; longrope is then read as unscaled."""
-    key = f"{prefix}rope.scaling.type"
-    if values.get(key) != "longrope":
-        return []
-    del values[key]
-    return ["rope scaling is longrope: a log does not show its factors, which the .gguf holds"]
-
-
 def _warnings_about_flags(lines: list[str], values: MutableValues, prefix: str) -> list[str]:
     """Return warnings about a base or a scale that the server uses instead of the model's."""
+    base = _positive(values.get(f"{prefix}rope.freq_base", 1.0))
+    factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
+    trained = {"freq_base": base, "freq_scale": None if factor is None else 1 / factor}
     warnings = []
     for line in lines:
         match = CONTEXT.search(line)
-        if match is None or match[1] not in SERVED:
+        if match is None:
             continue
         name, text = match.groups()
+        own_number = trained.get(name)
         served = _positive(_number_or_list(text))
-        trained = _positive(values.get(prefix + SERVED[name], 1.0))
-        if served is not None and trained is not None:
-            warnings += _changed_number(name, served, trained)
+        if own_number is not None and served is not None:
+            warnings += _changed_number(name, served, own_number)
     return warnings
 
 
 def _changed_number(name: str, served: float, trained: float) -> list[str]:
     """Return a warning if a server uses another base or scale than the file has."""
-    if name == "freq_scale":
-        trained = 1 / trained  # The file has a factor.
     if abs(served - trained) <= PRINTED_RTOL * trained:
         return []
     flag = f"--rope-{name.replace('_', '-')} {served:g}"

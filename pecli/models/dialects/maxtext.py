@@ -32,38 +32,65 @@ def read(keys: Keys) -> ParsedEncodings:
     if keys.number_or(-1, "trainable_position_size").value > 0:
         rule = LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",))
         return ParsedEncodings(rule.encodings(keys), [])
+    return _rotary_encodings(keys)
+
+
+def _rotary_encodings(keys: Keys) -> ParsedEncodings:
+    """Return rope by MaxText's keys, whose `rope_type` and `decoder_block` name the model.
+
+    Latent attention (`attention_type: mla`) also multiplies the softmax scale, as in DeepSeek-V3.
+    """
     kind = keys.required(keys.word("rope_type"), "rope_type").value
+    settings = _rotary_settings(keys)
+    layout = _layout(keys, kind)
+    scaling = {**_scaling_settings(keys, kind), **_sections(keys)}
+    warnings = []
+    if keys.data.get("attention_type") == "mla":
+        warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
+    # Only Gemma 3 and 4 leave their sliding layers unscaled.
+    scales_all = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
+    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all)
+    reads = _keys_with_usual_names(keys)
+    parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
+    return parsed.after(warnings)
+
+
+def _is_gemma_4(keys: Keys) -> bool:
+    return keys.data.get("decoder_block") in GEMMAS_4
+
+
+def _rotary_settings(keys: Keys) -> Settings:
+    """Return the bases and the layers without rope by Hugging Face's names."""
     settings = renamed(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
     settings["local_rope_theta"] = _if_positive(keys, "local_rope_max_timescale")
     settings["compress_rope_theta"] = _if_positive(keys, "compressed_rope_max_timescale")
     settings["no_rope_layer_interval"] = _if_positive(keys, "nope_layer_interval")
-    block = keys.data.get("decoder_block")
-    if block in GEMMAS_4:
+    if _is_gemma_4(keys):
         settings["rope_theta"] = _if_positive(keys, GLOBAL_BASE) or settings["rope_theta"]
         _account_for_local_proportion(keys)
-    layout = _layout(keys, kind)
-    scaling = _scaling_settings(keys, kind)
-    if keys.is_true("use_mrope"):
-        sections = keys.numbers("mrope_section")
-        interleaved = stated(True, "use_mrope")
-        scaling = {**scaling, "mrope_section": sections, "mrope_interleaved": interleaved}
-    is_latent = keys.data.get("attention_type") == "mla"
-    warnings = []
-    reads: tuple[str, ...] = ("head_dim", "partial_rotary_factor")
-    if is_latent:
-        reads = ("qk_rope_head_dim", "qk_nope_head_dim")
-        warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
-    if block == DEEPSEEK4:
-        reads = ("head_dim", "qk_rope_head_dim")
-    if block in GEMMAS_4:
-        reads = (*reads, "global_head_dim")
-    # Only Gemma 3 and 4 leave their sliding layers unscaled.
-    scales_all = block not in ("gemma3", *GEMMAS_4)
-    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all)
-    parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
-    return parsed.after(warnings)
+    return settings
+
+
+def _sections(keys: Keys) -> Settings:
+    """Return the sections of M-RoPE, which MaxText interleaves as Qwen3-VL does."""
+    if not keys.is_true("use_mrope"):
+        return {}
+    interleaved = stated(True, "use_mrope")
+    return {"mrope_section": keys.numbers("mrope_section"), "mrope_interleaved": interleaved}
+
+
+def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
+    """Return the keys about heads that the code of a model reads under Hugging Face's names."""
+    if keys.data.get("decoder_block") == DEEPSEEK4:
+        return ("head_dim", "qk_rope_head_dim")
+    names: tuple[str, ...] = ("head_dim", "partial_rotary_factor")
+    if keys.data.get("attention_type") == "mla":
+        names = ("qk_rope_head_dim", "qk_nope_head_dim")
+    if _is_gemma_4(keys):
+        names = (*names, "global_head_dim")
+    return names
 
 
 def _account_for_local_proportion(keys: Keys) -> None:
@@ -87,14 +114,16 @@ def _is_llama3(keys: Keys, kind: str) -> bool:
 
 
 def _layout(keys: Keys, kind: str) -> str:
-    """Return the layout: MaxText interleaves pairs only for Llama 3.1 and DeepSeek-V4, and as DeepSeek-V3
-    does for YaRN.
+    """Return how MaxText pairs channels.
+
+    It interleaves pairs only for Llama 3.1 and DeepSeek-V4, and as DeepSeek-V3 does for YaRN, unless
+    `rope_interleave` is false.
     """
     if _is_llama3(keys, kind) or keys.data.get("decoder_block") == DEEPSEEK4:
         return INTERLEAVED
-    if not kind.startswith("yarn"):
+    if not kind.startswith("yarn") or keys.is_false("rope_interleave"):
         return HALVES
-    return HALVES if keys.is_false("rope_interleave") else DEEPSEEK
+    return DEEPSEEK
 
 
 def _scaling_settings(keys: Keys, kind: str) -> Settings:
@@ -106,19 +135,26 @@ def _scaling_settings(keys: Keys, kind: str) -> Settings:
         return _yarn_settings(keys)
     if linear.value != 1:
         return linear_scaling(linear)
+    return _proportional_scaling(keys)
+
+
+def _proportional_scaling(keys: Keys) -> Settings:
+    """Return Gemma 4's scaling: pairs of full layers beyond a fraction have the frequency 0."""
     proportion = keys.number("global_rope_proportion")
-    if proportion is not None and keys.data.get("decoder_block") in GEMMAS_4:
-        # The pairs of full layers beyond this fraction have frequency 0.
-        kind_of_gemma = proportion.with_value("proportional")
-        return {"rope_type": kind_of_gemma, "partial_rotary_factor": proportion}
-    return {}
+    if proportion is None or not _is_gemma_4(keys):
+        return {}
+    return {
+        "rope_type": proportion.with_value("proportional"),
+        "partial_rotary_factor": proportion,
+    }
 
 
 def _yarn_settings(keys: Keys) -> Settings:
     """Return YaRN, which multiplies cos and sin only with `rope_attention_scaling`."""
     attention = 1.0
     if keys.is_true("rope_attention_scaling"):
-        attention = yarn_magnitude(keys.number("rope_factor"), Setting(1.0, ""))
+        usual_mscale = Setting(1.0, "")
+        attention = yarn_magnitude(keys.number("rope_factor"), usual_mscale)
     source = "rope_attention_scaling, which is false by default"
     return {
         **renamed(

@@ -14,7 +14,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import DEEPSEEK, ModelFamily
-from pecli.models.keys import Keys, Setting
+from pecli.models.keys import Keys, Setting, Settings, value_of
 from pecli.models.table_rules import LearnedRule
 
 #: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of
@@ -34,8 +34,10 @@ YARN_NAMES = (
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are
     read as such.
+
+    The arguments are in `model` in NeMo's files, and in `MODEL_ARGS`, with hyphens, in Megatron's
+    test cases.
     """
-    # NeMo has the arguments in `model`, Megatron's test cases in `MODEL_ARGS`, with hyphens.
     inner = keys.inner("model") or keys.inner("MODEL_ARGS")
     if inner is None or "num_attention_heads" in keys:
         inner = keys
@@ -55,10 +57,9 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
         keys: The keys, in plain spelling.
         model_name: The name of NeMo's model, which implies the fraction of a head that rotates.
     """
-    kind = keys.word("position_embedding_type")
+    word = value_of(keys.word("position_embedding_type")) or ""
     if keys.is_true("multi_latent_attention"):
         return _latent_encoding(keys)
-    word = "" if kind is None else kind.value
     if keys.is_true("use_rotary_position_embeddings"):
         word = "rope"
     if word in ("rope", "mrope", "yarn"):
@@ -73,27 +74,35 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
 
 
 def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
-    """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one.
+    """Return a rotary encoding, by the names that Hugging Face has for its settings.
 
     Args:
         keys: The keys, in plain spelling.
         model_name: The name of NeMo's model.
         kind: The position type: `mrope` has sections of frequencies, `yarn` keys with this prefix.
     """
-    ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
-    scaling = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
-    if ratio is not None and not scaling:
-        scaling = linear_scaling(ratio)
-    if kind == "yarn":
-        scaling = _yarn_parameters(keys, "yarn_")
-        scaling["rope_type"] = keys.word("position_embedding_type")
-        scaling["truncate"] = keys.flag("yarn_correction_range_round_to_int")
+    scaling = _scaling(keys, kind)
     if kind == "mrope":
         scaling = {**scaling, "mrope_section": keys.numbers("mrope_section")}
     settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
     family = ModelFamily("Megatron", partial=PARTIALS.get(model_name))
     return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+
+
+def _scaling(keys: Keys, kind: str) -> Settings:
+    """Return the scaling; YaRN takes precedence over Llama 3.1's, and that over a linear one."""
+    ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
+    llama3 = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
+    if kind == "yarn":
+        return {
+            **_yarn_parameters(keys, "yarn_"),
+            "rope_type": keys.word("position_embedding_type"),
+            "truncate": keys.flag("yarn_correction_range_round_to_int"),
+        }
+    if llama3 or ratio is None:
+        return llama3
+    return linear_scaling(ratio)
 
 
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
@@ -104,7 +113,7 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     word = keys.required(keys.word("rope_type"), "rope_type")
     kind = keys.known_kind(word, "yarn", "rope")
-    scaling = {}
+    scaling: Settings = {}
     if kind == "yarn":
         scaling = {**_yarn_parameters(keys), "rope_type": word}
     settings = renamed(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import llama3_scaling, renamed, translated_ropes
-from pecli.models.encoding import Encoding, ParsedEncodings
+from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, origin_at, stated
@@ -40,25 +40,21 @@ def read(keys: Keys) -> ParsedEncodings:
     }
     scaling = _scaling_of_params(keys)
     ropes = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
-    encodings, warnings = _with_query_scaling(ropes, keys)
-    for name, model_type in TOWERS.items():
-        tower = _tower(keys, name, model_type)
-        encodings += [_interleaved(encoding) for encoding in tower.encodings]
-        warnings += tower.warnings
-    return ParsedEncodings(encodings, warnings)
+    text = _with_query_scaling(ropes, keys)
+    towers = [_tower(keys, name, model_type) for name, model_type in TOWERS.items()]
+    return joined([text, *towers])
 
 
 def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
-    tuned = keys.section("llama_4_scaling")
-    beta = None if tuned is None else tuned.number("beta")
-    if tuned is None or beta is None:
+    scaling = keys.section("llama_4_scaling")
+    beta = None if scaling is None else scaling.number("beta")
+    if scaling is None or beta is None:
         return ropes
-    original = tuned.required(tuned.whole(ORIGINAL), ORIGINAL)
+    original = scaling.required(scaling.whole(ORIGINAL), ORIGINAL)
     encodings = [replace(rope, llama_4_scaling_beta=beta.value) for rope in ropes.encodings]
-    return ParsedEncodings(
-        encodings, [*ropes.warnings, multiplied_queries(beta.value, original.value)]
-    )
+    warning = multiplied_queries(beta.value, original.value)
+    return ParsedEncodings(encodings, [*ropes.warnings, warning])
 
 
 def _scaling_of_params(keys: Keys) -> Settings:
@@ -90,16 +86,19 @@ def _scaling_of_params(keys: Keys) -> Settings:
 
 
 def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
-    """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face."""
+    """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face.
+
+    Their layout is that of Meta's weights; transformers permutes them into halves.
+    """
     inner = keys.inner(name)
     if inner is None:
         return ParsedEncodings([], [])
-    data = {"vision_config": {"model_type": model_type, **inner.data}}
-    return huggingface.read(replace(keys, data=data, origins={"vision_config": origin_at(name)}))
+    config = {"vision_config": {"model_type": model_type, **inner.data}}
+    origins = {"vision_config": origin_at(name)}
+    tower = huggingface.read(replace(keys, data=config, origins=origins))
+    return ParsedEncodings(list(map(_interleaved, tower.encodings)), tower.warnings)
 
 
 def _interleaved(encoding: Encoding) -> Encoding:
-    """Return a tower's encoding with the layout of Meta's weights; transformers permutes them into
-    halves.
-    """
+    """Return an encoding that rotates interleaved pairs, if it rotates at all."""
     return replace(encoding, layout=INTERLEAVED) if encoding.layout else encoding

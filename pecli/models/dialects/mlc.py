@@ -15,9 +15,8 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of MLC's or nanotron's config, which hold a config.json in `model_config`.
 
-    It is read by Hugging Face's rules. MLC calls the base `position_embedding_base`, whether the
-    family calls it `rope_theta` or `rotary_emb_base`, and has the model type outside. nanotron has
-    `model_config` within `model`.
+    It is read by Hugging Face's rules. MLC has the model type outside of it. nanotron has
+    `model_config` within `model`, and a flag as model type: `is_llama_config: true`.
     """
     outer = keys.inner("model") or keys
     config = outer.inner("model_config") or keys
@@ -28,12 +27,16 @@ def read(keys: Keys) -> ParsedEncodings:
         model_type = stated(NANOTRON.sub(r"\1", flag), config.full_name(flag))
         # nanotron's code has no other positional encoding.
         base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
+    # Families call the base one or the other.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
     return huggingface.read(config.translated({}, settings))
 
 
 def _mlc_base(keys: Keys) -> Setting[float] | None:
-    """Return the base; 0 stands for none. Its kind is checked when Hugging Face's rules read it."""
+    """Return MLC's `position_embedding_base`; 0 stands for none.
+
+    That it is a number is checked when Hugging Face's rules read it.
+    """
     base = keys.data.get("position_embedding_base")
     if not base:
         return None
@@ -41,6 +44,7 @@ def _mlc_base(keys: Keys) -> Setting[float] | None:
 
 
 def _nanotron_flag(keys: Keys) -> str:
+    """Return the name of the flag that states the kind of model; empty if there is none."""
     for name, value in keys.data.items():
         if NANOTRON.fullmatch(name) and value is True:
             return name

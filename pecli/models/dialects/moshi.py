@@ -22,30 +22,33 @@ def read(keys: Keys) -> ParsedEncodings:
     small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
     keys = keys.inner("transformer_lm") or keys
+    stated_kind = keys.word("positional_embedding")
+    kind = stated_kind or Setting("sin", "default of moshi's transformer")
     warnings = []
-    kind = keys.word("positional_embedding")
-    if kind is None:
-        kind = Setting("sin", "default of moshi's transformer")
-        warnings.append(
-            "positional_embedding is not given: moshi's transformer then adds sines and cosines"
-        )
+    if stated_kind is None:
+        default = "moshi's transformer then adds sines and cosines"
+        warnings.append(f"positional_embedding is not given: {default}")
     depth = _depth_keys(keys)
     depth_kind = depth.word("pos_emb", "positional_embedding")
     parts = [_encodings_of_transformer("", keys, kind)]
     if depth_kind is not None:
         parts.append(_encodings_of_transformer("depformer", depth, depth_kind))
     parsed = joined(parts).after(warnings)
-    if not parsed.encodings:
-        none = f"{kind.source} is {kind.value}: the model has no positional encoding"
-        parsed.warnings.append(none)
-    return parsed
+    if parsed.encodings:
+        return parsed
+    none = f"{kind.source} is {kind.value}: the model has no positional encoding"
+    return ParsedEncodings([], [*parsed.warnings, none])
 
 
 def _depth_keys(keys: Keys) -> Keys:
-    """Return the keys of the depth transformer without their prefix."""
-    names = {name.removeprefix(DEPTH): name for name in keys.data if name.startswith(DEPTH)}
-    data = {name: keys.data[full_name] for name, full_name in names.items()}
-    origins = {name: origin_at(full_name) for name, full_name in names.items()}
+    """Return the keys of the depth transformer without their prefix, by which messages name them."""
+    data = {}
+    origins = {}
+    for full_name, value in keys.data.items():
+        if full_name.startswith(DEPTH):
+            name = full_name.removeprefix(DEPTH)
+            data[name] = value
+            origins[name] = origin_at(full_name)
     return replace(keys, data=data, origins=origins)
 
 
@@ -59,18 +62,14 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
     """
     word = keys.known_kind(kind, *KINDS)
     base = keys.number("max_period")
-    parsed = ParsedEncodings([], [])
+    rope = ParsedEncodings([], [])
     if word in ("rope", "sin_rope", "rope_concat"):
-        settings = {
-            "rope_theta": base,
-            "rope_interleave": kind.with_value(word != "rope_concat"),
-        }
-        parsed = translated_ropes(
-            keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings
-        )
-    encodings = [*parsed.encodings]
+        interleave = kind.with_value(word != "rope_concat")
+        settings = {"rope_theta": base, "rope_interleave": interleave}
+        rope = translated_ropes(keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings)
+    encodings = [*rope.encodings]
     if word in ("sin", "sin_rope"):
         rule = project_rules("moshi")["sin"]
         encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
     named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
-    return ParsedEncodings(named, parsed.warnings)
+    return ParsedEncodings(named, rope.warnings)

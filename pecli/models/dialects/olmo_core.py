@@ -1,7 +1,6 @@
 """OLMo-core's config.json: a block whose attention has an object `rope`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
@@ -47,14 +46,13 @@ def read(keys: Keys) -> ParsedEncodings:
     attention = block.inner("attention") or block.inner("sequence_mixer") or block
     rope = attention.inner("rope")
     if rope is None:
-        warning = (
-            "the block of the model has no rope, and OLMo-core has no other positional encoding"
-        )
+        block_without_rope = "the block of the model has no rope"
+        warning = f"{block_without_rope}, and OLMo-core has no other positional encoding"
         return ParsedEncodings([], [warning])
     scaling = _scaling_settings(rope.inner("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
-    warnings = [*_override_warning(model, "block_overrides")]
-    warnings += _override_warning(rope, "no_global_rope")
+    warnings = _warnings_of_override(model, "block_overrides")
+    warnings += _warnings_of_override(rope, "no_global_rope")
     rope.mark_as_read("full_precision", "_CLASS_")
     settings = {
         **renamed(rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"),
@@ -72,7 +70,8 @@ def _layout(rope: Keys) -> str:
     return INTERLEAVED if name == "complex" else HALVES
 
 
-def _override_warning(keys: Keys, name: str) -> list[str]:
+def _warnings_of_override(keys: Keys, name: str) -> list[str]:
+    """Return a warning if a key replaces the rope of some layers."""
     if not keys.data.get(name):
         return []
     keys.mark_as_read(name)
@@ -85,20 +84,21 @@ def _scaling_settings(keys: Keys | None) -> Settings:
 
     `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.
     """
-    if keys is None:
+    kind = None if keys is None else keys.word("_CLASS_", "type")
+    if keys is None or kind is None:
         return {}
-    kind = keys.word("_CLASS_", "type")
-    if kind is None:
-        return {}
-    class_name = replace(kind, value=kind.value.rpartition(".")[2])
-    name = keys.known_kind(class_name, *SCALINGS)
-    rope_type, names = SCALINGS[name]
-    keys = with_defaults(keys, name)
-    scaling = {"rope_type": kind.with_value(rope_type), **renamed(keys, **names)}
+    *_, class_name = kind.value.split(".")
+    class_name = keys.known_kind(kind.with_value(class_name), *SCALINGS)
+    scaling_class = SCALINGS[class_name]
+    keys = with_defaults(keys, class_name)
     if keys.data.get("attention_rescale_factor") == 1:
         # Any other value is reported as a key that nothing reads.
         keys.mark_as_read("attention_rescale_factor")
-    return {**scaling, **_stepwise_factors(keys)}
+    return {
+        "rope_type": kind.with_value(scaling_class.rope_type),
+        **renamed(keys, **scaling_class.names),
+        **_stepwise_factors(keys),
+    }
 
 
 def _stepwise_factors(keys: Keys) -> Settings:

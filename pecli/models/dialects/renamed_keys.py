@@ -39,14 +39,17 @@ class ScalingNames:
         """Return the settings of `rope_scaling`; none if the file has none of the keys."""
         if self.section:
             keys = keys.inner_or_empty(self.section)
-        settings = {name: _setting_at(keys, place) for name, place in self.names.items()}
-        given = {name: setting for name, setting in settings.items() if setting is not None}
-        if not given:
+        stated: dict[str, Setting[object]] = {}
+        for name, place in self.names.items():
+            setting = _setting_at(keys, place)
+            if setting is not None:
+                stated[name] = setting
+        if not stated:
             return {}
         implied = {
             name: Setting(value, "the project's code") for name, value in self.implied.items()
         }
-        return {**implied, **given}
+        return {**implied, **stated}
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,10 @@ class Transformer:
 
     @classmethod
     def of(cls, row: NamedValues) -> "Transformer":
-        scaling = row.get("scaling")
-        if scaling is None:
+        """Return the transformer of a row of projects.json, whose fields have the same names."""
+        if "scaling" not in row:
             return cls(**row)
-        return cls(**{**row, "scaling": ScalingNames(**scaling)})
+        return cls(**{**row, "scaling": ScalingNames(**row["scaling"])})
 
     def applies_to(self, config: Mapping[str, object]) -> bool:
         """Return True if a configuration has this transformer."""
@@ -99,14 +102,15 @@ class Transformer:
         keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
-        parsed = ParsedEncodings([], [])
+        encodings: list[Encoding] = []
+        warnings = [self.note] if self.note else []
         if self.table:
-            parsed = ParsedEncodings(project_rules(project)[self.table].encodings(keys), [])
+            encodings = project_rules(project)[self.table].encodings(keys)
         elif self.names:
-            parsed = self._ropes(keys, code)
-        encodings = [self._named(encoding) for encoding in parsed.encodings]
-        notes = [self.note] if self.note else []
-        return ParsedEncodings(encodings, [*notes, *parsed.warnings])
+            ropes = self._ropes(keys, code)
+            encodings = ropes.encodings
+            warnings += ropes.warnings
+        return ParsedEncodings([self._named(encoding) for encoding in encodings], warnings)
 
     def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
@@ -116,14 +120,19 @@ class Transformer:
         return replace(keys, defaults=ClassDefaults(code, self.defaults))
 
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
+        """Return the rotary encodings, by Hugging Face's names for the project's keys."""
         scaling = {} if self.scaling is None else self.scaling.read(keys)
         settings = renamed(keys, **self.names)
         family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
     def _named(self, encoding: Encoding) -> Encoding:
-        name = self.name or encoding.layer_type
-        return replace(encoding, layer_type=name, part=self.part or encoding.part)
+        """Return an encoding with the layer type and the part of the row, if it has them."""
+        return replace(
+            encoding,
+            layer_type=self.name or encoding.layer_type,
+            part=self.part or encoding.part,
+        )
 
 
 def read(keys: Keys, project: str) -> ParsedEncodings:
@@ -136,18 +145,18 @@ def read(keys: Keys, project: str) -> ParsedEncodings:
         keys: The keys of the file.
         project: The project's name in projects.json.
     """
-    present = _transformers(project, keys.data)
-    if not present:
+    transformers = _transformers(project, keys.data)
+    if not transformers:
         return huggingface.read(keys)
-    parsed = joined(transformer.read(keys, project) for transformer in present)
-    if not parsed.encodings:
-        parsed.warnings.append(
-            f"no positional encoding was found: {project}'s code decides which one it has"
-        )
-    return parsed
+    parsed = joined(transformer.read(keys, project) for transformer in transformers)
+    if parsed.encodings:
+        return parsed
+    none = f"no positional encoding was found: {project}'s code decides which one it has"
+    return ParsedEncodings([], [*parsed.warnings, none])
 
 
 def _setting_at(keys: Keys, place: str) -> Setting[object] | None:
+    """Return the value of a key within objects, such as `pos_scaling_extra_args.low_freq_factor`."""
     *objects, name = place.split(".")
     for inner in objects:
         keys = keys.inner_or_empty(inner)
@@ -160,12 +169,17 @@ def describes(project: str, config: Mapping[str, object]) -> bool:
 
 
 def _transformers(project: str, config: Mapping[str, object]) -> list[Transformer]:
+    """Return the rows of a project that fit a configuration."""
     rows = [Transformer.of(row) for row in stored("dialects/projects.json")[project]]
     return [transformer for transformer in rows if transformer.applies_to(config)]
 
 
 def _fits(value: object, wanted: object) -> bool:
-    """Return True if a value is the wanted one, or one of several."""
+    """Return True if a value of a file is what a row wants.
+
+    A row wants a value, one of a list of values, any value (`*`), or a text that a pattern matches:
+    `mamba*`. True and 1 differ.
+    """
     if isinstance(wanted, list):
         return any(_fits(value, choice) for choice in wanted)
     if wanted == "*":

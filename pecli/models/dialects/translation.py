@@ -47,13 +47,13 @@ def translated_ropes(
         settings: Settings by the names that they have beside it.
     """
     keys.account.looked_for.update(reads)
-    data = {name: keys.data[name] for name in reads if name in keys.data}
+    present = {name: keys.data[name] for name in reads if name in keys.data}
     implied = {name: keys.value(name) for name in reads if name not in keys}
     # A separate record of names, so that no hint about an unread key offers a name that only
     # Hugging Face has.
-    account = Account(keys.account.read)
-    plain = replace(keys, data=data, account=account, defaults=NO_CLASS)
-    translated = plain.translated(scaling or {}, {**implied, **(settings or {})})
+    account = Account(read=keys.account.read)
+    readable = replace(keys, data=present, account=account, defaults=NO_CLASS)
+    translated = readable.translated(scaling or {}, {**implied, **(settings or {})})
     return rope_encodings(translated, family)
 
 
@@ -64,9 +64,10 @@ def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[obj
     is present counts.
     """
     settings = {}
-    for name, spellings in names.items():
-        candidates = (spellings,) if isinstance(spellings, str) else spellings
-        settings[name] = keys.value(*candidates)
+    for name, own_names in names.items():
+        if isinstance(own_names, str):
+            own_names = (own_names,)
+        settings[name] = keys.value(*own_names)
     return settings
 
 
@@ -86,10 +87,10 @@ def llama3_scaling(
     if not keys.is_true(flag):
         return {}
     source = keys.full_name(flag)
-    given = renamed(keys, **names)
+    replacing = renamed(keys, **names)
     scaling: dict[str, Setting[object]] = {"rope_type": stated("llama3", source)}
-    for name, value in LLAMA3.items():
-        scaling[name] = given.get(name) or stated(value, source)
+    for name, constant in LLAMA3.items():
+        scaling[name] = replacing.get(name) or stated(constant, source)
     return scaling
 
 

@@ -44,13 +44,14 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     applied = _apply_by_engine(model, config, settings, server, findings)
     _warn_of_long_context(model, applied, settings, server, findings)
     report = FlagReport(
-        server.name,
-        server.version,
-        tuple(_changes(model, applied.encodings)),
-        tuple(findings.warnings),
-        tuple(findings.notes),
+        server=server.name,
+        version=server.version,
+        changes=tuple(_changes(model, applied.encodings)),
+        warnings=tuple(findings.warnings),
+        notes=tuple(findings.notes),
     )
-    warnings = [*(applied.warnings or model.warnings), *(text for _, text in findings.warnings)]
+    mistakes = [warning.text for warning in findings.warnings]
+    warnings = [*(applied.warnings or model.warnings), *mistakes]
     return replace(
         model,
         encodings=applied.encodings,
@@ -83,10 +84,8 @@ def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: 
     for flag, _ in flags:
         removal = server.removed.get(flag.key)
         if removal is not None:
-            sentence = (
-                f"{flag.spelled} was removed in {server.name} {removal.version};"
-                f" use {removal.instead}"
-            )
+            place = f"{server.name} {removal.version}"
+            sentence = f"{flag.spelled} was removed in {place}; use {removal.instead}"
             findings.warn(Problem.REMOVED, sentence)
 
 
@@ -97,30 +96,36 @@ def _warn_of_long_context(
     server: Server,
     findings: Findings,
 ) -> None:
-    """Warn of a served context that is longer than what the model reaches with the flags."""
+    """Warn of a served context that is longer than what the model reaches with the flags.
+
+    If flags stretch it far enough, some servers still go by the length that the model states, which
+    a note mentions.
+    """
     served = settings.get(Meaning.CONTEXT)
     if served is None or model.context is None or served.value <= model.context:
         return
     reach = _longest_context_with(model, applied.encodings)
     if reach is not None and served.value > reach:
-        is_stretched = reach > model.context
-        positions = f"the {reach:,} positions that the model has{_stretching(is_stretched)}"
+        positions = _positions_reached(reach, model.context)
         sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
         findings.warn(Problem.BEYOND, sentence)
     elif server.stretched and not _states_context(settings):
         findings.note(server.stretched)
 
 
-def _stretching(is_stretched: bool) -> str:
-    return " with these flags" if is_stretched else ", and nothing stretches them"
+def _positions_reached(reach: int, context: int) -> str:
+    """Return the positions that a model reaches, in words."""
+    how = ", and nothing stretches them" if reach == context else " with these flags"
+    return f"the {reach:,} positions that the model has{how}"
 
 
 def _states_context(settings: FlagSettings) -> bool:
     """Return True if flags also replace the trained context that the model states."""
-    config = settings.get(Meaning.CONFIG)
-    metadata = settings.get(Meaning.METADATA)
-    replaced = [*(config.value if config else ()), *(metadata.value if metadata else ())]
-    return any(key.endswith(("max_position_embeddings", "context_length")) for key in replaced)
+    keys: list[str] = []
+    for meaning in (Meaning.CONFIG, Meaning.METADATA):
+        if meaning in settings:
+            keys += settings[meaning].value
+    return any(key.endswith(("max_position_embeddings", "context_length")) for key in keys)
 
 
 def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
@@ -132,7 +137,8 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     context = required(model.context)
     reaches = [context]
     for before, after in zip(model.encodings, encodings, strict=False):
-        if not after.is_rotary or not before.is_rotary or after.part:
+        is_rope_of_text = before.is_rotary and after.is_rotary and not after.part
+        if not is_rope_of_text:
             continue
         if after.parameters["scaling"] in UNLIMITED:
             return None

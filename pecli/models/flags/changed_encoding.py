@@ -29,13 +29,17 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
     kept = dict(encoding.parameters)
     if "scaling" in parameters:
         kept = unscaled_parameters(encoding)
-    values = {**kept, **{name: setting.value for name, setting in parameters.items()}}
+    new = {name: setting.value for name, setting in parameters.items()}
+    values = {**kept, **new}
     # Parameters that are gone have no source; other facts, such as the layout, keep theirs.
     removed = encoding.parameters.keys() - values.keys()
     origins = {name: origin for name, origin in encoding.origins.items() if name not in removed}
-    origins |= origins_of(parameters)
     return replace(
-        encoding, parameters=values, origins=origins, lacks_original_length=False, mscales=None
+        encoding,
+        parameters=values,
+        origins={**origins, **origins_of(parameters)},
+        lacks_original_length=False,
+        mscales=None,
     )
 
 
@@ -51,7 +55,7 @@ def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, 
     plain = replace(encoding, parameters={**unscaled_parameters(encoding), "scaling": "none"})
     unscaled = plain.frequency_rope().frequencies().floats()
     scaled = encoding.frequency_rope(length).frequencies().floats()
-    return tuple(was / now for was, now in zip(unscaled, scaled, strict=True))
+    return tuple(before / after for before, after in zip(unscaled, scaled, strict=True))
 
 
 def divisor_parameters(

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
@@ -102,12 +102,12 @@ def _with_quoted_objects(text: str) -> str:
     while match := QUOTED_OR_BRACE.search(text, end):
         start = match.start()
         stop = match.end()
-        part = match[0]
-        if part == "{":
-            with suppress(ValueError):
+        quoted_part = match[0]
+        if quoted_part == "{":
+            with suppress(ValueError):  # It is no JSON: the brace stays as it is.
                 _, stop = json.JSONDecoder().raw_decode(text, start)
-                part = shlex.quote(text[start:stop])
-        parts += [text[end:start], part]
+                quoted_part = shlex.quote(text[start:stop])
+        parts += [text[end:start], quoted_part]
         end = stop
     return "".join([*parts, text[end:]])
 
@@ -115,20 +115,26 @@ def _with_quoted_objects(text: str) -> str:
 def _python_arguments(text: str) -> CommandLine | None:
     """Return keyword arguments of Python, or the items of a JSON object; None if it is neither.
 
-    `LLM(model="m", max_model_len=8192)`, `max_model_len=8192` and `{"num_ctx": 8192}` are accepted.
+    `LLM(model="m", max_model_len=8192)`, `max_model_len=8192` and `{"num_ctx": 8192}` are accepted:
+    the last two are read as the arguments of a call.
     """
     source = text.strip().replace("true", "True").replace("false", "False").replace("null", "None")
     for candidate in (source, f"settings({source})"):
-        try:
-            tree = ast.parse(candidate, mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        if isinstance(tree.body, ast.Call):
-            line = _call_arguments(tree.body)
-            # `settings(llama-server --rope-scale)` is a call as well, with a difference in it.
-            if line.flags:
-                return line
+        call = _parsed_call(candidate)
+        line = None if call is None else _call_arguments(call)
+        # `settings(llama-server --rope-scale)` is a call as well, with a difference in it.
+        if line is not None and line.flags:
+            return line
     return None
+
+
+def _parsed_call(source: str) -> ast.Call | None:
+    """Return the call that a text of Python is; None if it is something else."""
+    try:
+        expression = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return expression if isinstance(expression, ast.Call) else None
 
 
 def _call_arguments(call: ast.Call) -> CommandLine:
@@ -174,12 +180,12 @@ def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLin
         flag = _flag_of(word, bare_names)
         if flag is not None:
             flags.append(flag)
-        elif flags:
-            last = flags[-1]
-            flags[-1] = Flag(last.spelled, (*last.values, word), last.path)
-        if flag is None:
-            others.append(word)
-    return CommandLine(tuple(flags), tuple(others))
+            continue
+        others.append(word)
+        if flags:
+            last = flags.pop()
+            flags.append(replace(last, values=(*last.values, word)))
+    return CommandLine(flags=tuple(flags), words=tuple(others))
 
 
 def _dashed_flag(word: str) -> Flag:
@@ -187,7 +193,7 @@ def _dashed_flag(word: str) -> Flag:
     name, equals, value = word.partition("=")
     spelled, *path = name.split(".")
     values = (value,) if equals else ()
-    return Flag(spelled, values, tuple(path))
+    return Flag(spelled=spelled, values=values, path=tuple(path))
 
 
 def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
@@ -195,10 +201,13 @@ def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
 
     `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves.
     """
-    if word.startswith("-") and not NUMBER.match(word):
+    is_number = NUMBER.match(word) is not None
+    if word.startswith("-") and not is_number:
         return _dashed_flag(word)
     assignment = ASSIGNMENT.fullmatch(word)
-    if assignment and assignment[1] in bare_names:
-        return Flag(assignment[1], (assignment[2].rstrip(","),))
+    if assignment is not None:
+        name, value = assignment.groups()
+        if name in bare_names:
+            return Flag(spelled=name, values=(value.rstrip(","),))
     name = word.strip(PUNCTUATION)
-    return Flag(name, ()) if name in bare_names else None
+    return Flag(spelled=name, values=()) if name in bare_names else None

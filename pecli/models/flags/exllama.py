@@ -69,7 +69,7 @@ def _with_flags(
     """Return an encoding as exllama computes it with flags.
 
     Alpha changes the base, unless it means dynamic scaling. YaRN, and then a factor of positions
-    (`compress_pos_emb`), come on top.
+    (`compress_pos_emb`), come on top. A factor of 0 stands for the model's own.
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
@@ -80,9 +80,11 @@ def _with_flags(
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained)
     factor = settings.get(Meaning.FACTOR)
-    if factor is not None and factor.value not in (0, 1):  # 0 stands for the model's own.
+    if factor is not None and factor.value not in (0, 1):
         parameters |= _compressed_positions(encoding, factor, findings)
-    return with_parameters(encoding, parameters) if parameters else encoding
+    if not parameters:
+        return encoding
+    return with_parameters(encoding, parameters)
 
 
 def _alpha_is_dynamic(settings: FlagSettings) -> bool:
@@ -97,26 +99,40 @@ def _stated_base(
 ) -> Setting[float] | None:
     """Return the base that a flag states, or that alpha stands for; None if the model's own stays.
 
-    Alpha (NTK scaling) multiplies the base: 2 makes 20221 of 10000 for heads of 128 channels, which
-    is 10000 · 2^(128/126).
+    A note states each in terms of the other, since some programs only have one of the flags.
+    """
+    base = settings.get(Meaning.BASE)
+    if base is not None and base.value > 0:
+        _note_alpha_of_base(encoding, base, findings)
+        return base
+    alpha = settings.get(Meaning.ALPHA)
+    if alpha is None or alpha.value in (0, 1):
+        return None
+    return _base_of_alpha_flag(encoding, alpha, findings)
+
+
+def _note_alpha_of_base(encoding: Encoding, base: Setting[float], findings: Findings) -> None:
+    """Add the alpha that makes a base of the model's own."""
+    own = float(encoding.parameters["base"])
+    dim = encoding.frequency_rope().rotary_dim
+    alpha = alpha_of_base(own, base.value, dim)
+    findings.note(f"{base.source} {base.value:.10g} is alpha {alpha:.4g} for heads of {dim}")
+
+
+def _base_of_alpha_flag(
+    encoding: Encoding, alpha: Setting[float], findings: Findings
+) -> Setting[float]:
+    """Return the base that alpha (NTK scaling) stands for.
+
+    An alpha of 2 makes 20221 of 10000 for heads of 128 channels: 10000 · 2^(128/126).
     """
     own = float(encoding.parameters["base"])
     dim = encoding.frequency_rope().rotary_dim
-    stated = settings.get(Meaning.BASE)
-    if stated is not None and stated.value > 0:
-        alpha = alpha_of_base(own, stated.value, dim)
-        findings.note(
-            f"{stated.source} {stated.value:.10g} is alpha {alpha:.4g} for heads of {dim}"
-        )
-        return stated
-    alpha_flag = settings.get(Meaning.ALPHA)
-    if alpha_flag is None or alpha_flag.value in (0, 1):
-        return None
-    base = base_of_alpha(own, alpha_flag.value, dim)
+    base = base_of_alpha(own, alpha.value, dim)
     findings.note(
-        f"alpha {alpha_flag.value:.6g} is theta {base:,.0f} for heads of {dim} with base {own:g}"
+        f"alpha {alpha.value:.6g} is theta {base:,.0f} for heads of {dim} with base {own:g}"
     )
-    return computed(base, f"{{}} {alpha_flag.value:.6g}", alpha_flag)
+    return computed(base, f"{{}} {alpha.value:.6g}", alpha)
 
 
 def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
@@ -150,26 +166,30 @@ def _yarn_of_flag(
 def _compressed_positions(
     encoding: Encoding, factor: Setting[float], findings: Findings
 ) -> Parameters:
-    """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling."""
+    """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling.
+
+    A factor below 1 speeds positions up, which linear scaling cannot express.
+    """
     if factor.value < 1:
         warn_of_inverted_scale(findings, factor.source, factor.value, 1 / factor.value)
     findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {1 / factor.value:g}")
     own = encoding.parameters["scaling"]
     if own == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    if own in REPLACEABLE and factor.value > 1:
-        return {"scaling": factor.with_value("linear"), "factor": factor}
     if own not in REPLACEABLE:
         sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
         findings.warn(Problem.STACKED, sentence)
-    return _stacked(encoding, factor)
+        return _stacked(encoding, factor)
+    if factor.value < 1:
+        return _stacked(encoding, factor)
+    return {"scaling": factor.with_value("linear"), "factor": factor}
 
 
 def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     """Return a divisor per frequency: the factor, times that of the model's own scaling."""
-    divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    own: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if encoding.parameters["scaling"] not in REPLACEABLE:
-        divisors = own_divisors(encoding)
-    stretched = tuple(factor.value * divisor for divisor in divisors)
+        own = own_divisors(encoding)
+    divisors = tuple(factor.value * divisor for divisor in own)
     attention = Setting(required(encoding.attention_factor()), "")
-    return divisor_parameters(computed(stretched, "exllamav2, {}", factor), attention, None)
+    return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)

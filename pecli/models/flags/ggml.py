@@ -70,17 +70,21 @@ KOBOLDCPP_DEFAULT_BASE = 10000.0
 def apply_koboldcpp_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> Applied:
-    """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself."""
+    """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself.
+
+    A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without a
+    scale above 0, the flag has no effect.
+    """
     translated = dict(settings)
     scale = settings.get(Meaning.SCALE)
-    if scale is None or scale.value <= 0:
+    has_scale = scale is not None and scale.value > 0
+    if not has_scale:
         translated.pop(Meaning.SCALE, None)
         translated.pop(Meaning.BASE, None)
         base = _automatic_base(model, settings)
         if base is not None:
             translated[Meaning.BASE] = base
     elif Meaning.BASE not in settings:
-        # A scale without a base is not «the model's base»: koboldcpp then takes 10000.
         translated[Meaning.BASE] = Setting(KOBOLDCPP_DEFAULT_BASE, "koboldcpp's default base")
     return apply_ggml_flags(model, translated, findings)
 
@@ -94,10 +98,11 @@ def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[fl
     ropes = model.ropes()
     if context is None or model.context is None or not ropes:
         return None
-    base = float(ropes[0].parameters["base"])
-    if base not in KOBOLDCPP_BASES or ropes[0].parameters["scaling"] not in KOBOLDCPP_SCALINGS:
-        return None
-    if context.value <= max(model.context, KOBOLDCPP_MIN_CONTEXT):
+    parameters = ropes[0].parameters
+    base = float(parameters["base"])
+    is_llama = base in KOBOLDCPP_BASES and parameters["scaling"] in KOBOLDCPP_SCALINGS
+    is_longer = context.value > max(model.context, KOBOLDCPP_MIN_CONTEXT)
+    if not is_llama or not is_longer:
         return None
     larger = automatic_base(base, model.context, context.value)
     return computed(larger, f"koboldcpp's automatic scaling for {{}} {context.value}", context)
@@ -116,7 +121,8 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
-            encoding = _Change(model, encoding, settings, findings, context).changed()
+            trained = _scaling_of_gguf(encoding, context, model.context)
+            encoding = _Change(encoding, trained, settings, findings).changed()
         encodings.append(encoding)
     if not any(map(_sees_whole_context, model.encodings)):
         sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
@@ -125,7 +131,10 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
 
 
 def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
-    """Return the settings with what `--override-kv` replaces; flags of their own take precedence."""
+    """Return the settings with what `--override-kv` replaces; flags of their own take precedence.
+
+    `--override-kv llama.rope.freq_base=float:1e6` has the meaning of `--rope-freq-base 1e6`.
+    """
     metadata = settings.get(Meaning.METADATA)
     if metadata is None:
         return settings
@@ -189,16 +198,20 @@ def _scaling_of_gguf(
     """
     parameters = encoding.parameters
     original = parameters.get(ORIGINAL) or trained_context
-    factor = float(parameters.get("factor") or 1.0)
-    unscaled = Trained("linear", 1.0, original)
     match parameters["scaling"]:
         case "none":
-            return unscaled
+            return Trained(scaling="linear", factor=1.0, original=original)
         case "linear" | "yarn" as scaling:
-            return Trained(scaling, factor, original)
+            factor = float(parameters.get("factor") or 1.0)
+            return Trained(scaling=scaling, factor=factor, original=original)
     attention = required(encoding.attention_factor(context))
-    divisors = own_divisors(encoding, context)
-    return unscaled._replace(divisors=divisors, attention=attention)
+    return Trained(
+        scaling="linear",
+        factor=1.0,
+        original=original,
+        divisors=own_divisors(encoding, context),
+        attention=attention,
+    )
 
 
 class _Change:
@@ -206,55 +219,73 @@ class _Change:
 
     def __init__(
         self,
-        model: ModelEncodings,
         encoding: Encoding,
+        trained: Trained,
         settings: FlagSettings,
         findings: Findings,
-        context: int | None,
     ) -> None:
         """Choose the numbers that ggml computes with: each is a flag's, else the model's own.
 
         The order matters: the factor depends on the scaling, and so does YaRN's ext factor.
         """
         self.encoding = encoding
+        self.trained = trained
         self.settings = settings
         self.findings = findings
-        self.trained = _scaling_of_gguf(encoding, context, model.context)
         self.base = self._chosen_base()
         self.scaling = self._chosen_scaling()
         self.factor = self._chosen_factor()
-        self.ext_factor = self._ext_factor()
+        self.ext_factor = self._chosen_ext_factor()
         self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
 
-    def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
-        return self.settings.get(meaning) or Setting(default, "")
+    def _chosen(self, meaning: Meaning, own: object) -> FlagSetting:
+        """Return the value of a flag, else the model's own, which has no source."""
+        return self.settings.get(meaning) or Setting(own, "")
+
+    @property
+    def has_yarn(self) -> bool:
+        """True if some angles are mixed with unscaled ones."""
+        return self.ext_factor.value != 0
+
+    @property
+    def stated_attention(self) -> Setting[float] | None:
+        """The factor of cos and sin that a flag states; None with YaRN, which computes it itself.
+
+        1 changes nothing, and -1 stands for the model's own.
+        """
+        flag = self.settings.get(Meaning.ATTN_FACTOR)
+        if self.has_yarn or flag is None or flag.value in (1, -1):
+            return None
+        return flag
 
     def _chosen_scaling(self) -> FlagSetting:
         """Return the scaling of a flag, else the model's own."""
         scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
-        if scaling.source and scaling.value not in SCALING_NAMES:
+        is_flag = bool(scaling.source)
+        if is_flag and scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"
             raise ParameterError("flags", quoted(shown), rule)
         return scaling
 
     def _chosen_base(self) -> Setting[float]:
-        """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well.
-
-        A note states the alpha of other servers that makes the same base of the model's own.
-        """
+        """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well."""
         own = float(self.encoding.parameters["base"])
         base = self.settings.get(Meaning.BASE)
         if base is None or base.value == 0:
             return Setting(own, "")
         if base.value != own:
-            dim = self.encoding.frequency_rope().rotary_dim
-            alpha = alpha_of_base(own, base.value, dim)
-            self.findings.note(
-                f"base {base.value:.10g} ({base.source}) is alpha {alpha:.4g}"
-                f" for heads of {dim} with base {own:g}"
-            )
+            self._note_alpha(base, own)
         return base
+
+    def _note_alpha(self, base: Setting[float], own: float) -> None:
+        """Add the alpha of other servers that makes a base of the model's own."""
+        dim = self.encoding.frequency_rope().rotary_dim
+        alpha = alpha_of_base(own, base.value, dim)
+        self.findings.note(
+            f"base {base.value:.10g} ({base.source}) is alpha {alpha:.4g}"
+            f" for heads of {dim} with base {own:g}"
+        )
 
     def _chosen_factor(self) -> Setting[float]:
         """Return the factor by which the flags stretch positions.
@@ -265,15 +296,20 @@ class _Change:
         if self.scaling.value == "none":
             self._warn_of_unused_factor()
             return self.scaling.with_value(1.0)
-        scale = self.settings.get(Meaning.SCALE)
-        if scale is not None and scale.value > 0:
+        scale = self._positive_flag(Meaning.SCALE)
+        if scale is not None:
             return self._factor_of_scale(scale)
-        factor = self.settings.get(Meaning.FACTOR)
-        if factor is None or factor.value <= 0:
+        factor = self._positive_flag(Meaning.FACTOR)
+        if factor is None:
             return Setting(self.trained.factor, "")
         if factor.value < 1:
             warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
         return factor
+
+    def _positive_flag(self, meaning: Meaning) -> Setting[float] | None:
+        """Return a flag; None if it is absent, or 0, which stands for the model's own value."""
+        flag = self.settings.get(meaning)
+        return flag if flag is not None and flag.value > 0 else None
 
     def _factor_of_scale(self, scale: Setting[float]) -> Setting[float]:
         """Return the factor of `--rope-freq-scale`: 4 for a scale of 0.25."""
@@ -291,8 +327,11 @@ class _Change:
                 )
                 self.findings.warn(Problem.IGNORED, sentence)
 
-    def _ext_factor(self) -> Setting[float]:
-        """Return the mix of YaRN: 1 for the scaling yarn and 0 otherwise, unless a flag sets it."""
+    def _chosen_ext_factor(self) -> Setting[float]:
+        """Return the mix of YaRN: 1 for the scaling yarn and 0 otherwise, unless a flag sets it.
+
+        A negative flag stands for this default.
+        """
         flag = self.settings.get(Meaning.EXT_FACTOR)
         if flag is not None and flag.value >= 0:
             return flag
@@ -311,14 +350,15 @@ class _Change:
         a tensor (Llama 3.1): these divide frequencies in addition.
         """
         own = self.encoding.parameters["scaling"]
-        scale_flag = self._scale_flag()
-        if own == "none" or scale_flag is None:
+        flag = self._scale_flag()
+        if own == "none" or flag is None:
+            return
+        if self.trained.divisors is not None:
+            self._warn_of_stacking(own, flag.source)
             return
         is_same = own == self.scaling.value and self.factor.value == self.trained.factor
-        if self.trained.divisors is not None:
-            self._warn_of_stacking(own, scale_flag.source)
-        elif not is_same:
-            warn_of_replaced_scaling(self.findings, scale_flag.source, self.encoding)
+        if not is_same:
+            warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
     def _warn_of_stacking(self, own: str, source: str) -> None:
         """Warn that a flag does not replace a scaling whose factors a .gguf has in a tensor."""
@@ -342,23 +382,29 @@ class _Change:
         everything else: flags on top of a scaling that the .gguf has in a tensor, positions that
         are sped up (factor below 1), YaRN in part (`--yarn-ext-factor 0.5`).
         """
-        has_yarn = self.ext_factor.value != 0
-        if has_yarn:
-            self._warn_of_flags_beside_yarn()
-        else:
-            self._warn_of_flags_without_yarn()
-        has_divisors = self.trained.divisors is not None
-        is_sped_up = self.factor.value < 1
-        if has_divisors or is_sped_up or self._attention(has_yarn) is not None:
-            return self._divisor_per_frequency(has_yarn)
+        self._warn_of_ignored_flags()
+        if self._needs_divisors():
+            return self._divisor_per_frequency()
         flag = self.scaling if self.scaling.source else self.factor
         if self.factor.value == 1:
             return {"scaling": flag.with_value("none")}
-        if not has_yarn:
+        if not self.has_yarn:
             return {"scaling": flag.with_value("linear"), "factor": self.factor}
         if self.ext_factor.value == 1:
             return self._yarn_parameters()
-        return self._divisor_per_frequency(has_yarn)  # No scaling of config.json is YaRN in part.
+        return self._divisor_per_frequency()  # No scaling of config.json is YaRN in part.
+
+    def _needs_divisors(self) -> bool:
+        """Return True if no scaling of config.json has the effect, whatever the factor is."""
+        has_divisors = self.trained.divisors is not None
+        is_sped_up = self.factor.value < 1
+        return has_divisors or is_sped_up or self.stated_attention is not None
+
+    def _warn_of_ignored_flags(self) -> None:
+        if self.has_yarn:
+            self._warn_of_flags_beside_yarn()
+        else:
+            self._warn_of_flags_without_yarn()
 
     def _warn_of_flags_beside_yarn(self) -> None:
         """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
@@ -379,13 +425,6 @@ class _Change:
             if flag is not None:
                 sentence = f"{flag.source} has no effect without --rope-scaling yarn"
                 self.findings.warn(Problem.IGNORED, sentence)
-
-    def _attention(self, has_yarn: bool) -> Setting[float] | None:
-        """Return what cos and sin are multiplied by, if it is not what the scaling itself implies."""
-        flag = self.settings.get(Meaning.ATTN_FACTOR)
-        if has_yarn or flag is None or flag.value in (1, -1):
-            return None
-        return flag
 
     def _yarn_parameters(self) -> Parameters:
         """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
@@ -409,7 +448,7 @@ class _Change:
             return flag
         return Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
-    def _divisor_per_frequency(self, has_yarn: bool) -> Parameters:
+    def _divisor_per_frequency(self) -> Parameters:
         """Return the number that each frequency is divided by, with `--rope-freq-scale` and YaRN.
 
         A model file may bring divisors of its own (rope_freqs.weight), which are multiplied by these.
@@ -417,48 +456,56 @@ class _Change:
         divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        file_divisors = self.trained.divisors or (1.0,) * pairs
-        mixes = self._yarn_mixes(pairs) if has_yarn else [0.0] * pairs
+        file_divisors = self.trained.divisors or [1.0] * pairs
+        mixes = self._yarn_mixes(pairs) if self.has_yarn else [0.0] * pairs
         scale = 1 / self.factor.value
-        divisors = tuple(
-            divisor / (scale * (1 - mix) + mix)
-            for divisor, mix in zip(file_divisors, mixes, strict=True)
-        )
-        # The source that is printed is that of the first flag that was given.
-        flags = (self.factor, self.scaling, self.base)
-        flag = next((flag for flag in flags if flag.source), self.base)
+        divisors = []
+        for divisor, mix in zip(file_divisors, mixes, strict=True):
+            divisors.append(divisor / (scale * (1 - mix) + mix))
         return divisor_parameters(
-            computed(divisors, "llama.cpp, {}", flag),
-            self._attention_of_divisors(has_yarn),
+            computed(tuple(divisors), "llama.cpp, {}", self._first_flag()),
+            self._attention_of_divisors(),
             self.original.value,
         )
 
-    def _attention_of_divisors(self, has_yarn: bool) -> Setting[float]:
+    def _first_flag(self) -> FlagSetting:
+        """Return the flag to print as the source of divisors: the first one that was given."""
+        candidates = (self.factor, self.scaling, self.base)
+        return next((flag for flag in candidates if flag.source), self.base)
+
+    def _attention_of_divisors(self) -> Setting[float]:
         """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's."""
-        flag = self._attention(has_yarn) or Setting(1.0, "default")
+        flag = self.stated_attention or Setting(1.0, "default")
         attention = self.trained.attention * flag.value
-        if has_yarn and self.factor.value > 1:
+        if self.has_yarn and self.factor.value > 1:
             attention *= 1 + 0.1 * math.log(self.factor.value)
         return flag.with_value(attention)
 
     def _yarn_mixes(self, pairs: int) -> list[float]:
         """Return the share of the unscaled angle in each pair: 1 for fast pairs, 0 for slow ones.
 
-        ggml's limits are the pairs that turn `beta_fast` and `beta_slow` times over the trained
-        context, rounded outwards: for 128 channels, base 10000 and 4,096 positions, 20 and 46.
+        It falls from 1 at the pair that turns `beta_fast` times over the trained context to 0 at
+        the one that turns `beta_slow` times. ggml rounds these limits outwards: for 128 channels,
+        base 10000 and 4,096 positions they are the pairs 20 and 46.
         """
-        dim = 2 * pairs
-        original = self.original.value or 1
-        limits = []
-        for meaning, default in YARN_BETAS.items():
-            turns = self._chosen(meaning, default).value
-            wavelengths = original / (turns * 2 * math.pi)
-            limits.append(dim * math.log(wavelengths) / (2 * math.log(self.base.value)))
-        low = max(0, math.floor(limits[0]))
-        high = min(dim - 1, math.ceil(limits[1]))
+        low = max(0, math.floor(self._pair_of_turns(Meaning.BETA_FAST, pairs)))
+        high = min(2 * pairs - 1, math.ceil(self._pair_of_turns(Meaning.BETA_SLOW, pairs)))
         width = max(MIN_RAMP, high - low)
         mixes = []
         for pair in range(pairs):
             ramp = min(1.0, max(0.0, (pair - low) / width))
             mixes.append((1 - ramp) * self.ext_factor.value)
         return mixes
+
+    def _pair_of_turns(self, meaning: Meaning, pairs: int) -> float:
+        """Return the pair that turns as often over the trained context as a beta of YaRN states.
+
+        Pair i has the frequency base^(−i / pairs), and turns n times over L positions if
+        L · base^(−i / pairs) = 2π · n.
+        """
+        turns = self._chosen(meaning, YARN_BETAS[meaning]).value
+        original = self.original.value or 1
+        wavelengths = original / (turns * 2 * math.pi)
+        dim = 2 * pairs
+        result: float = dim * math.log(wavelengths) / (2 * math.log(self.base.value))
+        return result

@@ -1,19 +1,19 @@
 """Flags of vLLM, SGLang and transformers, which replace keys of config.json before it is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
 from pecli.models.dialects import read_object
-from pecli.models.encoding import ModelEncodings
+from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
 from pecli.models.flags.command_line import plain_flag
 from pecli.models.flags.flag_findings import Applied, Findings, warn_of_replaced_scaling
 from pecli.models.flags.servers import Meaning, Server
 from pecli.models.flags.values import FlagSettings
 from pecli.models.key_names import MROPE, ORIGINAL, PARTIALS, SETTINGS, TEXTS, THETAS
-from pecli.models.keys import as_number, as_whole
+from pecli.models.keys import Setting, as_number, as_whole
 
 THETA = "rope_theta"
 #: Objects that flags replace as a whole, by their meanings.
@@ -65,33 +65,33 @@ def apply_overrides(
     context = served.value if served else _stretched_context(override, model)
     after = read_object(override.values, model.file, origins=override.origins, served=context)
     _warn_of_replaced_scalings(model, after, override, findings)
-    return Applied(after.encodings, context, after.warnings)
+    return Applied(encodings=after.encodings, context=context, warnings=after.warnings)
 
 
 def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
     """Return the configuration with the keys that flags replace.
 
     A flag for one key counts more than `--hf-overrides`, which counts more than a flag for all
-    rotary settings.
+    rotary settings. Therefore they are applied in the opposite order.
     """
-    override = Override(dict(config), {})
-    section = _text_section(override.values)
+    override = Override(values=dict(config), origins={})
+    text_path = _path_of_text_model(override.values)
     for meaning, key in WHOLE.items():
         if meaning in settings:
-            setting = settings[meaning]
-            _replace_key(override, (*section, key), setting.value, setting.source)
+            flag = settings[meaning]
+            _replace_key(override, (*text_path, key), flag.value, flag.source)
     if Meaning.CONFIG in settings:
         overrides = settings[Meaning.CONFIG]
         for leaf in _leaves(overrides.value, override.values):
             source = f"{overrides.source}.{'.'.join(leaf.path)}"
             _replace_key(override, leaf.path, leaf.value, source)
     if Meaning.BASE in settings:
-        _replace_base(override, section, settings)
+        _replace_base(override, text_path, settings[Meaning.BASE])
     return override
 
 
-def _text_section(config: NamedValues) -> tuple[str, ...]:
-    """Return the object that holds the language model of a larger one; empty if it is the file."""
+def _path_of_text_model(config: NamedValues) -> tuple[str, ...]:
+    """Return the path to the language model of a larger one: `("text_config",)`; else an empty one."""
     for name in TEXTS:
         if isinstance(config.get(name), Mapping):
             return (name,)
@@ -122,16 +122,24 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
 
 
 def _replace_key(override: Override, path: tuple[str, ...], value: object, source: str) -> None:
-    """Replace a key; the objects on its path are copied first, since the model still has them."""
+    """Replace the key that a path leads to, such as `("text_config", "rope_theta")`."""
     *parents, key = path
-    section = override.values
-    for name in parents:
-        section[name] = dict(section.get(name) or {})
-        section = section[name]
+    section = _copied_section(override.values, parents)
     if key in SETTINGS:
         _remove_settings(override, section, parents)
     section[key] = value
     override.origins[".".join(path)] = source
+
+
+def _copied_section(values: MutableValues, path: Sequence[str]) -> MutableValues:
+    """Return the object that a path leads to, to be changed; it is made if it is absent.
+
+    The objects on the path are replaced by copies, because the model still has them.
+    """
+    for name in path:
+        values[name] = dict(values.get(name) or {})
+        values = values[name]
+    return values
 
 
 def _remove_settings(override: Override, section: MutableValues, path: list[str]) -> None:
@@ -140,7 +148,7 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
     """
-    own = _rotary_settings_in(section)
+    own = _rotary_settings_in(section).values
     for name in SETTINGS:
         section.pop(name, None)
         override.origins.pop(".".join((*path, name)), None)
@@ -148,33 +156,43 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
         section[THETA] = own[THETA]
 
 
-def _rotary_settings_in(section: NamedValues) -> NamedValues:
-    for name in SETTINGS:
-        if isinstance(section.get(name), Mapping):
-            settings: NamedValues = section[name]
-            return settings
-    return {}
+class RotarySettings(NamedTuple):
+    """An object of rotary settings, and its key: `rope_parameters` or `rope_scaling`."""
+
+    key: str
+    values: NamedValues
 
 
-def _replace_base(override: Override, section: tuple[str, ...], settings: FlagSettings) -> None:
+def _rotary_settings_in(section: NamedValues) -> RotarySettings:
+    """Return the rotary settings of an object; empty ones without a key if it has none."""
+    for key in SETTINGS:
+        if isinstance(section.get(key), Mapping):
+            return RotarySettings(key, section[key])
+    return RotarySettings("", {})
+
+
+def _replace_base(override: Override, path: tuple[str, ...], base: Setting[float]) -> None:
     """Replace the base of the frequencies by that of `--rope-theta`.
 
     transformers 5 has the base within the rotary settings (`rope_parameters`), older files beside
     them: it is replaced where the model has it.
+
+    Args:
+        override: The configuration, which is changed.
+        path: The path to the language model in it.
+        base: The flag.
     """
-    base = settings[Meaning.BASE]
-    holder = _section_at(override.values, section)
-    inner = _rotary_settings_in(holder)
-    if THETA in inner:
-        name = next(name for name in SETTINGS if isinstance(holder.get(name), Mapping))
-        replaced = {**inner, THETA: base.value}
-        override.origins[".".join((*section, name, THETA))] = base.source
-        _section_at(override.values, section)[name] = replaced
+    section = _copied_section(override.values, path)
+    settings = _rotary_settings_in(section)
+    if THETA not in settings.values:
+        _replace_key(override, (*path, THETA), base.value, base.source)
         return
-    _replace_key(override, (*section, THETA), base.value, base.source)
+    section[settings.key] = {**settings.values, THETA: base.value}
+    override.origins[".".join((*path, settings.key, THETA))] = base.source
 
 
 def _section_at(values: MutableValues, path: tuple[str, ...]) -> MutableValues:
+    """Return the object that a path of keys leads to."""
     for name in path:
         values = values[name]
     return values
@@ -224,12 +242,8 @@ def _warn_of_lost_keys(
         if lost:
             sentence = f"{replaced.source} has no {lost}, which the model's own has"
             findings.warn(Problem.KEYS_LOST, sentence)
-        if _keeps_base(replaced, override, server):
-            continue
-        default = _base_after_override(replaced, model, server, findings)
-        if default is not None:
-            source = f"default of {server.name}"
-            _replace_key(override, (*replaced.path, THETA), default, source)
+        if not _keeps_base(replaced, override, server):
+            _fill_in_base(replaced, override, model, server, findings)
 
 
 def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:
@@ -238,11 +252,15 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
         *path, key = full_name.split(".")
         if key not in SETTINGS:
             continue
-        own = _rotary_settings_in(_section_of(config, path))
         section = _section_at(override.values, tuple(path))
-        settings = section[key]
-        if isinstance(settings, Mapping):
-            yield ReplacedSettings(source, tuple(path), section, settings, own)
+        if isinstance(section[key], Mapping):
+            yield ReplacedSettings(
+                source=source,
+                path=tuple(path),
+                section=section,
+                settings=section[key],
+                own=_rotary_settings_in(_section_of(config, path)).values,
+            )
 
 
 def _keeps_base(replaced: ReplacedSettings, override: Override, server: Server) -> bool:
@@ -263,30 +281,42 @@ def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
     return config
 
 
-def _base_after_override(
-    replaced: ReplacedSettings, model: ModelEncodings, server: Server, findings: Findings
-) -> float | None:
-    """Warn that settings without a base lose the model's; return the one that the server then takes.
+def _fill_in_base(
+    replaced: ReplacedSettings,
+    override: Override,
+    model: ModelEncodings,
+    server: Server,
+    findings: Findings,
+) -> None:
+    """Warn that settings without a base lose the model's, and fill in the one that the server takes.
 
     With transformers 5 the base is a key of the settings, and an override replaces them all. vLLM
-    takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. None if the
-    model's base stays, or if it is not known what counts instead of it.
+    takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. For other
+    servers it is not known what counts instead of the model's base, and nothing is filled in.
     """
     base = _base_of_model(replaced)
     if base is None:
-        return None
-    source = replaced.source
-    default = None
-    if server.default_base and source.endswith("rope_parameters"):
-        default = float(server.default_base.get(model.model_type or "", server.default_base[""]))
-        if default == base:
-            return None
+        return
+    default = _default_base(replaced, model, server)
+    if default == base:
+        return
+    effect = f"with transformers 5 it replaces the base {base:.10g} as well"
+    if default is not None:
         effect = f"{server.name} takes {default:.10g}, not {base:.10g}"
-    else:
-        effect = f"with transformers 5 it replaces the base {base:.10g} as well"
+        path = (*replaced.path, THETA)
+        _replace_key(override, path, default, f"default of {server.name}")
     repair = f'add "rope_theta": {base:.10g}'
-    findings.warn(Problem.BASE_LOST, f"{source} has no rope_theta: {effect}; {repair}")
-    return default
+    findings.warn(Problem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
+
+
+def _default_base(
+    replaced: ReplacedSettings, model: ModelEncodings, server: Server
+) -> float | None:
+    """Return the base that a server takes if the settings have none; None if it is not known."""
+    if not server.default_base or not replaced.source.endswith("rope_parameters"):
+        return None
+    any_type = server.default_base[""]
+    return float(server.default_base.get(model.model_type or "", any_type))
 
 
 def _base_of_model(replaced: ReplacedSettings) -> float | None:
@@ -299,12 +329,12 @@ def _base_of_model(replaced: ReplacedSettings) -> float | None:
 def _stretched_context(override: Override, model: ModelEncodings) -> int | None:
     """Return the context that replaced settings are made for: factor times original length.
 
-    vLLM derives it in the same way, if no flag states it; None if no settings were replaced.
+    vLLM derives it in the same way, if no flag states it. It is the model's own context if no
+    settings were replaced, or they have no factor.
     """
     for replaced in _replaced_settings({}, override):
-        settings = replaced.settings
-        factor = as_number(settings.get("factor"))
-        original = as_whole(settings.get(ORIGINAL)) or model.context
+        factor = as_number(replaced.settings.get("factor"))
+        original = as_whole(replaced.settings.get(ORIGINAL)) or model.context
         if factor and original:
             return as_whole(round(factor * original)) or model.context
     return model.context
@@ -314,16 +344,22 @@ def _warn_of_replaced_scalings(
     before: ModelEncodings, after: ModelEncodings, override: Override, findings: Findings
 ) -> None:
     """Warn of each layer type whose own scaling has been replaced by another one."""
-    source = _flag_of_settings(override)
-    if source is None:
+    flag = _flag_of_settings(override)
+    if flag is None:
         return
     for encoding in after.ropes():
         if encoding.layer_type not in before.layer_types():
             continue
         own = before.one(encoding.layer_type)
-        is_changed = own.is_rotary and own.inverse_frequencies() != encoding.inverse_frequencies()
-        if is_changed and own.parameters["scaling"] != "none":
-            warn_of_replaced_scaling(findings, source, own)
+        if _has_other_scaling(own, encoding):
+            warn_of_replaced_scaling(findings, flag, own)
+
+
+def _has_other_scaling(own: Encoding, changed: Encoding) -> bool:
+    """Return True if the frequencies of a scaled encoding have changed."""
+    if not own.is_rotary or own.inverse_frequencies() == changed.inverse_frequencies():
+        return False
+    return bool(own.parameters["scaling"] != "none")
 
 
 def _flag_of_settings(override: Override) -> str | None:

@@ -118,10 +118,7 @@ class Server:
     @classmethod
     def of(cls, table: NamedValues) -> "Server":
         """Return the server of a JSON table."""
-        flags = {
-            name: tuple(Meaning(word) for word in meanings.split())
-            for name, meanings in table["flags"].items()
-        }
+        flags = {name: _meanings(words) for name, words in table["flags"].items()}
         return cls(
             name=table["name"],
             version=table["version"],
@@ -151,7 +148,7 @@ class Server:
         return flag.key in self.flags or _looks_like_positions(flag.key)
 
     def read(self, line: CommandLine) -> list[ReadFlag]:
-        """Return the flags about positions.
+        """Return the flags about positions; one that was removed has no meaning.
 
         Raises:
             ParameterError: A flag seems to be about positions, and the server does not have it.
@@ -159,25 +156,30 @@ class Server:
         read = []
         for flag in line.flags:
             if self.accepts(flag):
-                read.append(ReadFlag(flag, self.flags[flag.key]))
+                read.append(ReadFlag(flag, meanings=self.flags[flag.key]))
             elif flag.key in self.removed:
-                read.append(ReadFlag(flag, ()))
+                read.append(ReadFlag(flag, meanings=()))
             elif self.concerns_positions(flag):
                 raise self._unknown(flag)
         return read
 
     def _unknown(self, flag: Flag) -> ParameterError:
         """Return the error for a flag that the server does not have; another server may have it."""
-        rule = f"{self.name} {self.version} has no such flag"
+        owners = [server.name for server in servers() if flag.key in server.flags]
         advice = nearest(flag.key, list(self.flags), _spelled)
-        if not advice:
-            owners = [server.name for server in servers() if flag.key in server.flags]
-            advice = f"it is a flag of {', '.join(owners)}" if owners else self._known_flags()
-        return ParameterError("flags", flag.spelled, rule, advice)
+        if not advice and owners:
+            advice = f"it is a flag of {', '.join(owners)}"
+        rule = f"{self.name} {self.version} has no such flag"
+        return ParameterError("flags", flag.spelled, rule, advice or self._known_flags())
 
     def _known_flags(self) -> str:
         names = [_spelled(name) for name in self.flags if not name.isupper()]
         return f"it has {', '.join(names)}"
+
+
+def _meanings(words: str) -> tuple[Meaning, ...]:
+    """Return the meanings of a flag, such as `scale base`."""
+    return tuple(Meaning(word) for word in words.split())
 
 
 def _looks_like_positions(name: str) -> bool:
@@ -212,44 +214,42 @@ def server_of(line: CommandLine) -> Server:
     """Return the server that a command line belongs to.
 
     Its program decides. A part of a command line has none: then it is the first server that has
-    all flags about positions.
+    all flags about positions. Of several programs the first counts: `server.py --loader exllama` is
+    text-generation-webui.
 
     Raises:
         ParameterError: No server has all of them.
     """
-    # The first program counts: `server.py --loader exllama` is text-generation-webui.
     for word in line.words:
         name = PurePosixPath(word.replace("\\", "/")).name
         for server in servers():
-            if word in server.programs or name in server.programs:
+            if not server.programs.isdisjoint((word, name)):
                 return server
     return _server_by_flags(line.flags)
 
 
 def _server_by_flags(flags: Sequence[Flag]) -> Server:
     """Return the server that has the most of these flags; the first of several."""
-    candidates = sorted(servers(), key=lambda server: -_fitting(server, flags))
-    best = candidates[0]
-    if not _fitting(best, flags):
-        names = ", ".join(server.name for server in servers())
-        spelled = ", ".join(flag.spelled for flag in flags) or "no flags"
-        rule = f"none of them is about positions in {names}"
-        raise ParameterError("flags", spelled, rule, "begin with the program: vllm serve …")
-    return best
+    best = max(servers(), key=lambda server: _fitting_flags(server, flags))
+    if _fitting_flags(best, flags):
+        return best
+    names = ", ".join(server.name for server in servers())
+    spelled = ", ".join(flag.spelled for flag in flags) or "no flags"
+    rule = f"none of them is about positions in {names}"
+    raise ParameterError("flags", spelled, rule, "begin with the program: vllm serve …")
 
 
-def _fitting(server: Server, flags: Sequence[Flag]) -> int:
+def _fitting_flags(server: Server, flags: Sequence[Flag]) -> int:
     """Return how many flags a server accepts with these values.
 
     `--rope-scaling` is a word in llama.cpp, and was a JSON object in vLLM.
     """
     count = 0
     for flag in flags:
-        if not server.accepts(flag):
-            continue
-        is_object = bool(flag.values) and flag.values[0].lstrip().startswith("{")
-        takes_object = bool(OBJECTS.intersection(server.flags[flag.key]))
-        count += is_object == takes_object
+        if server.accepts(flag):
+            is_object = bool(flag.values) and flag.values[0].lstrip().startswith("{")
+            takes_object = not OBJECTS.isdisjoint(server.flags[flag.key])
+            count += is_object == takes_object
     return count
 
 

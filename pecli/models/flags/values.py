@@ -38,6 +38,8 @@ def served_context(declared: int | None, settings: FlagSettings) -> int | None:
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """Return the values of flags; of a repeated flag the last one counts, as in every server.
 
+    `--override-kv` may be repeated, each time for another key: all of these count.
+
     Raises:
         ParameterError: A value is missing or wrong.
     """
@@ -45,9 +47,10 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
             if meaning in MERGED and meaning in settings:
-                value = {**settings[meaning].value, **setting.value}
-                setting = setting.with_value(value)
-            settings[meaning] = setting
+                merged = {**settings[meaning].value, **setting.value}
+                settings[meaning] = setting.with_value(merged)
+            else:
+                settings[meaning] = setting
     return settings
 
 
@@ -105,8 +108,9 @@ def _parsed_length(text: str, flag: Flag) -> int | None:
         return None
     match = LENGTH.fullmatch(text)
     length = None
-    if match:
-        length = as_whole(float(match[1]) * MULTIPLES[match[2]])
+    if match is not None:
+        number, unit = match.groups()
+        length = as_whole(float(number) * MULTIPLES[unit])
     if length is None:
         raise _wrong(flag, text, f"it must be a number of positions, up to {MAX_WHOLE:,}")
     return length
@@ -118,7 +122,11 @@ def _word(text: str, flag: Flag) -> str | None:
 
 
 def _parsed_object(text: str, flag: Flag) -> object:
-    """Return a JSON object, also in Python's spelling; a key of `--hf-overrides.KEY` may be any value."""
+    """Return a JSON object, also in Python's spelling.
+
+    `--hf-overrides.KEY` has a path, and its value may be anything: what is neither JSON nor Python
+    is a text, as in `--hf-overrides.rope_parameters.rope_type yarn`.
+    """
     try:
         value = json.loads(text)
     except ValueError:
@@ -143,11 +151,10 @@ def _parsed_metadata(text: str, flag: Flag) -> MutableValues:
     for item in text.split(","):
         match = METADATA.fullmatch(item)
         if match is None:
-            raise _wrong(
-                flag, item, "it must be KEY=TYPE:VALUE, TYPE being int, float, bool or str"
-            )
-        key, kind, value = match.groups()
-        is_number = kind in ("int", "float")
+            rule = "it must be KEY=TYPE:VALUE, TYPE being int, float, bool or str"
+            raise _wrong(flag, item, rule)
+        key, type_name, value = match.groups()
+        is_number = type_name in ("int", "float")
         values[key] = _number(value, flag) if is_number else value
     return values
 

@@ -1,7 +1,7 @@
 """`pecli.positions`: position ids as a model's own code builds them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,22 +30,22 @@ class IdRules:
     mrope: MropeRules | None
     style: str
 
-    def row(self, segments: Prompt) -> Indices:
+    def row(self, prompt: Prompt) -> Indices:
         """Return the position ids of one prompt.
 
         Their shape is (L, axes) for diffusion models, (3, L) for M-RoPE (time, rows, columns), and
         (L,) for text: 0, 1, 2, …
         """
         if self.style:
-            return diffusion_ids(self.style, segments)
+            return diffusion_ids(self.style, prompt)
         if self.mrope is not None:
-            return self.mrope.ids(segments)
-        for segment in segments:
+            return self.mrope.ids(prompt)
+        for segment in prompt:
             if segment.is_vision:
                 rule = "no rule is known by which this model numbers images"
                 raise ParameterError("segments", str(segment), rule, "its text: text:N")
-        ids: Indices = TEXT_ONLY.ids(segments)[0]
-        return ids
+        time_ids: Indices = TEXT_ONLY.ids(prompt)[0]
+        return time_ids
 
     @property
     def padding_id(self) -> int:
@@ -113,11 +113,17 @@ def built_ids(
 def _padded_ids(
     rules: IdRules, rows: Sequence[Indices], attention_mask: npt.ArrayLike | None, padding: str
 ) -> Indices:
-    """Return the ids of a batch; a mask of one axis is that of a single prompt."""
+    """Return the ids of a batch; a mask of one axis is that of a single prompt.
+
+    The axis of the batch comes before that of the tokens: (3, batch, L) for M-RoPE.
+    """
     lengths = [row.shape[-1] for row in rows]
     mask = _checked_mask(attention_mask, lengths, padding)
-    padded = [_padded(row, line, rules.padding_id) for row, line in zip(rows, mask, strict=True)]
-    if attention_mask is not None and np.ndim(attention_mask) == 1:
+    padded = []
+    for row, is_token in zip(rows, mask, strict=True):
+        padded.append(_padded(row, is_token, rules.padding_id))
+    is_single_prompt = attention_mask is not None and np.ndim(attention_mask) == 1
+    if is_single_prompt:
         return padded[0]
     return np.stack(padded, axis=-2)
 
@@ -132,10 +138,10 @@ def _checked_mask(
     if mask.ndim != 2 or len(mask) != len(lengths):
         rule = f"it must be (batch, L), with {len(lengths)} rows"
         raise ParameterError("attention_mask", f"{mask.shape}", rule)
-    for number, length in enumerate(lengths):
-        ones = mask[number].sum()
-        if ones != length:
-            given = f"row {number} with {ones} ones"
+    counts = mask.sum(axis=1)
+    for number, (count, length) in enumerate(zip(counts, lengths, strict=True)):
+        if count != length:
+            given = f"row {number} with {count} ones"
             raise ParameterError("attention_mask", given, f"the prompt has {length} tokens")
     return mask
 
@@ -155,10 +161,10 @@ def _mask_of_side(lengths: Sequence[int], padding: str) -> npt.NDArray[np.bool_]
     return is_token
 
 
-def _padded(row: Indices, mask: npt.NDArray[np.bool_], padding_id: int) -> Indices:
-    """Return the ids of a prompt at the places of its mask, and the padding's id elsewhere."""
-    padded = np.full((*row.shape[:-1], len(mask)), padding_id, np.int64)
-    padded[..., mask] = row
+def _padded(row: Indices, is_token: npt.NDArray[np.bool_], padding_id: int) -> Indices:
+    """Return the ids of a prompt where its mask has tokens, and the padding's id elsewhere."""
+    padded = np.full((*row.shape[:-1], len(is_token)), padding_id, np.int64)
+    padded[..., is_token] = row
     return padded
 
 
@@ -184,24 +190,41 @@ def _object(values: NamedValues, name: str, default: NamedValues) -> NamedValues
 
 
 def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
-    """Return the rules of M-RoPE; None for models of other families."""
+    """Return the rules of M-RoPE; None for models of other families.
+
+    A row of position_rules.json has what the code of a family fixes. The configuration of the
+    vision tower states the rest, such as the merge size.
+    """
     row = stored("position_rules.json").get(model_type or "")
     if row is None:
         return None
     config = _object(config, row.get("part", ""), default=config)
     vision = _object(config, "vision_config", default={})
-    rules = MropeRules(
+    return MropeRules(
         merge=as_whole(vision.get("spatial_merge_size")) or 2,
+        temporal_merge=_temporal_merge(row, vision),
+        rate=_rate(row, vision, config),
         seconds_first=row.get("seconds_first", False),
         frames_apart=row.get("frames_apart", False),
         continues=Continues(row.get("continues", Continues.GRID)),
         padding_id=row.get("padding_id", 0),
     )
-    if "rate_key" in row:
-        key = row["rate_key"]
-        stated = map(as_number, (vision.get(key), config.get(key), row["rate"]))
-        rules = replace(rules, rate=next(filter(None, stated)))
-    if "temporal_merge" in row:
-        merge = as_whole(vision.get("temporal_merge_size")) or row["temporal_merge"]
-        rules = replace(rules, temporal_merge=merge)
-    return rules
+
+
+def _temporal_merge(row: NamedValues, vision: NamedValues) -> int:
+    """Return the frames per token: a key of the tower, or the family's number; 1 for most families."""
+    if "temporal_merge" not in row:
+        return 1
+    return as_whole(vision.get("temporal_merge_size")) or int(row["temporal_merge"])
+
+
+def _rate(row: NamedValues, vision: NamedValues, config: NamedValues) -> float | None:
+    """Return the ids per second of a video; None if the family numbers frames 0, 1, 2, …
+
+    The key stands in the tower (Qwen2.5-VL) or beside it (Qwen2.5-Omni); else the family's counts.
+    """
+    if "rate_key" not in row:
+        return None
+    key = row["rate_key"]
+    candidates = map(as_number, (vision.get(key), config.get(key), row["rate"]))
+    return next(filter(None, candidates))

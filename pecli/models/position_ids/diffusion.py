@@ -1,5 +1,6 @@
 """Ids of diffusion models, (L, axes): text and the tokens of images, after packing."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,14 +31,14 @@ def _flux_ids(prompt: Prompt) -> Indices:
     edits, have the number 1.
     """
     parts = []
-    images = 0
+    is_reference = False
     for segment in prompt:
-        if not segment.is_vision:
-            parts.append(np.zeros((segment.count, 3), np.int64))
-            continue
-        ids = _grid(segment)
-        ids[:, 0] = min(images, 1)
-        images += 1
+        if segment.is_vision:
+            ids = _grid(segment)
+            ids[:, 0] = int(is_reference)
+            is_reference = True
+        else:
+            ids = np.zeros((segment.count, 3), np.int64)
         parts.append(ids)
     return np.concatenate(parts)
 
@@ -50,14 +51,13 @@ def _flux2_ids(prompt: Prompt) -> Indices:
     parts = []
     images = 0
     for segment in prompt:
-        if not segment.is_vision:
-            ids = np.zeros((segment.count, 4), np.int64)
-            ids[:, 3] = np.arange(segment.count)
-        else:
-            points = _grid(segment)
-            points[:, 0] = FLUX2_REFERENCE_STEP * images
-            ids = np.pad(points, ((0, 0), (0, 1)))
+        ids = np.zeros((segment.size, 4), np.int64)
+        if segment.is_vision:
+            ids[:, :3] = _grid(segment)
+            ids[:, 0] = FLUX2_REFERENCE_STEP * images
             images += 1
+        else:
+            ids[:, 3] = np.arange(segment.count)
         parts.append(ids)
     return np.concatenate(parts)
 
@@ -68,24 +68,30 @@ def _qwen_image(prompt: Prompt) -> Indices:
     4 rows are −2, −1, 0, 1. Images have the numbers 0, 1, … on the first axis. Text has the same
     number on all axes, and starts beyond the largest row and column: at 2 after 4 × 4 patches.
     """
-    next_text = 0
-    for segment in prompt:
-        if segment.is_vision:
-            _, rows, columns = segment.grid
-            next_text = max(next_text, rows // 2, columns // 2)
+    next_text = _beyond_images(prompt)
     parts = []
     images = 0
     for segment in prompt:
-        if not segment.is_vision:
+        if segment.is_vision:
+            _, rows, columns = segment.grid
+            centre = np.array([-images, rows - rows // 2, columns - columns // 2])
+            parts.append(_grid(segment) - centre)
+            images += 1
+        else:
             numbers = np.arange(segment.count) + next_text
             parts.append(np.tile(numbers[:, None], (1, 3)))
             next_text += segment.count
-            continue
-        _, rows, columns = segment.grid
-        centre = np.array([-images, rows - rows // 2, columns - columns // 2])
-        parts.append(_grid(segment) - centre)
-        images += 1
     return np.concatenate(parts)
+
+
+def _beyond_images(prompt: Prompt) -> int:
+    """Return the first number beyond the rows and columns of all images; 0 without images."""
+    halves = [0]
+    for segment in prompt:
+        if segment.is_vision:
+            _, rows, columns = segment.grid
+            halves += [rows // 2, columns // 2]
+    return max(halves)
 
 
 def _z_image(prompt: Prompt) -> Indices:
@@ -109,17 +115,20 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
         multiple: The text is padded to a multiple of this, behind which the image has its number.
     """
     texts = [segment for segment in prompt if segment.kind == TEXT]
-    images = [segment for segment in prompt if segment.kind != TEXT]
-    if len(texts) != 1 or len(images) != 1:
+    if len(prompt) != 2 or len(texts) != 1:
         given = ",".join(map(str, prompt))
         raise ParameterError("segments", given, "this model has one text and one image")
-    count = texts[0].count
-    padded = -(-count // multiple) * multiple  # rounded up: 40 tokens are 64 in Z-Image
-    text_ids = np.zeros((count, 3), np.int64)
-    text_ids[:, 0] = np.arange(count) + first
-    image_ids = _grid(images[0]) + np.array([first + padded, 0, 0])
-    is_text_first = prompt[0].kind == TEXT
-    return np.concatenate([text_ids, image_ids] if is_text_first else [image_ids, text_ids])
+    (text,) = texts
+    padded = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
+    parts = []
+    for segment in prompt:
+        if segment.kind == TEXT:
+            ids = np.zeros((segment.count, 3), np.int64)
+            ids[:, 0] = np.arange(segment.count) + first
+        else:
+            ids = _grid(segment) + np.array([first + padded, 0, 0])
+        parts.append(ids)
+    return np.concatenate(parts)
 
 
 def _hidream(prompt: Prompt) -> Indices:
@@ -141,6 +150,7 @@ BUILDERS: dict[str, Callable[[Prompt], Indices]] = {
 
 
 def _refuse_text(style: str, prompt: Prompt) -> None:
+    """Raise a ParameterError for a text, if the style has only positions of images."""
     for segment in prompt:
         if not segment.is_vision:
             rule = f"text has no positions in the style {style}"
@@ -155,11 +165,17 @@ def diffusion_ids(style: str, prompt: Prompt) -> Indices:
     """
     if style in BUILDERS:
         return BUILDERS[style](prompt)
-    row = ROTARY[style]
-    has_ids = row.coordinate == "index" and row.grid_base is None and row.grid_scale is None
-    if not has_ids:
-        rule = f"positions of the style {style} are not whole numbers, or are resampled"
-        raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
+    _refuse_fractions(style)
     _refuse_text(style, prompt)
     ids = np.concatenate([_grid(segment) for segment in prompt])
-    return ids if "t" in row.axes else ids[:, 1:]
+    has_time = "t" in ROTARY[style].axes
+    return ids if has_time else ids[:, 1:]
+
+
+def _refuse_fractions(style: str) -> None:
+    """Raise a ParameterError for a style whose positions are no whole numbers."""
+    row = ROTARY[style]
+    is_resampled = row.grid_base is not None or row.grid_scale is not None
+    if row.coordinate != "index" or is_resampled:
+        rule = f"positions of the style {style} are not whole numbers, or are resampled"
+        raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")

@@ -74,18 +74,18 @@ class MropeRules:
         parts = []
         start = self.first
         for segment in segments:
-            if not segment.is_vision:
-                ids = np.tile(np.arange(segment.count) + start, (3, 1))
-                start += segment.count
-            else:
+            if segment.is_vision:
+                ids = self._vision_ids(segment)
                 begin = 0 if self.begins_at_zero else start
-                ids = self._vision_ids(segment) + begin
-                start += self._step_after_image(ids - begin)
-            parts.append(ids)
-        joined: Indices = np.concatenate(parts, axis=1)
+                parts.append(ids + begin)
+                start += self._step_after_image(ids)
+            else:
+                parts.append(_text_ids(start, segment.count))
+                start += segment.count
+        ids_of_all: Indices = np.concatenate(parts, axis=1)
         if self.is_flat:
-            joined = np.tile(np.arange(joined.shape[1]), (3, 1))
-        return joined
+            return _text_ids(0, ids_of_all.shape[1])
+        return ids_of_all
 
     def _vision_ids(self, segment: Segment) -> Indices:
         """Return the ids of an image or a video that begins at 0."""
@@ -125,16 +125,21 @@ class MropeRules:
         return frames // self.temporal_merge
 
     def _frame_ids(self, segment: Segment, frames: int) -> Indices:
-        """Return the ids of frames, which transformers computes in float32 and rounds down."""
+        """Return the ids of frames, which transformers computes in float32 and rounds down.
+
+        At 2 ids per second, frames that are half a second apart have the ids 0, 1, 2, ….
+        """
         numbers = np.arange(frames)
         if self.rate is None or segment.kind != VIDEO:
             return numbers
         rate = np.float32(self.rate)
         seconds = np.float32(segment.seconds)
+        exact_numbers = numbers.astype(np.float32)
+        # The order of the products decides how float32 rounds.
         if self.seconds_first:
-            times = numbers.astype(np.float32) * seconds * rate
+            times = (exact_numbers * seconds) * rate
         else:
-            times = numbers.astype(np.float32) * (rate * seconds)
+            times = exact_numbers * (rate * seconds)
         return times.astype(np.int64)
 
     def _step_after_image(self, ids: Indices) -> int:
@@ -143,12 +148,18 @@ class MropeRules:
         Models differ: it is the larger side of the grid, the largest id and one, the number of
         tokens, or 1. The ids (3, L) of the image begin at 0.
         """
+        _, rows, columns = ids
         match self.continues:
             case Continues.GRID:
-                return int(ids[1:].max()) + 1
+                return int(max(rows.max(), columns.max())) + 1
             case Continues.LARGEST:
                 return int(ids.max()) + 1
             case Continues.TOKENS:
-                return int(ids.shape[1])
+                return len(rows)
             case Continues.FIRST:
                 return 1
+
+
+def _text_ids(start: int, count: int) -> Indices:
+    """Return the ids of text (3, count), which counts on all axes alike."""
+    return np.tile(np.arange(count) + start, (3, 1))

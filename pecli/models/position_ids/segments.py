@@ -90,14 +90,16 @@ def _parse_segment(text: str) -> Segment:
     match = SEGMENT.fullmatch(text.strip())
     if match is None:
         raise ParameterError("segments", quoted(text), RULE)
-    kind, count, vision, sizes, seconds = match.groups()
+    kind, count, vision_kind, sizes, seconds = match.groups()
     if kind:
-        return Segment(kind, int(count))
+        return Segment(kind, count=int(count))
     grid = _parse_grid(text, sizes)
-    if vision == IMAGE and (grid[0] != 1 or seconds):
+    frames, _, _ = grid
+    is_single_image = frames == 1 and not seconds
+    if vision_kind == IMAGE and not is_single_image:
         rule = "an image has a single frame, and no seconds"
         raise ParameterError("segments", quoted(text), rule, "use video:TxHxW@SECONDS")
-    return Segment(vision, grid=grid, seconds=_seconds(text, seconds))
+    return Segment(vision_kind, grid=grid, seconds=_seconds(text, seconds))
 
 
 def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
@@ -110,6 +112,7 @@ def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
 
 
 def _seconds(text: str, seconds: str | None) -> float:
+    """Return the seconds between two frames, 1 if they are not stated."""
     try:
         return float(seconds or 1)
     except ValueError:
