@@ -149,11 +149,11 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
 
 def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
     """Return the specs of the sources whose scheme is known, for the metadata of a figure."""
-    return [
-        {"label": source.label, **source.scheme.spec()}
-        for source in sources
-        if source.scheme is not None
-    ]
+    specs: list[dict[str, object]] = []
+    for source in sources:
+        if source.scheme is not None:
+            specs.append({"label": source.label, **source.scheme.spec()})
+    return specs
 
 
 def _default_dpi(output: str | None) -> int:
@@ -415,15 +415,22 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     `--model llama-2-7b --seq-len 64` becomes `rope --model llama-2-7b --seq-len 64`;
     `llama-2-7b --seq-len 64` also does; `llama-2-7b` and `pe.npy` are empty.
     """
-    first = part[0]
+    first, *others = part
     if first in SCHEMES:
         return part
-    names_model = any(word.split("=", 1)[0] in ("--model", "--config") for word in part)
-    if first.startswith("--") and names_model:
-        return ["rope", *part]
-    has_options = len(part) > 1 and part[1].startswith("--")
-    option = _model_option(first) if has_options else ""
-    return ["rope", option, *part] if option else ()
+    if first.startswith("--"):
+        return ["rope", *part] if _has_model_option(part) else ()
+    has_options = bool(others) and others[0].startswith("--")
+    model_option = _model_option(first) if has_options else ""
+    if not model_option:
+        return ()
+    return ["rope", model_option, *part]
+
+
+def _has_model_option(words: Sequence[str]) -> bool:
+    """Return True if words have `--model NAME`, `--model=NAME`, or the same for `--config`."""
+    names = {word.partition("=")[0] for word in words}
+    return not names.isdisjoint(("--model", "--config"))
 
 
 def _model_option(word: str) -> str:
@@ -432,12 +439,18 @@ def _model_option(word: str) -> str:
     It is empty if the word is not a model. A folder with a config.json and weights, and a .gguf,
     are not models here: their tensors are drawn.
     """
-    if os.path.isdir(word) and config_file(word) and not _has_tensors(word):
+    if _is_config_without_tensors(word):
         return "--config"
-    if os.path.lexists(word):
-        is_only_config = is_config(word) and not word.endswith(".gguf")
-        return "--config" if is_only_config else ""
-    return "--model" if named_model(word) is not None else ""
+    if os.path.lexists(word) or named_model(word) is None:
+        return ""
+    return "--model"
+
+
+def _is_config_without_tensors(path: str) -> bool:
+    """Return True for a config.json, or a folder that has one and no weights."""
+    if os.path.isdir(path) and config_file(path) and not _has_tensors(path):
+        return True
+    return os.path.lexists(path) and is_config(path) and not path.endswith(".gguf")
 
 
 def _has_tensors(folder: str) -> bool:

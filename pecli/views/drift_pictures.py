@@ -1,4 +1,4 @@
-"""Curves that nearly coincide, by the names of their recipes or runtimes."""
+"""Figures of audits, runtimes and extensions: errors over positions, wavelengths before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The name of an element of a vector, by its role; of all others, it is «element»."""
+"""Maps of errors: a compared table in as many cells as a picture has room for.
+
+A cell shows the element that is farthest off among those it stands for. The same element is shown
+as expected, as found, and by its error, so that the three maps belong together and no wrong element
+is lost.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -137,6 +142,7 @@ class _AxisNames(NamedTuple):
 
 
 _VECTOR_ELEMENTS = {"inv_freq": "pair", "slopes": "head"}
+"""The name of an element of a vector, by its role; of all others, it is «element»."""
 
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
