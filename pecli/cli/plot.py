@@ -110,38 +110,75 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       What each kind shows:
 
     """
-    channels = _parse_channels(values["channels"])
-    size = parse_size(values["size"])
+    style = _parse_style(output, values)
     value_range = parse_range(values["range"])
-    dpi = values["dpi"] or _default_dpi(output)
     is_animated = False
     if kind is not None:
         figures.check(kind)
         is_animated = KINDS[kind].moves
-    if output is None:
-        _check_terminal(values)
-        request = PlotRequest(channels=channels)
-    elif is_page(output):
-        _check_page(values)
-        request = PlotRequest(PAGE_ROWS, PAGE_COLUMNS, channels)
-    else:
-        check_suffix(output, moving=is_animated, page=True)
-        request = data_request(size, dpi, channels)
+    request = _request(output, values, style, is_animated=is_animated)
     sources = _SourceReader(kind, values["flags"]).read(what, values["label"] or ())
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _not_in_terminal(kind, sources)
     picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
-    if output is not None:
-        style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
-        about = provenance(["plot", *what], {"kind": kind, **values})
-        about["specs"] = _labelled_specs(sources)
-        if is_page(output):
-            _save_page(picture, sources, output, style, about, quiet=quiet)
-        else:
-            _save_figure(picture, output, style, about, quiet=quiet)
-    elif not quiet:
+    if output is None:
+        _show_in_terminal(picture, quiet=quiet)
+        return
+    about = provenance(["plot", *what], {"kind": kind, **values})
+    about["specs"] = _labelled_specs(sources)
+    if is_page(output):
+        _save_page(picture, sources, output, style, about, quiet=quiet)
+    else:
+        _save_figure(picture, output, style, about, quiet=quiet)
+
+
+class _FigureStyle(NamedTuple):
+    """The look of a figure."""
+
+    channels: (
+        tuple[int, ...] | None
+    )  #: Channels, pairs or heads to draw; None: chosen for the user.
+    size: Inches | None  #: None lets the number of panels decide the height
+    dpi: int
+    dark: bool
+    cmap: str | None
+
+
+def _parse_style(output: str | None, values: options.Values) -> _FigureStyle:
+    """Return the look of a figure by the options of the command line."""
+    channels = values["channels"]
+    return _FigureStyle(
+        channels=None if channels is None else CHANNELS.parse("channels", channels),
+        size=parse_size(values["size"]),
+        dpi=values["dpi"] or _default_dpi(output),
+        dark=values["dark"],
+        cmap=values["cmap"],
+    )
+
+
+def _request(
+    output: str | None, values: options.Values, style: _FigureStyle, *, is_animated: bool
+) -> PlotRequest:
+    """Return the room for data in a terminal, a page or a figure.
+
+    Raises:
+        ParameterError: An option does not apply to it, or it has no such format.
+    """
+    if output is None:
+        _check_terminal(values)
+        return PlotRequest(channels=style.channels)
+    if is_page(output):
+        _check_page(values)
+        return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, style.channels)
+    check_suffix(output, moving=is_animated, page=True)
+    return data_request(style.size, style.dpi, style.channels)
+
+
+def _show_in_terminal(picture: Picture, *, quiet: bool) -> None:
+    """Print a picture; a quiet command only makes it, so that its errors are found."""
+    if not quiet:
         from pecli.views.pictures.terminal_render import show
 
         show(picture)
@@ -159,10 +196,6 @@ def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
 def _default_dpi(output: str | None) -> int:
     is_gif = output is not None and output.lower().endswith(".gif")
     return GIF_DPI if is_gif else DEFAULT_DPI
-
-
-def _parse_channels(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else CHANNELS.parse("channels", text)
 
 
 def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
@@ -189,15 +222,6 @@ def _check_page(values: options.Values) -> None:
         if values[name] is not None:
             rule = "an .html page has the size of its window, and its own colours"
             raise ParameterError(name, values[name], rule, "write a .png, .svg or .pdf")
-
-
-class _FigureStyle(NamedTuple):
-    """The look of a figure."""
-
-    size: Inches | None  #: None lets the number of panels decide the height
-    dpi: int
-    dark: bool
-    cmap: str | None
 
 
 def _save_figure(
