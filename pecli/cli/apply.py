@@ -251,7 +251,9 @@ def _span(first: int, stop: int) -> str:
     if stop <= first:
         return "none"
     last = stop - 1
-    return f"{first} … {last}" if last > first else str(first)
+    if last > first:
+        return f"{first} … {last}"
+    return str(first)
 
 
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:

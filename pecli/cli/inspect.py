@@ -130,7 +130,9 @@ def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool)
 def _stored_digest(summary: FileSummary) -> object:
     """Return the SHA-256 in the spec that a file carries; None without a valid spec."""
     spec = summary.metadata.get(KEY)
-    return spec.get("sha256") if isinstance(spec, dict) else None
+    if isinstance(spec, dict):
+        return spec.get("sha256")
+    return None
 
 
 def _digest(tensors: Mapping[str, Array]) -> str:

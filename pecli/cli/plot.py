@@ -443,7 +443,9 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     if first in SCHEMES:
         return part
     if first.startswith("--"):
-        return ["rope", *part] if _has_model_option(part) else ()
+        if _has_model_option(part):
+            return ["rope", *part]
+        return ()
     has_options = bool(others) and others[0].startswith("--")
     model_option = _model_option(first) if has_options else ""
     if not model_option:

@@ -33,7 +33,9 @@ def unknown_command(name: str, commands: Sequence[str]) -> str:
     """Return an error about a command that does not exist."""
     rule = f"there is no command {quoted(name)}; it must be one of {', '.join(commands)}"
     advice = _meant_command(name) or nearest(name.lower(), commands)
-    return f"{advice} {rule}" if advice else f"{rule}; see pecli --help"
+    if advice:
+        return f"{advice} {rule}"
+    return f"{rule}; see pecli --help"
 
 
 def _meant_command(name: str) -> str:

@@ -90,7 +90,9 @@ def _no_error_note(layer_type: str, audit: Audit) -> str:
     if not recipes:
         return ""
     note = f"no error: {', '.join(recipes)}"
-    return f"{layer_type}: {note}" if layer_type else sentence(note)
+    if layer_type:
+        return f"{layer_type}: {note}"
+    return sentence(note)
 
 
 def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
@@ -162,7 +164,9 @@ def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
 def _mean_log_error(curve: ErrorCurve) -> float:
     """Return the mean logarithm of a curve's errors; −inf if it has none."""
     errors = curve.errors[np.isfinite(curve.errors)]
-    return float(np.log(errors).mean()) if errors.size else -np.inf
+    if errors.size:
+        return float(np.log(errors).mean())
+    return -np.inf
 
 
 def _nearly_coincide(first: ErrorCurve, second: ErrorCurve) -> bool:

@@ -193,7 +193,9 @@ def _source(match: Match) -> str:
     from pecli.explain.words import is_readable
 
     command = match.command.partition(" -o ")[0]
-    return command if is_readable(command) else f"pecli {match.scheme.name} …"
+    if is_readable(command):
+        return command
+    return f"pecli {match.scheme.name} …"
 
 
 def _count(summary: FileSummary) -> str:

@@ -121,7 +121,9 @@ def plot(
 
 def _optional_text(name: str, value: object) -> str | None:
     """Return an argument that is a text or None."""
-    return None if value is None else text_of(name, value)
+    if value is None:
+        return None
+    return text_of(name, value)
 
 
 def _checked_channels(channels: object) -> tuple[int, ...] | None:

@@ -63,7 +63,9 @@ def _worst_error(outcome: Outcome) -> str:
         return _problem(result, outcome.check.file)
     compared = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
     if not compared:  # A learned table, for example, has no expected values.
-        return "the shape is right" if result.passed else "not comparable"
+        if result.passed:
+            return "the shape is right"
+        return "not comparable"
     worst = max(compared, key=lambda tensor: tensor.largest_error)
     if not worst.largest_error:
         return "0"

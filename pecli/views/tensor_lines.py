@@ -144,7 +144,9 @@ def _wrong_ranges(tensor: Comparison) -> str:
 def _run(ends: tuple[int, int]) -> str:
     """Return consecutive indices from the first to the last: «4–7», or «4»."""
     first, last = ends
-    return f"{first}–{last}" if last > first else f"{first}"
+    if last > first:
+        return f"{first}–{last}"
+    return f"{first}"
 
 
 def worst_element(tensor: Comparison, sides: Sides) -> str:
@@ -201,7 +203,9 @@ def _distinct_digits(*values: object) -> list[str]:
 
 
 def _with_digits(value: object, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return repr(value)
 
 
 class _Pass(NamedTuple):

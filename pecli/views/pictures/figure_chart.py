@@ -262,7 +262,9 @@ def _end_names(chart: Chart, room: Room) -> list[str]:
     letters = END_SHARE * room.width * SMALL_LETTERS_PER_INCH
     names = [_end_name(curve.label, letters) for curve in chart.curves]
     written = [name for name in names if name is not None]
-    return written if len(written) == len(names) else []
+    if len(written) == len(names):
+        return written
+    return []
 
 
 def _letter_colour(line: Line2D, colours: Theme) -> str:

@@ -145,13 +145,14 @@ class _Animation:
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
-        self.canvas: Any = figure.canvas
+        canvas: Any = figure.canvas
+        self.canvas = canvas
         self.spirals = list(map(_spiral, figure.axes))
         self.caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
         for artist in self._moving_artists():
             artist.set_animated(True)
         self.canvas.draw()
-        self.paper = self.canvas.copy_from_bbox(figure.bbox)  #: Everything that does not move.
+        self.paper: Any = self.canvas.copy_from_bbox(figure.bbox)  #: Everything that does not move.
 
     def _moving_artists(self) -> list["Artist"]:
         """Return what moves, in the order in which it is drawn: a hand lies above all dots."""

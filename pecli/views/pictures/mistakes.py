@@ -154,7 +154,9 @@ def _verdict(result: "Verification | Difference") -> str:
     """Return «rope.npz: FAILED», or the names of both sides: «A: rope.npz, B: plain.npz»."""
     if isinstance(result, Verification):
         verdict = VERDICTS[status_of(result)].text
-        return f"{result.file}: {verdict}" if result.file else verdict
+        if result.file:
+            return f"{result.file}: {verdict}"
+        return verdict
     sides = []
     if result.a:
         sides.append(f"A: {result.a}")
@@ -298,7 +300,9 @@ def _mixed_tolerance(errors: ErrorMap, sides: Sides) -> str:
         words.append(f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{sides.expected}|")
     if allowed.max_ulp:
         words.append(f"{allowed.max_ulp:,} ulp")
-    return f", tolerance: {' or '.join(words)}" if words else ""
+    if words:
+        return f", tolerance: {' or '.join(words)}"
+    return ""
 
 
 def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None:

@@ -249,7 +249,8 @@ def _repeated(alphabet: str, count: int) -> list[str]:
 
 def _legend_lines(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
     """Return the names of curves and levels, as many to a line as there is room for."""
-    names = [item.label for item in (*chart.curves, *chart.levels)]
+    names = [curve.label for curve in chart.curves]
+    names += [level.label for level in chart.levels]
     room_for_name = terminal._replace(columns=terminal.columns - SAMPLE_COLUMNS)
     lines: list[str] = []
     free = 0  # Columns that are left in the last line.
@@ -364,7 +365,7 @@ def _level_mask(level: Level, plane: _Plane, every: int) -> Flags:
     left_and_right = np.array([0.0, 1.0])
     height = plane.y_axis.fractions(np.full(2, level.value))
     mask = _touched_dots(left_and_right, height, plane.size, joined=True)
-    is_drawn_column = np.arange(plane.size.columns) % every == 0
+    is_drawn_column: Flags = np.arange(plane.size.columns) % every == 0
     return mask & is_drawn_column
 
 

@@ -129,7 +129,9 @@ def _factor_notes(drawn: Sequence[_DecayCurves]) -> str:
 def _factor_note(label: str, factor: float) -> str:
     """Return «yarn: attention factor 1.139», or without a label «Attention factor 1.139»."""
     note = f"attention factor {number(factor)}"
-    return f"{label}: {note}" if label else sentence(note)
+    if label:
+        return f"{label}: {note}"
+    return sentence(note)
 
 
 class DistancePieces(NamedTuple):

@@ -62,7 +62,9 @@ def _choice_note(matrices: Sequence[_Matrix]) -> str:
     """Return «Some of 32 heads» if not all matrices are drawn, and nobody chose them."""
     chosen_from = dict.fromkeys(matrix.chosen_from for matrix in matrices)
     chosen_from.pop("", None)
-    return f"Some of {', '.join(chosen_from)}" if chosen_from else ""
+    if chosen_from:
+        return f"Some of {', '.join(chosen_from)}"
+    return ""
 
 
 def _has_several_panels(source: PlotSource) -> bool:
