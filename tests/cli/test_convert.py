@@ -1,4 +1,8 @@
-"""`pecli convert` and `pecli resize` from the shell: what they write, say and refuse."""
+"""`pecli convert` and `pecli resize`: the files that they write, and when they write none.
+
+Every test starts in a folder with pe.npy: 17 rows of 8 random float32. Expected arrays are NumPy's
+casts of it, and tables of `pecli.Rope`; expected shapes follow from the command lines.
+"""
 
 from pathlib import Path
 

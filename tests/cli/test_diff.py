@@ -1,4 +1,8 @@
-"""`pecli diff`: what it prints, draws and exits with."""
+"""`pecli diff`: text, JSON, pictures and exit codes for two files.
+
+Every test starts in a folder with two tables of 20 rows and 8 columns: a.npy has the sines of 80
+angles beside their cosines, and b.npy has the cosines first. All 160 elements differ, by at most 2.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,8 @@
-"""`pecli identify`: what made an unknown table."""
+"""`pecli identify`: the scheme, parameters and command that made an unknown table.
+
+Every test starts in a folder with slopes.npy, the twelve numbers 2^(−8k/12) for k from 1 to 12, and
+noise.npy, random numbers that no scheme makes. Other tables are written in the tests, from formulas.
+"""
 
 import json
 import shlex

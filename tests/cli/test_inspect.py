@@ -1,4 +1,7 @@
-"""`pecli inspect`: what is in a file."""
+"""`pecli inspect`: tensors, statistics, single numbers and metadata of a file.
+
+Expected numbers are those of the few elements that the tests write, computed by hand.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,9 @@
-"""`pecli verify`: files that carry their spec, and files against a model."""
+"""`pecli verify`: files that carry their spec (the scheme and parameters that made them), and files
+against a model.
+
+A right file is written by `pecli.save`, or from formulas in the test. Then one thing is made wrong,
+and the verdict must name it.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,9 @@
-"""`pecli verify` of what people have: folders, shards, several files of which some have no tables."""
+"""`pecli verify` of what people have: folders, shards, and several files of which some have no tables.
+
+The fixture `folder` is a checkpoint of two files and a config.json with base 500000: a.safetensors
+has 20 weights and no table, b.safetensors the frequencies 500000^(−i/8). TINY_LLAMA is one random
+model that torch and transformers saved in several formats.
+"""
 
 import json
 from collections.abc import Callable
