@@ -88,7 +88,7 @@ def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Pa
 def test_a_model_that_is_named_replaces_the_config_of_the_folder(
     run_pecli: Run, folder: Path
 ) -> None:
-    """The tiny Llama has another base and dimension than the stored frequencies."""
+    """The tiny Llama has the same base, but its llama3 scaling slows the low frequencies down by 8."""
     outcome = run_pecli("verify", ".", "--config", TINY_LLAMA / "one_file")
     assert outcome.exit_code == CHECK_FAILED
 
