@@ -177,7 +177,9 @@ def run(arguments: Sequence[str]) -> int:
             _check_memory()
         result = _program().main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()
-        return result if isinstance(result, int) else Exit.DONE
+        if isinstance(result, int):
+            return result
+        return Exit.DONE
     except UsageError as problem:
         return _usage_error(problem)
     except (ReaderGoneError, BrokenPipeError):

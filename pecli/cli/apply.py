@@ -251,7 +251,9 @@ def _span(first: int, stop: int) -> str:
     if stop <= first:
         return "none"
     last = stop - 1
-    return f"{first} … {last}" if last > first else str(first)
+    if last > first:
+        return f"{first} … {last}"
+    return str(first)
 
 
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
@@ -273,12 +275,10 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     """
     parameters = options.parsed(_added_parameters(kind), values)
     has_own_rows = "positions" in parameters or "grid" in parameters
+    make_scheme = _scheme_with_own_rows if has_own_rows else _scheme_of_length
     arrays: list[Array] = []
     for tensor in inputs:
-        if has_own_rows:
-            scheme = _scheme_with_own_rows(kind, tensor, parameters)
-        else:
-            scheme = _scheme_of_length(kind, tensor, parameters)
+        scheme = make_scheme(kind, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
     spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
     first = scheme.first_position
@@ -320,12 +320,7 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:
 
 def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
     """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys."""
-    parameters = options.parsed(_added_parameters(Alibi), values)
-    if values["causal"]:
-        form = parameters.setdefault("form", "causal")
-        if form != "causal":
-            rule = f"--form is {form}"
-            raise ParameterError("causal", "given", rule, "leave out one of them")
+    parameters = _alibi_parameters(values)
     arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
@@ -338,6 +333,17 @@ def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
     if scores.queries < scores.keys:
         words += f", queries are the last {scores.queries} of {scores.keys} positions"
     return Applied(arrays, spec, words)
+
+
+def _alibi_parameters(values: Values) -> MutableValues:
+    """Return the parameters of the biases; `--causal` is short for `--form causal`."""
+    parameters = options.parsed(_added_parameters(Alibi), values)
+    if values["causal"]:
+        form = parameters.setdefault("form", "causal")
+        if form != "causal":
+            rule = f"--form is {form}"
+            raise ParameterError("causal", "given", rule, "leave out one of them")
+    return parameters
 
 
 class _ScoreShape(NamedTuple):
@@ -417,25 +423,28 @@ def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
 
     They are a range, or integer ids, which may differ within a batch. Positions that are not ids
     (real numbers, or places on the axes of an image) become the parameter `positions` of the scheme
-    instead, and are added to `parameters`. A text is a list of numbers («0,1,5») or the name of a
-    file.
+    instead, and are added to `parameters`.
     """
     ids: Array | None = None
-    text = values["positions"]
-    rule = Rope.parameters()["positions"]
-    if text is not None and rule.is_value(text):
-        parameters["positions"] = rule.parse("positions", text)
-    elif text is not None:
-        numbers = read_numbers("positions", text)
+    if values["positions"] is not None:
+        numbers = _given_positions(values["positions"])
         has_axes = values["style"] is not None or values["axes"] is not None
-        if _are_ids(numbers) and not has_axes:
+        if isinstance(numbers, np.ndarray) and _are_ids(numbers) and not has_axes:
             ids = numbers
         else:
-            parameters["positions"] = rule.check("positions", numbers)
+            parameters["positions"] = Rope.parameters()["positions"].check("positions", numbers)
     mask: Array | None = None
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
     return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
+
+
+def _given_positions(text: str) -> object:
+    """Return the positions in a list of numbers («0,1,5») as a tuple, or those in a file as an array."""
+    rule = Rope.parameters()["positions"]
+    if rule.is_value(text):
+        return rule.parse("positions", text)
+    return read_numbers("positions", text)
 
 
 def _are_ids(numbers: Array) -> bool:

@@ -139,16 +139,14 @@ def _stored_frequencies(folder: str, model: ModelEncodings) -> list[str]:
     Older checkpoints store them as `….rotary_emb.inv_freq`; a program that loads these ignores the
     configuration. The frequencies of any rotary encoding of the model are accepted.
     """
-    configured = [
-        np.array(encoding.inverse_frequencies())
-        for encoding in model.encodings
-        if encoding.is_rotary
-    ]
+    configured = []
+    for encoding in model.encodings:
+        if encoding.is_rotary:
+            configured.append(np.array(encoding.inverse_frequencies()))
     if not configured:
         return []
     with suppress(PecliError):  # a folder without weights, or with weights that cannot be read
-        file = load_file(folder)
-        for name, array in file.tensors.items():
+        for name, array in load_file(folder).tensors.items():
             if not name.endswith("inv_freq"):
                 continue
             stored = widened(array).reshape(-1)
@@ -210,17 +208,17 @@ def _matching_presets(words: Sequence[str]) -> Iterator[tuple[Preset, ModelEncod
 
 def _preset_as_json(preset: Preset, model: ModelEncodings) -> dict[str, object]:
     """Return a preset for JSON: its name, family and sources, and the encodings of its configuration."""
-    about = options.without(vars(preset), ("config",))
-    encodings = [
-        {
-            "layer_type": encoding.layer_type,
-            "scheme": encoding.scheme,
-            "parameters": encoding.described(),
-        }
-        for encoding in model
-    ]
+    encodings = []
+    for encoding in model:
+        encodings.append(
+            {
+                "layer_type": encoding.layer_type,
+                "scheme": encoding.scheme,
+                "parameters": encoding.described(),
+            }
+        )
     return {
-        **about,
+        **options.without(vars(preset), ("config",)),
         "context": model.context,
         "model_type": model.model_type,
         "encodings": encodings,

@@ -243,7 +243,9 @@ def _counts(result: Converted) -> str:
     if result.cast:
         done.append(f"{len(result.cast):,} cast to {result.dtype}")
     count = counted(len(result.arrays), "tensor")
-    return f"{count} ({', '.join(done)})" if done else count
+    if done:
+        return f"{count} ({', '.join(done)})"
+    return count
 
 
 def _remark_lines(job: _Conversion) -> list[str]:

@@ -76,12 +76,12 @@ def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> 
     """
     if not pattern:
         return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
-    readable = {
-        name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)
-    }
+    names = [name for name in loaded.outlines if fnmatchcase(name, pattern)]
     unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
+    readable = {name: loaded.outlines[name] for name in names}
     summary = file_summary.describe(loaded, file, readable, unread)
-    if summary.tensor_count and not summary.tensors:
+    has_tensors = summary.tensor_count > 0
+    if has_tensors and not summary.tensors:
         problem = f"has no tensor that matches {pattern!r}"
         advice = f"it has {summary.tensor_count}; see them without --filter"
         raise FileError(file, problem, advice)
@@ -121,11 +121,18 @@ def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool)
         from pecli.checks.identify import identify_tensors  # imports all searches, which is slow
 
         summary.matches = identify_tensors(loaded.path, tensors).matches
-    spec = summary.metadata.get(KEY)
-    stored_digest = spec.get("sha256") if isinstance(spec, dict) else None
     has_all_tensors = is_whole and len(tensors) == len(loaded.tensors)
+    stored_digest = _stored_digest(summary)
     if stored_digest is not None and has_all_tensors:
         summary.sha256_holds = stored_digest == _digest(tensors)
+
+
+def _stored_digest(summary: FileSummary) -> object:
+    """Return the SHA-256 in the spec that a file carries; None without a valid spec."""
+    spec = summary.metadata.get(KEY)
+    if isinstance(spec, dict):
+        return spec.get("sha256")
+    return None
 
 
 def _digest(tensors: Mapping[str, Array]) -> str:

@@ -89,15 +89,14 @@ def _typed_name(name: str, command_line: Sequence[str]) -> str:
     """
     from pecli.engine.schemes.rope import Rope
 
-    options = {word.partition("=")[0] for word in command_line}
-    if name == "model" and command_line and options.isdisjoint(("--model", "--config")):
+    typed = {word.partition("=")[0] for word in command_line}
+    is_argument = typed.isdisjoint(("--model", "--config"))
+    if name == "model" and typed and is_argument:
         return "MODEL"
-    parameter = Rope.parameters().get(name)
-    if parameter is not None:
-        for alias in parameter.aliases:
-            if alias in options:
-                return alias
-    return option_name(name)
+    if name not in Rope.parameters():
+        return option_name(name)
+    aliases = Rope.parameters()[name].aliases
+    return next((alias for alias in aliases if alias in typed), option_name(name))
 
 
 def option_name(name: str) -> str:

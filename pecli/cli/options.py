@@ -118,7 +118,9 @@ def _parser(name: str, rule: Parameter) -> Callable[[str | None], object]:
     """Return the callback of an option that is parsed by a rule."""
 
     def parse_value(value: str | None) -> object:
-        return None if value is None else parse(name, rule, value)
+        if value is None:
+            return None
+        return parse(name, rule, value)
 
     return parse_value
 

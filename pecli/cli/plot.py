@@ -110,38 +110,75 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       What each kind shows:
 
     """
-    channels = _parse_channels(values["channels"])
-    size = parse_size(values["size"])
+    style = _parse_style(output, values)
     value_range = parse_range(values["range"])
-    dpi = values["dpi"] or _default_dpi(output)
     is_animated = False
     if kind is not None:
         figures.check(kind)
         is_animated = KINDS[kind].moves
-    if output is None:
-        _check_terminal(values)
-        request = PlotRequest(channels=channels)
-    elif is_page(output):
-        _check_page(values)
-        request = PlotRequest(PAGE_ROWS, PAGE_COLUMNS, channels)
-    else:
-        check_suffix(output, moving=is_animated, page=True)
-        request = data_request(size, dpi, channels)
+    request = _request(output, values, style, is_animated=is_animated)
     sources = _SourceReader(kind, values["flags"]).read(what, values["label"] or ())
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _not_in_terminal(kind, sources)
     picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
-    if output is not None:
-        style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
-        about = provenance(["plot", *what], {"kind": kind, **values})
-        about["specs"] = _labelled_specs(sources)
-        if is_page(output):
-            _save_page(picture, sources, output, style, about, quiet=quiet)
-        else:
-            _save_figure(picture, output, style, about, quiet=quiet)
-    elif not quiet:
+    if output is None:
+        _show_in_terminal(picture, quiet=quiet)
+        return
+    about = provenance(["plot", *what], {"kind": kind, **values})
+    about["specs"] = _labelled_specs(sources)
+    if is_page(output):
+        _save_page(picture, sources, output, style, about, quiet=quiet)
+    else:
+        _save_figure(picture, output, style, about, quiet=quiet)
+
+
+class _FigureStyle(NamedTuple):
+    """The look of a figure."""
+
+    channels: (
+        tuple[int, ...] | None
+    )  #: Channels, pairs or heads to draw; None: chosen for the user.
+    size: Inches | None  #: None lets the number of panels decide the height
+    dpi: int
+    dark: bool
+    cmap: str | None
+
+
+def _parse_style(output: str | None, values: options.Values) -> _FigureStyle:
+    """Return the look of a figure by the options of the command line."""
+    channels = values["channels"]
+    return _FigureStyle(
+        channels=None if channels is None else CHANNELS.parse("channels", channels),
+        size=parse_size(values["size"]),
+        dpi=values["dpi"] or _default_dpi(output),
+        dark=values["dark"],
+        cmap=values["cmap"],
+    )
+
+
+def _request(
+    output: str | None, values: options.Values, style: _FigureStyle, *, is_animated: bool
+) -> PlotRequest:
+    """Return the room for data in a terminal, a page or a figure.
+
+    Raises:
+        ParameterError: An option does not apply to it, or it has no such format.
+    """
+    if output is None:
+        _check_terminal(values)
+        return PlotRequest(channels=style.channels)
+    if is_page(output):
+        _check_page(values)
+        return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, style.channels)
+    check_suffix(output, moving=is_animated, page=True)
+    return data_request(style.size, style.dpi, style.channels)
+
+
+def _show_in_terminal(picture: Picture, *, quiet: bool) -> None:
+    """Print a picture; a quiet command only makes it, so that its errors are found."""
+    if not quiet:
         from pecli.views.pictures.terminal_render import show
 
         show(picture)
@@ -149,20 +186,16 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
 
 def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
     """Return the specs of the sources whose scheme is known, for the metadata of a figure."""
-    return [
-        {"label": source.label, **source.scheme.spec()}
-        for source in sources
-        if source.scheme is not None
-    ]
+    specs: list[dict[str, object]] = []
+    for source in sources:
+        if source.scheme is not None:
+            specs.append({"label": source.label, **source.scheme.spec()})
+    return specs
 
 
 def _default_dpi(output: str | None) -> int:
     is_gif = output is not None and output.lower().endswith(".gif")
     return GIF_DPI if is_gif else DEFAULT_DPI
-
-
-def _parse_channels(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else CHANNELS.parse("channels", text)
 
 
 def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
@@ -189,15 +222,6 @@ def _check_page(values: options.Values) -> None:
         if values[name] is not None:
             rule = "an .html page has the size of its window, and its own colours"
             raise ParameterError(name, values[name], rule, "write a .png, .svg or .pdf")
-
-
-class _FigureStyle(NamedTuple):
-    """The look of a figure."""
-
-    size: Inches | None  #: None lets the number of panels decide the height
-    dpi: int
-    dark: bool
-    cmap: str | None
 
 
 def _save_figure(
@@ -415,15 +439,24 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     `--model llama-2-7b --seq-len 64` becomes `rope --model llama-2-7b --seq-len 64`;
     `llama-2-7b --seq-len 64` also does; `llama-2-7b` and `pe.npy` are empty.
     """
-    first = part[0]
+    first, *others = part
     if first in SCHEMES:
         return part
-    names_model = any(word.split("=", 1)[0] in ("--model", "--config") for word in part)
-    if first.startswith("--") and names_model:
-        return ["rope", *part]
-    has_options = len(part) > 1 and part[1].startswith("--")
-    option = _model_option(first) if has_options else ""
-    return ["rope", option, *part] if option else ()
+    if first.startswith("--"):
+        if _has_model_option(part):
+            return ["rope", *part]
+        return ()
+    has_options = bool(others) and others[0].startswith("--")
+    model_option = _model_option(first) if has_options else ""
+    if not model_option:
+        return ()
+    return ["rope", model_option, *part]
+
+
+def _has_model_option(words: Sequence[str]) -> bool:
+    """Return True if words have `--model NAME`, `--model=NAME`, or the same for `--config`."""
+    names = {word.partition("=")[0] for word in words}
+    return not names.isdisjoint(("--model", "--config"))
 
 
 def _model_option(word: str) -> str:
@@ -432,12 +465,18 @@ def _model_option(word: str) -> str:
     It is empty if the word is not a model. A folder with a config.json and weights, and a .gguf,
     are not models here: their tensors are drawn.
     """
-    if os.path.isdir(word) and config_file(word) and not _has_tensors(word):
+    if _is_config_without_tensors(word):
         return "--config"
-    if os.path.lexists(word):
-        is_only_config = is_config(word) and not word.endswith(".gguf")
-        return "--config" if is_only_config else ""
-    return "--model" if named_model(word) is not None else ""
+    if os.path.lexists(word) or named_model(word) is None:
+        return ""
+    return "--model"
+
+
+def _is_config_without_tensors(path: str) -> bool:
+    """Return True for a config.json, or a folder that has one and no weights."""
+    if os.path.isdir(path) and config_file(path) and not _has_tensors(path):
+        return True
+    return os.path.lexists(path) and is_config(path) and not path.endswith(".gguf")
 
 
 def _has_tensors(folder: str) -> bool:

@@ -70,7 +70,9 @@ def _default(value: object) -> str:
         return ""
     if value is MISSING:
         return " (required)"
-    return f" (default: {value:g})" if isinstance(value, float) else f" (default: {value})"
+    if isinstance(value, float):
+        return f" (default: {value:g})"
+    return f" (default: {value})"
 
 
 def _sentence(text: str) -> str:

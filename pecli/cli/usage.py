@@ -33,7 +33,9 @@ def unknown_command(name: str, commands: Sequence[str]) -> str:
     """Return an error about a command that does not exist."""
     rule = f"there is no command {quoted(name)}; it must be one of {', '.join(commands)}"
     advice = _meant_command(name) or nearest(name.lower(), commands)
-    return f"{advice} {rule}" if advice else f"{rule}; see pecli --help"
+    if advice:
+        return f"{advice} {rule}"
+    return f"{rule}; see pecli --help"
 
 
 def _meant_command(name: str) -> str:
@@ -103,19 +105,33 @@ def _no_such_option(typed: str, context: Context) -> str:
 
 
 def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, list[str]]) -> str:
-    """Return a hint: a synonym first, then an option that begins so, then one that is spelled alike."""
-    for option, words in option_synonyms.items():
-        is_available = option.split()[0] in names
-        if word in words and is_available:
-            return f"did you mean {option}?"
-    for name in names:
-        if name.startswith(word):
-            return f"did you mean {name}?"
+    """Return a hint: a synonym first, then an option that begins so, then one that is spelled alike.
+
+    `--rope-theta` is a synonym of `--theta`, `--seq` begins `--seq-len`, and `--dimm` is spelled
+    like `--dim`.
+    """
+    meant = _synonym(word, names, option_synonyms) or _longer_option(word, names)
+    if meant:
+        return f"did you mean {meant}?"
     if not word.startswith("--"):  # Single letters are not spelled alike.
         return ""
     # Without the dashes, which would make all options look alike.
     long_names = [name.removeprefix("--") for name in names if name.startswith("--")]
     return nearest(word.removeprefix("--"), long_names, "--{}".format)
+
+
+def _synonym(word: str, names: Sequence[str], option_synonyms: dict[str, list[str]]) -> str:
+    """Return the option that another program calls by a word, with a value if that is part of it."""
+    for option, words in option_synonyms.items():
+        is_available = option.split()[0] in names
+        if word in words and is_available:
+            return option
+    return ""
+
+
+def _longer_option(word: str, names: Sequence[str]) -> str:
+    """Return the first option that begins with a word."""
+    return next((name for name in names if name.startswith(word)), "")
 
 
 def _meant_argument(word: str, context: Context) -> str:

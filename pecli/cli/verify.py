@@ -258,13 +258,13 @@ def _checks_of_command_line(
         tolerances: Tolerances that were given.
         reasons: Explain failures.
     """
-    describes_itself = golden is not None or all(map(is_manifest, files))
-    if describes_itself:
-        _refuse_target(target)
     if golden is not None:
         from pecli.golden import answer_checks
 
+        _refuse_target(target)
         return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
+    if all(map(is_manifest, files)):
+        _refuse_target(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []
@@ -354,20 +354,28 @@ def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | N
     _refuse_interpolation(given)
     model = options.model_name(given)
     if model is not None:
-        # Found again for each file; here, so that an error comes before any file is read.
-        flags = given.get("flags")
-        if "config" in given:
-            encodings = find_model(config=model, flags=flags)
-        else:
-            encodings = find_model(model=model, flags=flags)
-        if "layer_type" in given:
-            encodings.one(given["layer_type"])
-        return model if flags is None else encodings
+        return _expected_model(model, given)
     if given:
         name, value = next(iter(given.items()))
         advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
         raise ParameterError(name, repr(value), "it belongs to a model", advice)
     return None
+
+
+def _expected_model(model: str, given: Mapping[str, str]) -> str | ModelEncodings:
+    """Return a model's name, or its encodings if server flags change them.
+
+    By its name it is found again for each file. It is also found here, so that an error about the
+    model or the type of its layers comes before any file is read.
+    """
+    flags = given.get("flags")
+    if "config" in given:
+        encodings = find_model(config=model, flags=flags)
+    else:
+        encodings = find_model(model=model, flags=flags)
+    if "layer_type" in given:
+        encodings.one(given["layer_type"])
+    return model if flags is None else encodings
 
 
 def _refuse_model(given: Mapping[str, str]) -> None:
@@ -410,17 +418,22 @@ def _arguments_of_verify(given: Mapping[str, str]) -> dict[str, object]:
     array_options = {"attention_mask"}
     if "before" in given:
         array_options.add("positions")  # which can differ between the rows of a batch of queries
-    places: MutableValues = options.without(given, ("config", "model", "table", "flags"))
-    for name, text in places.items():
-        if name in array_options:
-            places[name] = _numbers(name, text)
-        elif name == "shift":
-            from pecli.tensors.row_positions import SHIFT
-
-            places[name] = SHIFT.parse(name, text)
-        elif name in VECTOR_PARAMETERS:
-            places[name] = options.parse(name, VECTOR_PARAMETERS[name], text)
+    texts = options.without(given, ("config", "model", "table", "flags"))
+    places: MutableValues = {}
+    for name, text in texts.items():
+        places[name] = _numbers(name, text) if name in array_options else _parsed(name, text)
     return places
+
+
+def _parsed(name: str, text: str) -> object:
+    """Return the value of an option; a text without a rule here is parsed by `pecli.verify`."""
+    if name == "shift":
+        from pecli.tensors.row_positions import SHIFT
+
+        return SHIFT.parse(name, text)
+    if name in VECTOR_PARAMETERS:
+        return options.parse(name, VECTOR_PARAMETERS[name], text)
+    return text
 
 
 def _numbers(name: str, text: str) -> Array:

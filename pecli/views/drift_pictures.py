@@ -61,22 +61,23 @@ def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"
     shows = f"largest error by {axis}"
-    titles = [
-        title_of(labelled(of_scheme(audit.scheme)), layer_type or shows)
+    titles = {
+        layer_type: title_of(labelled(of_scheme(audit.scheme)), layer_type or shows)
         for layer_type, audit in audits.items()
-    ]
+    }
+    first_title = next(iter(titles.values()))
     if not any(map(_has_error, audits.values())):
         recipes = ", ".join(drift.recipe for drift in first.drifts)
         sentence = f"No error to draw: {recipes} equals the exact table everywhere"
-        return Picture(titles[0], subtitle=sentence)
+        return Picture(first_title, subtitle=sentence)
     notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
+    caption = ". ".join(filter(None, notes))
     if len(audits) == 1:
-        return _picture(titles[0], [_audit_chart("", first, axis)], notes[0])
-    charts = [
-        _audit_chart(title, audit, axis)
-        for title, audit in zip(titles, audits.values(), strict=True)
-    ]
-    return _picture(shows.capitalize(), charts, ". ".join(filter(None, notes)))
+        return _picture(first_title, [_audit_chart("", first, axis)], caption)
+    charts = []
+    for layer_type, audit in audits.items():
+        charts.append(_audit_chart(titles[layer_type], audit, axis))
+    return _picture(shows.capitalize(), charts, caption)
 
 
 def _has_error(audit: Audit) -> bool:
@@ -89,7 +90,9 @@ def _no_error_note(layer_type: str, audit: Audit) -> str:
     if not recipes:
         return ""
     note = f"no error: {', '.join(recipes)}"
-    return f"{layer_type}: {note}" if layer_type else sentence(note)
+    if layer_type:
+        return f"{layer_type}: {note}"
+    return sentence(note)
 
 
 def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
@@ -100,10 +103,9 @@ def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
 
 def runtimes_figure(comparison: RuntimeComparison) -> Figure:
     """Draw the largest error over positions, a curve per runtime and a panel per layer type."""
-    charts = [
-        _error_chart(layer_type, _runtime_curves(results), comparison.tolerance)
-        for layer_type, results in comparison.layers.items()
-    ]
+    charts = []
+    for layer_type, results in comparison.layers.items():
+        charts.append(_error_chart(layer_type, _runtime_curves(results), comparison.tolerance))
     title = f"{comparison.model}: what runtimes compute, compared with its definition"
     return _render(_picture(title, charts))
 
@@ -130,6 +132,18 @@ def _error_chart(
     )
 
 
+_Group = dict[str, ErrorCurve]
+"""Curves that nearly coincide, by the names of their recipes or runtimes."""
+
+
+def _fitting_group(curve: ErrorCurve, groups: Sequence[_Group]) -> _Group | None:
+    """Return the first group with all of whose curves a curve nearly coincides; None without one."""
+    for group in groups:
+        if all(_nearly_coincide(curve, member) for member in group.values()):
+            return group
+    return None
+
+
 def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
     """Return a curve per recipe or runtime, the worst first; nearly equal ones are drawn as one.
 
@@ -137,21 +151,22 @@ def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
     all curves of a group joins it, and the group is one curve with all their names. The worst has
     the largest error on average over the logarithmic axis.
     """
-    groups: list[list[str]] = []
+    groups: list[_Group] = []
     for name in sorted(curves, key=lambda name: -_mean_log_error(curves[name])):
-        for group in groups:
-            if all(_nearly_coincide(curves[name], curves[member]) for member in group):
-                group.append(name)
-                break
-        else:
-            groups.append([name])
-    return [_group_curve(", ".join(group), [curves[name] for name in group]) for group in groups]
+        group = _fitting_group(curves[name], groups)
+        if group is None:
+            group = {}
+            groups.append(group)
+        group[name] = curves[name]
+    return [_group_curve(", ".join(group), list(group.values())) for group in groups]
 
 
 def _mean_log_error(curve: ErrorCurve) -> float:
     """Return the mean logarithm of a curve's errors; −inf if it has none."""
     errors = curve.errors[np.isfinite(curve.errors)]
-    return float(np.log(errors).mean()) if errors.size else -np.inf
+    if errors.size:
+        return float(np.log(errors).mean())
+    return -np.inf
 
 
 def _nearly_coincide(first: ErrorCurve, second: ErrorCurve) -> bool:

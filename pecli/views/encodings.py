@@ -45,10 +45,7 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
     """
     if not first:
         screen.print_line()
-    count = len(model.encodings)
-    how_many = counted(count, "encoding") if count else "no encodings"
-    title = f"{model.file}  {model.model_type or 'no model_type'}  {how_many}"
-    screen.print_styled(Styled(title, "bold"))
+    screen.print_styled(Styled(_heading(model), "bold"))
     for encoding in model.encodings:
         head = f"{encoding.layer_type or 'all layers'}: {encoding.scheme}"
         print_table((head, "value", "source"), rows_of(encoding, seq_len), indent="  ")
@@ -60,6 +57,13 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
         screen.print_labelled("note", "bold", f"  {note}")
 
 
+def _heading(model: ModelEncodings) -> str:
+    """Return «gemma-3-1b  gemma3_text  2 encodings»."""
+    count = len(model.encodings)
+    how_many = counted(count, "encoding") if count else "no encodings"
+    return f"{model.file}  {model.model_type or 'no model_type'}  {how_many}"
+
+
 def _show_flags(report: FlagReport) -> None:
     """Print what server flags change, and what they are equivalent to; warnings are the model's."""
     heading = f"flags of {report.server} {report.version}"
@@ -67,31 +71,26 @@ def _show_flags(report: FlagReport) -> None:
         screen.print_heading(f"{heading}: nothing changes")
     else:
         screen.print_heading(heading)
-        rows = [
-            (_full_name(change), cell(change.before), cell(change.after), change.source)
-            for change in report.changes
-        ]
-        print_table(("", "model", "with the flags", "source"), rows, indent="  ")
+        heads = ("", "model", "with the flags", "source")
+        print_table(heads, list(map(_row_of_change, report.changes)), indent="  ")
     for note in report.notes:
         screen.print_wrapped(f"  {note}")
 
 
-def _full_name(change: ParameterChange) -> str:
-    return f"{change.layer_type}.{change.name}" if change.layer_type else change.name
+def _row_of_change(change: ParameterChange) -> tuple[str, str, str, str]:
+    name = f"{change.layer_type}.{change.name}" if change.layer_type else change.name
+    return name, cell(change.before), cell(change.after), change.source
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
     """Return the parameters of an encoding, and what follows from them, one row per name."""
-    rows = [
-        Row(name, cell(value), encoding.sources.get(name, ""))
-        for name, value in encoding.described().items()
-    ]
-    if encoding.is_rotary:
-        rows += _rotary_rows(encoding, seq_len)
     by_name: dict[str, Row] = {}
-    for row in rows:
-        # The first row of a name stays: a parameter has precedence over what is computed from it.
-        by_name.setdefault(row.name, row)
+    for name, value in encoding.described().items():
+        by_name[name] = Row(name, cell(value), encoding.sources.get(name, ""))
+    if encoding.is_rotary:
+        for row in _rotary_rows(encoding, seq_len):
+            # A parameter has precedence over what is computed from it.
+            by_name.setdefault(row.name, row)
     return list(by_name.values())
 
 
@@ -100,18 +99,23 @@ def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
 
     Frequencies and the attention factor may depend on the context length `seq_len`.
     """
-    rows: list[Row] = []
-    if encoding.head_dim is not None:
-        source = encoding.sources.get("head_dim", "")
-        rows.append(Row("head_dim", cell(encoding.head_dim), source))
-    at_length = "" if seq_len is None else f"at length {seq_len}"
+    sources = encoding.sources
     frequencies = encoding.inverse_frequencies(seq_len) or []
-    trailing = "the last channels of a head" if encoding.trailing else ""
-    factor = cell(encoding.attention_factor(seq_len))
-    rows.append(Row("rotary_dim", cell(encoding.rotary_dim), trailing))
-    rows.append(Row("layout", encoding.layout or "", encoding.sources.get("layout", "")))
-    rows.append(Row("attention_factor", factor, at_length or "multiplies cos and sin"))
-    rows.append(Row("inv_freq", _ends(frequencies), at_length or f"{len(frequencies)} values"))
+    factor_source = "multiplies cos and sin"
+    frequency_source = f"{len(frequencies)} values"
+    if seq_len is not None:
+        factor_source = f"at length {seq_len}"
+        frequency_source = factor_source
+    rotary_source = "the last channels of a head" if encoding.trailing else ""
+    factor = encoding.attention_factor(seq_len)
+    rows = [
+        Row("rotary_dim", cell(encoding.rotary_dim), rotary_source),
+        Row("layout", encoding.layout or "", sources.get("layout", "")),
+        Row("attention_factor", cell(factor), factor_source),
+        Row("inv_freq", _ends(frequencies), frequency_source),
+    ]
+    if encoding.head_dim is not None:
+        rows.insert(0, Row("head_dim", cell(encoding.head_dim), sources.get("head_dim", "")))
     return rows
 
 
@@ -140,7 +144,10 @@ def _ends(values: Sequence[float]) -> str:
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
     """Print the values that are not the same in all models, side by side."""
-    rows = [row for row in _side_by_side(models, seq_len) if len(set(row[1:])) > 1]
+    rows: list[list[str]] = []
+    for name, values in _side_by_side(models, seq_len).items():
+        if len(set(values)) > 1:
+            rows.append([name, *values])
     if not rows:
         screen.print_heading("no differences", "bold")
         return
@@ -151,16 +158,16 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
     print_table(["", *(model.file for model in models)], rows, indent="  ")
 
 
-def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> list[list[str]]:
-    """Return a row per value: its name, and a cell per model, «–» if it has no such value."""
-    cells: dict[str, list[str]] = {}
+def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> dict[str, list[str]]:
+    """Return the values of all models by name: one per model, «–» if it has no such value."""
+    by_name: dict[str, list[str]] = {}
     for column, model in enumerate(models):
         for encoding in model.encodings:
             prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
             for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
-                name = prefix + row.name
-                cells.setdefault(name, ["–"] * len(models))[column] = row.value
-    return [[name, *values] for name, values in cells.items()]
+                values = by_name.setdefault(prefix + row.name, ["–"] * len(models))
+                values[column] = row.value
+    return by_name
 
 
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
@@ -168,18 +175,17 @@ def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool
 
     They are compared at `seq_len`, or else within and beyond their contexts.
     """
-    beyond = seq_len
-    if beyond is None:
+    lengths = [seq_len]
+    if seq_len is None:
         # Dynamic scaling starts to differ beyond the context: twice the longest one is enough.
-        beyond = 2 * max(model.context or 1 for model in models)
-    rotations = [_rotation(model, (seq_len, beyond)) for model in models]
-    first = rotations[0]
-    for rotation in rotations:
-        if len(rotation) != len(first) or not len(first):
-            return False
-        if not np.allclose(rotation, first, rtol=FREQ_RTOL, atol=0):
-            return False
-    return True
+        lengths.append(2 * max(model.context or 1 for model in models))
+    first, *others = [_rotation(model, lengths) for model in models]
+    return bool(first) and all(_is_close(first, other) for other in others)
+
+
+def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Return True if two models have as many frequencies, and nearly the same ones."""
+    return len(first) == len(second) and np.allclose(second, first, rtol=FREQ_RTOL, atol=0)
 
 
 def _rotation(model: ModelEncodings, lengths: Sequence[int | None]) -> list[float]:
@@ -196,18 +202,25 @@ def _rotation(model: ModelEncodings, lengths: Sequence[int | None]) -> list[floa
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
     """Print a line per preset; a terminal shows a table per family."""
+    if not screen.is_terminal():
+        rows_of_families = _rows_by_family(presets).values()
+        print_table(["name", "context", "encodings"], list(chain(*rows_of_families)))
+        return
+    for family, rows in _rows_by_family(presets).items():
+        print_table([family, "context", "encodings"], rows)
+    screen.print_line("aliases, repositories and sources: pecli models --json")
+
+
+def _rows_by_family(
+    presets: Sequence[tuple[Preset, ModelEncodings]],
+) -> dict[str, list[list[str]]]:
+    """Return a row per preset, by its family: its name, its context and its encodings in brief."""
     families: dict[str, list[list[str]]] = {}
     for preset, model in presets:
         schemes = "; ".join(_distinct_encodings(model)) or "none that pecli makes"
         context = f"{model.context:,}" if model.context else ""
         families.setdefault(preset.family, []).append([preset.name, context, schemes])
-    if screen.is_terminal():
-        for family, rows in families.items():
-            print_table([family, "context", "encodings"], rows)
-        screen.print_line("aliases, repositories and sources: pecli models --json")
-        return
-    every = list(chain.from_iterable(families.values()))
-    print_table(["name", "context", "encodings"], every)
+    return families
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:
@@ -222,13 +235,15 @@ def _distinct_encodings(model: ModelEncodings) -> list[str]:
 
 
 def _in_brief(encoding: Encoding) -> str:
-    """Return an encoding in a few words, such as «rope 128, base 500000 llama3»."""
+    """Return an encoding in a few words: «rope 128, base 500000 llama3», «learned 1024 × 768»."""
     parameters = encoding.parameters
     if encoding.is_rotary:
         scaling = "" if parameters["scaling"] == "none" else f" {parameters['scaling']}"
         return f"rope {encoding.rotary_dim}, base {number(parameters['base'])}{scaling}"
-    names = ("max_len", "seq_len", "heads", "dim")
-    sizes = [str(parameters[name]) for name in names if name in parameters]
+    sizes = []
+    for name in ("max_len", "seq_len", "heads", "dim"):
+        if name in parameters:
+            sizes.append(str(parameters[name]))
     return f"{encoding.scheme} {' × '.join(sizes)}"
 
 
@@ -251,9 +266,8 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
         model_option: The option that names it, such as `--model llama-3.1-8b`.
         length: The length of rotary tables and biases. By default they end with the context.
     """
-    context = model.context
-    rows = length or min(DEFAULT_ROWS, context or DEFAULT_ROWS)
-    keys = length or min(DEFAULT_KEYS, context or DEFAULT_KEYS)
+    rows = length or _default_length(model, DEFAULT_ROWS)
+    keys = length or _default_length(model, DEFAULT_KEYS)
     lines: list[str] = []
     for encoding in model.encodings:
         is_over_text = encoding.is_rotary and not encoding.grid.style
@@ -263,6 +277,11 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
         elif not encoding.grid.axes:  # axes without a style: an image's own positions
             lines.append(_rope_command(model, encoding, model_option, rows))
     return list(dict.fromkeys(lines))
+
+
+def _default_length(model: ModelEncodings, most: int) -> int:
+    """Return the length of a table if none is given: the model's context, but at most `most`."""
+    return min(most, model.context or most)
 
 
 def _rope_command(model: ModelEncodings, encoding: Encoding, model_option: str, rows: int) -> str:
@@ -312,11 +331,10 @@ def _table_scheme(encoding: Encoding, keys: int) -> Scheme:
         keys: The number of keys of a bias.
     """
     scheme_name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
-    kind = scheme_named(scheme_name)
+    scheme_class: type[Scheme] = scheme_named(scheme_name)
     settings = dict(encoding.parameters)
     is_bias = "form" in settings  # only biases come in several forms: symmetric, causal, …
     if is_bias:
         settings["seq_len"] = keys
-    parameters = {name: value for name, value in settings.items() if name in kind.parameters()}
-    scheme: Scheme = kind(**parameters)
-    return scheme
+    accepted = scheme_class.parameters()
+    return scheme_class(**{name: settings[name] for name in settings if name in accepted})

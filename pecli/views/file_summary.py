@@ -169,6 +169,11 @@ def show(summary: FileSummary) -> None:
         _show_contents(tensor)
     for match in summary.matches or ():
         screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {_source(match)}")
+    _show_metadata(summary)
+
+
+def _show_metadata(summary: FileSummary) -> None:
+    """Print the metadata of a file, and if its data still have the SHA-256 that is stored in it."""
     for key, value in summary.metadata.items():
         screen.print_wrapped(f"{key}  {_metadata_line(value)}")
     if summary.sha256_holds is not None:
@@ -188,7 +193,9 @@ def _source(match: Match) -> str:
     from pecli.explain.words import is_readable
 
     command = match.command.partition(" -o ")[0]
-    return command if is_readable(command) else f"pecli {match.scheme.name} …"
+    if is_readable(command):
+        return command
+    return f"pecli {match.scheme.name} …"
 
 
 def _count(summary: FileSummary) -> str:
@@ -202,21 +209,15 @@ def _count(summary: FileSummary) -> str:
 
 def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
     """Print a table of tensors; its columns of statistics are those that any of them has."""
-    statistics = [
-        name for name in STATISTICS if any(name in tensor.statistics for tensor in tensors)
-    ]
+    statistics = []
+    for name in STATISTICS:
+        if any(name in tensor.statistics for tensor in tensors):
+            statistics.append(name)
     rows: list[list[str]] = []
     for tensor in tensors:
-        cells = [_cell_text(tensor.statistics.get(name)) for name in statistics]
-        rows.append(
-            [
-                tensor.name,
-                tensor.dtype,
-                screen.shape(tensor.shape),
-                _cell_text(tensor.nbytes),
-                *cells,
-            ]
-        )
+        row = [tensor.name, tensor.dtype, screen.shape(tensor.shape), _cell_text(tensor.nbytes)]
+        row += [_cell_text(tensor.statistics.get(name)) for name in statistics]
+        rows.append(row)
     print_table(["name", "dtype", "shape", "bytes", *statistics], rows)
 
 
@@ -229,17 +230,19 @@ def _sha256_verdict(*, holds: bool) -> Styled:
 def _show_statistics(name: str, statistics: NamedValues) -> None:
     """Print the statistics of a tensor that the table of tensors does not have."""
     screen.print_heading(name, "bold")
-    if statistics["quantiles"]:
-        parts = [
-            f"{float(share):.0%} {_cell_text(value)}"
-            for share, value in statistics["quantiles"].items()
-        ]
-        screen.print_wrapped(f"  quantiles   {'   '.join(parts)}")
+    if statistics["quantiles"]:  # Complex numbers have none.
+        _show_quantiles(statistics["quantiles"])
     counts = f"zeros {statistics['zeros']:,}   NaN {statistics['nan']:,}"
     screen.print_wrapped(f"  {counts}   inf {statistics['inf']:,}")
     if "rows" in statistics:
         _show_rows(statistics["rows"])
     screen.print_wrapped(f"  sha256      {statistics['sha256']}")
+
+
+def _show_quantiles(quantiles: NamedValues) -> None:
+    """Print quantiles by their shares: «0% -1   25% -0.5   50% 0», as of a table of sines."""
+    parts = [f"{float(share):.0%} {_cell_text(value)}" for share, value in quantiles.items()]
+    screen.print_wrapped(f"  quantiles   {'   '.join(parts)}")
 
 
 def _show_rows(rows: NamedValues) -> None:
@@ -282,12 +285,13 @@ def _metadata_line(value: object) -> str:
     """
     if not isinstance(value, dict):
         return str(value)
-    flat = {name: item for name, item in value.items() if name != "parameters"}
-    flat |= value.get("parameters") or {}
+    fields = dict(value)
+    parameters = fields.pop("parameters", None)
+    fields |= parameters or {}
     words: list[str] = []
-    for name, item in flat.items():
-        if isinstance(item, dict):
-            words.append(f"{name}=({_metadata_line(item)})")
-        elif item is not None:
-            words.append(f"{name}={brief(item)}")
+    for name, field_value in fields.items():
+        if isinstance(field_value, dict):
+            words.append(f"{name}=({_metadata_line(field_value)})")
+        elif field_value is not None:
+            words.append(f"{name}={brief(field_value)}")
     return "  ".join(words)

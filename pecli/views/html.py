@@ -46,7 +46,9 @@ def element(tag: str, *children: str, **attributes: str) -> Html:
 
 
 def _as_html(child: str) -> Html:
-    return child if isinstance(child, Html) else text(child)
+    if isinstance(child, Html):
+        return child
+    return text(child)
 
 
 def lines(parts: Iterable[Html]) -> Html:

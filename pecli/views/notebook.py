@@ -105,27 +105,45 @@ def plot(
     dark = flag_of("dark", dark)
     if kind is not None:
         kinds.check(text_of("kind", kind))
-    if title is not None:
-        title = text_of("title", title)
-    if cmap is not None:
-        cmap = text_of("cmap", cmap)
+    title = _optional_text("title", title)
+    cmap = _optional_text("cmap", cmap)
     names = texts_of("labels", labels)
-    chosen = None if channels is None else CHANNELS.check("channels", channels)
-    if chosen == ():
-        raise ParameterError("channels", "empty", "a picture shows one at least", "leave it out")
-    request = data_request(inches, dpi, chosen)
-    drawn: list[PlotSource] = []
-    for value in what:
-        drawn += _sources_of_value(value, kind)
-    if not drawn:
-        raise ParameterError("what", "a model without encodings", "there is nothing to draw")
-    drawn = [identified(source, kind) for source in labelled(drawn, names)]
-    picture = with_range(kinds.titled(drawn, request, kind, title), values, "value_range")
+    request = data_request(inches, dpi, _checked_channels(channels))
+    sources = labelled(_sources_of_values(what, kind), names)
+    sources = [identified(source, kind) for source in sources]
+    picture = with_range(kinds.titled(sources, request, kind, title), values, "value_range")
     rendered: Any = figure.render(picture, size=inches, dpi=dpi, dark=dark, cmap=cmap)
     rendered.set_dpi(dpi)
     # Notebooks know figures of pyplot only.
     rendered._repr_png_ = partial(encoded, rendered, dpi=dpi)
     return cast("Figure", rendered)
+
+
+def _optional_text(name: str, value: object) -> str | None:
+    """Return an argument that is a text or None."""
+    if value is None:
+        return None
+    return text_of(name, value)
+
+
+def _checked_channels(channels: object) -> tuple[int, ...] | None:
+    """Return the channels to draw; None leaves the choice to the picture."""
+    if channels is None:
+        return None
+    chosen: tuple[int, ...] = CHANNELS.check("channels", channels)
+    if not chosen:
+        raise ParameterError("channels", "empty", "a picture shows one at least", "leave it out")
+    return chosen
+
+
+def _sources_of_values(values: Sequence[object], kind: str | None) -> list[PlotSource]:
+    """Return the tables to draw of all values."""
+    sources: list[PlotSource] = []
+    for value in values:
+        sources += _sources_of_value(value, kind)
+    if not sources:
+        raise ParameterError("what", "a model without encodings", "there is nothing to draw")
+    return sources
 
 
 def _sources_of_value(value: object, kind: str | None) -> list[PlotSource]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 STATUS_WIDTH = 8
 """Columns of a status: the longest, «skipped», and a space."""
 
-_NOUNS = {"error": ("error", "errors")}
 """Statuses that are nouns, and have a plural."""
 
 
@@ -50,9 +49,10 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     parts: list[str] = []
     for status in ("passed", "skipped", "weak", "failed", "error"):
         count = statuses.count(status)
-        if count:
-            singular, plural = _NOUNS.get(status, (status, status))
-            parts.append(f"{count} {singular if count == 1 else plural}")
+        if status == "error" and count > 1:
+            parts.append(f"{count} errors")  # The other statuses are no nouns and have no plural.
+        elif count:
+            parts.append(f"{count} {status}")
     return f"{counted(len(statuses), 'check')}: {', '.join(parts)}"
 
 
@@ -62,12 +62,15 @@ def _worst_error(outcome: Outcome) -> str:
     if isinstance(result, PecliError):
         return _problem(result, outcome.check.file)
     compared = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
-    if not compared:
-        return "the shape is right" if result.passed else "not comparable"
+    if not compared:  # A learned table, for example, has no expected values.
+        if result.passed:
+            return "the shape is right"
+        return "not comparable"
     worst = max(compared, key=lambda tensor: tensor.largest_error)
     if not worst.largest_error:
         return "0"
-    return error_in_words(worst.largest_error, None if result.passed else worst.worst_ulp)
+    ulps = None if result.passed else worst.worst_ulp
+    return error_in_words(worst.largest_error, ulps)
 
 
 def _problem(problem: PecliError, file: str) -> str:

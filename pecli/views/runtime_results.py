@@ -87,7 +87,9 @@ def _rounding(result: RuntimeResult) -> str:
 def _pairs(result: RuntimeResult) -> str:
     """Return the rotary pairs that deviate: «pair 7», «pairs 20–63»."""
     first, last = result.pairs or (0, 0)
-    return f"pair {first}" if first == last else f"pairs {first}–{last}"
+    if first == last:
+        return f"pair {first}"
+    return f"pairs {first}–{last}"
 
 
 def show_extension(extension: Extension) -> None:

@@ -78,11 +78,17 @@ def line_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool = False) -
     parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
         parts.append(tensor.problem)
-    if tensor.mismatched is None:
+    is_compared = tensor.mismatched is not None
+    if not is_compared:
         return parts
     if tensor.worst_index is None and tensor.mismatched == 0:
         return parts + _equality(tensor, sides)
-    parts.append(_mismatches(tensor, with_ranges=with_ranges))
+    return parts + _error_parts(tensor, sides, with_ranges=with_ranges)
+
+
+def _error_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool) -> list[str]:
+    """Return what is wrong with the elements of a tensor: how many, the worst, and any infinite ones."""
+    parts = [_mismatches(tensor, with_ranges=with_ranges)]
     if tensor.worst_index is not None:
         parts.append(worst_element(tensor, sides) + _worse_in_ulps(tensor))
     if tensor.strange_expected:
@@ -126,9 +132,9 @@ def _wrong_ranges(tensor: Comparison) -> str:
     axes = ("columns", "rows", "heads", "batch")  # from the last axis; a table has only two
     for axis, size in zip(axes, reversed(tensor.shape), strict=False):
         runs = list(tensor.where.get(axis, ()))
-        wrong = sum(last - first + 1 for first, last in runs)
-        if 0 < 2 * wrong <= size:
-            noun = axis if wrong > 1 else axis.removesuffix("s")
+        wrong_count = sum(last - first + 1 for first, last in runs)
+        if 0 < 2 * wrong_count <= size:
+            noun = axis if wrong_count > 1 else axis.removesuffix("s")
             ranges.append(f"{noun} {listed(list(map(_run, runs)), MAX_LISTED)}")
     if not ranges:
         return ""
@@ -138,15 +144,21 @@ def _wrong_ranges(tensor: Comparison) -> str:
 def _run(ends: tuple[int, int]) -> str:
     """Return consecutive indices from the first to the last: «4–7», or «4»."""
     first, last = ends
-    return f"{first}–{last}" if last > first else f"{first}"
+    if last > first:
+        return f"{first}–{last}"
+    return f"{first}"
 
 
-def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
-    """Return the largest error, its index, and the values of both sides there."""
+def worst_element(tensor: Comparison, sides: Sides) -> str:
+    """Return the largest error, its index, and the values of both sides there.
+
+    For example «max error 0.25 (3 ulp) at [1, 7]: expected 0.5, found 0.75».
+    """
     expected, found = _distinct_digits(tensor.expected, tensor.found)
     error = error_in_words(tensor.largest_error, tensor.worst_ulp)
     index = list(tensor.worst_index or ())
-    return f"max error {error} at {index}: {sides[0]} {expected}, {sides[1]} {found}"
+    values = f"{sides.expected} {expected}, {sides.found} {found}"
+    return f"max error {error} at {index}: {values}"
 
 
 def error_in_words(error: float, ulp: int | None) -> str:
@@ -191,7 +203,9 @@ def _distinct_digits(*values: object) -> list[str]:
 
 
 def _with_digits(value: object, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return repr(value)
 
 
 class _Pass(NamedTuple):

@@ -40,7 +40,9 @@ def print_table(
 
 
 def _as_styled(cell: Cell) -> Styled:
-    return Styled(cell) if isinstance(cell, str) else cell
+    if isinstance(cell, str):
+        return Styled(cell)
+    return cell
 
 
 def _as_printable(cell: Styled) -> Styled:

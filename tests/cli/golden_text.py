@@ -1,6 +1,8 @@
-"""Every command's help, and typical answers, at 80 columns.
+"""Writes golden.txt: the whole output of `--help` of every command, and of golden_commands.txt.
 
-python -m tests.cli.golden_text > tests/cli/golden.txt writes the file that a test compares. Read what changed.
+    python -m tests.cli.golden_text > tests/cli/golden.txt
+
+The output has 80 columns. Read what changed before you commit it: test_golden_text.py compares with it.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Command lines with a part of their output, in answered.txt."""
+"""Command lines with a part of their output, as answered.txt lists them.
+
+The expected parts were written by hand. A row of the table is a case whose name is its command line.
+"""
 
 import pytest
 

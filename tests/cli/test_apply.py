@@ -1,4 +1,9 @@
-"""`pecli apply`: files in, files out, as other projects' formulas and numbers have it."""
+"""`pecli apply`: an encoding is added to the tensors of files, or rotates them, and new files are written.
+
+Expected values are other projects' formulas in float64 (Hugging Face's rotate_half, GPT-J's
+interleaved pairs, DeepSeek's), and numbers that projects publish with their tests (Gemma,
+ONNX Runtime). Messages are the tool's own.
+"""
 
 import io
 import math

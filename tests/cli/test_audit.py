@@ -1,4 +1,9 @@
-"""`pecli audit` and `pecli runtimes`: options, JSON, text, pictures, exit codes; `--runtime` of other commands."""
+"""`pecli audit` and `pecli runtimes`: JSON, text and pictures; and the option `--runtime` of other commands.
+
+An audit measures how far tables drift from the exact one if they are computed in less precision (by
+a recipe). Expected numbers are what bfloat16 can hold (257 rounds to 256), the frequencies
+10000^(−2i/d), and tables that llama.cpp and mlx-lm themselves computed.
+"""
 
 import json
 from pathlib import Path

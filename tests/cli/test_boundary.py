@@ -1,4 +1,9 @@
-"""The one boundary: whatever goes wrong is one line and an exit code, never 1, which is an answer."""
+"""Whatever goes wrong in a command ends as one line on standard error and an exit code that is not 1.
+
+1 is the answer no: a check failed. Errors have 2 (usage), 3 (files), 70 (a defect of pecli) and 141
+(nobody reads the pipe). Failures are caused on purpose: by exceptions, limits of memory, damaged
+files.
+"""
 
 import errno
 import os

@@ -1,6 +1,7 @@
-"""The list of commands and their help, and other words for commands, options and values.
+"""The list of commands and their help, and other projects' words for commands, options and values.
 
-The words are those of transformers, vLLM, llama.cpp, MLX, ExLlama and text-generation-webui.
+The words are those of transformers, vLLM, llama.cpp, MLX, ExLlama and text-generation-webui, in
+words.txt and pecli/cli/synonyms.toml.
 """
 
 import os

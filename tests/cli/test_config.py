@@ -1,4 +1,8 @@
-"""`pecli config`: what a model uses, for people and for scripts."""
+"""`pecli config`: the encodings of a model by its config.json, as text and as JSON.
+
+Expected values are what the configurations in the tests state, and formulas of scalings (dynamic
+NTK, longrope) that are repeated in the tests.
+"""
 
 import json
 from pathlib import Path

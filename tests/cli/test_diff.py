@@ -1,4 +1,8 @@
-"""`pecli diff`: what it prints, draws and exits with."""
+"""`pecli diff`: text, JSON, pictures and exit codes for two files.
+
+Every test starts in a folder with two tables of 20 rows and 8 columns: a.npy has the sines of 80
+angles beside their cosines, and b.npy has the cosines first. All 160 elements differ, by at most 2.
+"""
 
 from pathlib import Path
 
@@ -16,70 +20,99 @@ def files(working_folder):
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 
 
-def test_equal_files_exit_0_and_a_difference_1_with_its_reason(run_pecli) -> None:
-    """The second file has the same sines and cosines with the halves swapped, in all of its 20 · 8
-    elements.
-    """
-    outcome = run_pecli("diff", "a.npy", "a.npy", "-o", "same.png")
+def test_equal_files_are_exit_code_0(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "a.npy")
+
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
-    assert Path("same.png").read_bytes()[:4] == b"\x89PNG"
     assert outcome.out.startswith("equal  ")
     assert "every element is equal" in outcome.out
 
+
+def test_equal_files_have_a_picture_too(run_pecli) -> None:
+    """A .png begins with the bytes 89 50 4E 47."""
+    outcome = run_pecli("diff", "a.npy", "a.npy", "-o", "same.png")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+    assert Path("same.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
+    """b.npy has the sines and cosines of a.npy in the other order, so all of 20 · 8 elements differ."""
     outcome = run_pecli("diff", "a.npy", "b.npy")
     assert outcome.exit_code == CHECK_FAILED
 
-    verdict, why, tensor, count, worst = outcome.out.splitlines()
+    verdict, reason, tensor, count, worst = outcome.out.splitlines()
     assert verdict.startswith("DIFFERENT  ")
-    assert why == "  array: in B, sin and cos are swapped; exact"
+    assert reason == "  array: in B, sin and cos are swapped; exact"
     assert tensor == "  array  20 × 8"
     assert count.startswith("      160 of 160 out of tolerance")
     assert worst.startswith("      max error ")
 
 
-def test_a_difference_as_json(run_pecli) -> None:
-    outcome = run_pecli("diff", "a.npy", "b.npy", "--json", "-q")
-    found = outcome.json
+def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
+    fields = "passed a b tensors diagnosis readings weak explanations where output"
+    fields_of_tensor = (
+        "name shape mismatched max_abs_error max_ulp_error worst_index expected found"
+    )
 
-    assert " ".join(found) == "passed a b tensors diagnosis readings weak explanations where output"
+    assert list(outcome.json) == fields.split()
+    (tensor,) = outcome.json["tensors"]
+    assert {*fields_of_tensor.split()} <= set(tensor)
+
+
+def test_json_explains_a_difference(run_pecli) -> None:
+    """In b.npy the halves of a.npy are swapped, bit by bit: the residual is 0."""
+    outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
-    assert not found["passed"]
-    assert found["a"] == "a.npy"
-    assert found["b"] == "b.npy"
+    assert outcome.json["passed"] is False
+    assert outcome.json["a"] == "a.npy"
+    assert outcome.json["b"] == "b.npy"
 
-    (why,) = found["explanations"]
-    assert why["edits"] == [{"edit": "swapped"}]
-    assert why["residual"] == 0.0
-    assert why["tensors"] == ["array"]
+    (explanation,) = outcome.json["explanations"]
+    assert explanation["edits"] == [{"edit": "swapped"}]
+    assert explanation["residual"] == 0.0
+    assert explanation["tensors"] == ["array"]
 
-    (tensor,) = found["tensors"]
-    keys = "name shape mismatched max_abs_error max_ulp_error worst_index expected found"
-    assert {*keys.split()} <= set(tensor)
+    (tensor,) = outcome.json["tensors"]
     assert tensor["first_index"] == [0, 0]
 
 
-def test_a_tolerance_passes_and_quiet_prints_nothing(run_pecli) -> None:
+def test_a_difference_within_the_tolerance_is_exit_code_0(run_pecli) -> None:
     """Sines and cosines differ by at most 2."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("within tolerance  ")
 
-    quiet = run_pecli("diff", "a.npy", "b.npy", "-q")
-    assert quiet.exit_code == CHECK_FAILED
-    assert quiet.out == ""
+
+def test_a_quiet_diff_has_only_an_exit_code(run_pecli) -> None:
+    outcome = run_pecli("diff", "a.npy", "b.npy", "-q")
+    assert outcome.exit_code == CHECK_FAILED
+    assert outcome.out == ""
 
 
-def test_the_errors_are_drawn_when_asked_for(run_pecli) -> None:
-    drawn = run_pecli("diff", "a.npy", "b.npy", "--plot").out
-    assert "|A − B| of array" in drawn
-    assert "position (maximum of 2 rows) ↓  channel →" in drawn
-    assert "|A − B|" not in run_pecli("diff", "a.npy", "b.npy").out
-    assert "|A − B|" not in run_pecli("diff", "a.npy", "a.npy", "--plot").out
+def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
+    """20 rows have room for 10 lines of a terminal, each of which shows the larger error of two."""
+    outcome = run_pecli("diff", "a.npy", "b.npy", "--plot")
+    assert "|A − B| of array" in outcome.out
+    assert "position (maximum of 2 rows) ↓  channel →" in outcome.out
 
-    pecli.save("a.csv", pecli.Rope(6, 8))
-    pecli.save("b.npz", pecli.Rope(6, 8, base=500.0))
-    outcome = run_pecli("diff", "a.csv", "b.npz", "--plot", "-o", "x.svg")
+
+@pytest.mark.parametrize(
+    "words",
+    [("a.npy", "b.npy"), ("a.npy", "a.npy", "--plot")],
+    ids=["without --plot", "without errors"],
+)
+def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
+    assert "|A − B|" not in run_pecli("diff", *words).out
+
+
+def test_errors_of_two_formats_are_drawn_in_the_terminal_and_in_a_file(run_pecli) -> None:
+    pecli.save("base10000.csv", pecli.Rope(6, 8))
+    pecli.save("base500.npz", pecli.Rope(6, 8, base=500.0))
+    outcome = run_pecli("diff", "base10000.csv", "base500.npz", "--plot", "-o", "x.svg")
 
     assert outcome.exit_code == CHECK_FAILED
     assert outcome.err == ""

@@ -1,4 +1,8 @@
-"""The snippets of samples/dump write files that one command checks."""
+"""The snippets of samples/dump write the tensors of a running program to files that `pecli verify` reads.
+
+They are run here as users run them: in C, JavaScript and Python. The expected verdicts follow from
+the rotation that the test itself applies to random queries, by Hugging Face's formula.
+"""
 
 import json
 import re

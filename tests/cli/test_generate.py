@@ -1,4 +1,8 @@
-"""The four generators: what they print, write and check."""
+"""The commands that make tables (`pecli rope`, `sinusoidal`, `alibi`, `learned-init`).
+
+They print tables, write them in every format, and compare files with them (`--verify`). Expected
+values are formulas in the tests, ALiBi's published slopes, and tables of the Python classes.
+"""
 
 import math
 from hashlib import sha256

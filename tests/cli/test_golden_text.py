@@ -1,4 +1,8 @@
-"""Help and typical answers are those in golden.txt, which tests.cli.golden_text writes."""
+"""The output of commands is exactly that in golden.txt, which was read by a person.
+
+`python -m tests.cli.golden_text` writes the file from the present output; whoever changes a sentence
+reads the difference.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,8 @@
-"""`pecli identify`: what made an unknown table."""
+"""`pecli identify`: the scheme, parameters and command that made an unknown table.
+
+Every test starts in a folder with slopes.npy, the twelve numbers 2^(−8k/12) for k from 1 to 12, and
+noise.npy, random numbers that no scheme makes. Other tables are written in the tests, from formulas.
+"""
 
 import json
 import shlex
@@ -16,20 +20,26 @@ def files(working_folder):
     np.save("noise.npy", np.random.default_rng(8).normal(size=(64, 32)).astype(np.float32))
 
 
-def test_identify_prints_a_command_that_makes_the_table_again(run_pecli) -> None:
-    """The file holds 2^(-8k/12), slopes by the naive rule for 12 heads."""
+def test_identify_names_the_rule_of_slopes(run_pecli) -> None:
+    """slopes.npy is 2^(−8k/12), the rule that pecli calls naive; 12 is no power of two."""
     outcome = run_pecli("identify", "slopes.npy")
-    lines = outcome.out.splitlines()
 
     assert outcome.exit_code == SUCCESS
-    assert lines[0] == "identified  slopes.npy"
+    assert outcome.out.splitlines()[0] == "identified  slopes.npy"
     assert "rule=naive" in outcome.out
 
+
+def test_the_command_that_identify_prints_makes_the_table_again(run_pecli) -> None:
+    """The command writes again.npy."""
+    lines = run_pecli("identify", "slopes.npy").out.splitlines()
     command = next(line for line in lines if line.startswith("pecli "))
+
     assert run_pecli(*shlex.split(command)[1:]).exit_code == SUCCESS
     assert np.allclose(np.load("again.npy"), np.load("slopes.npy"), rtol=1e-15, atol=0)
 
-    match = run_pecli("identify", "slopes.npy", "--json").json["matches"][0]
+
+def test_a_match_as_json(run_pecli) -> None:
+    (match,) = run_pecli("identify", "slopes.npy", "--json").json["matches"]
     assert match["scheme"] == "alibi"
     assert match["parameters"]["heads"] == 12
     assert match["recipe"] == "exact"
@@ -37,42 +47,64 @@ def test_identify_prints_a_command_that_makes_the_table_again(run_pecli) -> None
     assert match["command"].startswith("pecli alibi --heads 12 --rule naive --slopes")
 
 
-def test_a_table_that_is_not_identified_is_exit_code_1(run_pecli) -> None:
-    np.save("t.npy", (-(2.0 ** -np.arange(1, 9)))[:, None, None] * np.arange(40.0))
+def test_a_bias_with_the_other_sign_is_identified_as_such(run_pecli) -> None:
+    """Up to a constant, ALiBi's bias of key j is m·j with the slope m = 2^−k; here it is −m·j."""
+    slopes = 2.0 ** -np.arange(1, 9)
+    np.save("t.npy", -slopes[:, None, None] * np.arange(40.0))
     assert "in the file: the sign is flipped" in run_pecli("identify", "t.npy").out
 
+
+def test_noise_is_not_identified_but_described_with_exit_code_1(run_pecli) -> None:
+    """The description has the standard deviation of the numbers."""
     outcome = run_pecli("identify", "noise.npy")
     assert outcome.exit_code == CHECK_FAILED
-    assert ", std" in outcome.out
     assert outcome.out.startswith("not identified  noise.npy\n")
-    assert run_pecli("identify", "noise.npy", "-q").out == ""
+    assert ", std" in outcome.out
 
 
-def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
+def test_a_quiet_identification_has_only_an_exit_code(run_pecli) -> None:
+    outcome = run_pecli("identify", "noise.npy", "-q")
+    assert outcome.exit_code == CHECK_FAILED
+    assert outcome.out == ""
+
+
+def test_several_files_are_a_line_of_json_each(run_pecli) -> None:
     outcome = run_pecli("identify", "slopes.npy", "noise.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
     assert [json.loads(line)["identified"] for line in outcome.out.splitlines()] == [True, False]
 
+
+def test_a_missing_file_does_not_keep_the_next_one_from_being_identified(run_pecli) -> None:
     outcome = run_pecli("identify", "none.npy", "slopes.npy", "--json")
     assert outcome.exit_code == FILE_ERROR
     assert "does not exist" in outcome.err
 
-    first, second = map(json.loads, outcome.out.splitlines())
-    assert first["matches"] == []
-    assert second["identified"]
+    missing, present = map(json.loads, outcome.out.splitlines())
+    assert missing["matches"] == []
+    assert present["identified"]
 
 
-def test_a_checkpoint_is_identified_by_its_positional_tensor(run_pecli) -> None:
-    tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
-    pecli.save(
-        "model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]}
-    )
-    outcome = run_pecli("identify", "model.safetensors")
+@pytest.fixture
+def checkpoint(working_folder) -> str:
+    """A file with 12 weights that are no tables, and one sinusoidal table."""
+    weights = {f"h.{layer}.weight": np.ones((4, 4), np.float32) for layer in range(12)}
+    table = pecli.Sinusoidal(64, 32).tables()["pe"]
+    pecli.save("model.safetensors", {**weights, "wpe.weight": table})
+    return "model.safetensors"
 
+
+def test_a_checkpoint_is_identified_by_its_positional_tensor(run_pecli, checkpoint: str) -> None:
+    outcome = run_pecli("identify", checkpoint)
     assert outcome.exit_code == SUCCESS
     assert "wpe.weight: sinusoidal" in outcome.out
-    assert run_pecli("identify", "model.safetensors:h.3.weight").exit_code == CHECK_FAILED
-    assert run_pecli("identify", "model.safetensors:h.33.weight").exit_code == FILE_ERROR
+
+
+def test_a_weight_that_is_named_is_not_identified(run_pecli, checkpoint: str) -> None:
+    assert run_pecli("identify", f"{checkpoint}:h.3.weight").exit_code == CHECK_FAILED
+
+
+def test_a_tensor_that_the_file_lacks_is_a_file_error(run_pecli, checkpoint: str) -> None:
+    assert run_pecli("identify", f"{checkpoint}:h.33.weight").exit_code == FILE_ERROR
 
 
 def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_the_command(run_pecli) -> None:

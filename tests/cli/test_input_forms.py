@@ -1,7 +1,9 @@
-"""Every form of input × right and wrong base × verify, verify --before, diff and identify.
+"""verify, diff and identify reach the same verdict in whatever form numbers are given.
 
-Files are written by other programs if they are here: NumPy, a C program's printf and fwrite, node's
-JSON.stringify; prints of torch are made in its format, as `print` writes it with profile="full".
+A form is a file format or the print of a program. Files are written by other programs if they are
+here: NumPy, a C program's printf and fwrite, node's JSON.stringify. Prints of torch are made in its
+format, as `print` writes it with profile="full". Tables have base 10000, which is right for the
+config, or 500000, which is wrong; queries are rotated by Hugging Face's formula.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""`pecli inspect`: what is in a file."""
+"""`pecli inspect`: tensors, statistics, single numbers and metadata of a file.
+
+Expected numbers are those of the few elements that the tests write, computed by hand.
+"""
 
 import hashlib
 import json
@@ -14,100 +17,149 @@ from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
 def test_json_names_tensors_and_spec(run_pecli) -> None:
-    """A bfloat16 table of 8 x 3 has 8 · 3 · 2 = 48 bytes."""
-    path = "t.safetensors"
-    pecli.save(path, pecli.Rope(8, 6, dtype="bfloat16"))
-    found = run_pecli("inspect", path, "--json").json
+    """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; 3 float64 are 24."""
+    pecli.save("t.safetensors", pecli.Rope(8, 6, dtype="bfloat16"))
+    summary = run_pecli("inspect", "t.safetensors", "--json").json
 
-    assert found["file"] == "t.safetensors"
-    assert found["format"] == "safetensors"
+    assert summary["file"] == "t.safetensors"
+    assert summary["format"] == "safetensors"
+    assert summary["metadata"]["pecli"]["parameters"]["seq_len"] == 8
 
-    tensors = {
-        tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["bytes"])
-        for tensor in found["tensors"]
-    }
-    waves = dict.fromkeys(("cos", "sin"), ("bfloat16", [8, 3], 48))
-    assert tensors == {**waves, "inv_freq": ("float64", [3], 24)}
-    assert found["metadata"]["pecli"]["parameters"]["seq_len"] == 8
+    tensors = {tensor["name"]: tensor for tensor in summary["tensors"]}
+    assert sorted(tensors) == ["cos", "inv_freq", "sin"]
+    for name in ("cos", "sin"):
+        assert tensors[name]["dtype"] == "bfloat16"
+        assert tensors[name]["shape"] == [8, 3]
+        assert tensors[name]["bytes"] == 48
+    assert tensors["inv_freq"]["dtype"] == "float64"
+    assert tensors["inv_freq"]["shape"] == [3]
+    assert tensors["inv_freq"]["bytes"] == 24
 
 
-def test_statistics_only_when_asked_for(run_pecli) -> None:
-    """The mean of 1.5, -2, 0.25 and 8 is 1.9375; statistics that are not finite are null in JSON."""
+def test_statistics_are_those_of_the_elements(run_pecli) -> None:
+    """The mean of 1.5, −2, 0.25 and 8 is 1.9375."""
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
     np.save("t.npy", array)
-
-    assert "min" not in run_pecli("inspect", "t.npy", "--json").json["tensors"][0]
-
     (tensor,) = run_pecli("inspect", "t.npy", "--stats", "--json").json["tensors"]
+
     assert tensor["min"] == -2.0
     assert tensor["max"] == 8.0
     assert tensor["mean"] == 1.9375
     assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
 
+
+def test_without_stats_there_are_no_statistics(run_pecli) -> None:
+    np.save("t.npy", np.ones((2, 2)))
+    (tensor,) = run_pecli("inspect", "t.npy", "--json").json["tensors"]
+    assert "min" not in tensor
+
+
+def test_statistics_that_are_not_finite_are_null_in_json(run_pecli) -> None:
     np.save("t.npy", np.array([np.nan, np.inf, 1.7e308]))
     (tensor,) = run_pecli("inspect", "t.npy", "--stats", "--json").json["tensors"]
     assert tensor["mean"] is None
     assert tensor["max"] is None
 
 
-def test_text_on_a_terminal_is_styled(run_pecli, monkeypatch) -> None:
-    """The same words; heads are dim, names bold, and a hash that no longer holds is red."""
-    path = "t.safetensors"
+def save_with_a_changed_bit(path: str) -> None:
+    """Save a sinusoidal table of 8 x 6 with its SHA-256, and change a bit of its last element."""
     pecli.save(path, pecli.Sinusoidal(8, 6))
-
-    assert run_pecli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
-    assert "sha256_holds" not in run_pecli("inspect", f"{path}:pe", "--stats", "--json").json
-
     data = bytearray(Path(path).read_bytes())
     data[-4] ^= 1
     Path(path).write_bytes(data)
-    plain = run_pecli("inspect", path, "--stats").out
+
+
+def test_the_stored_hash_of_an_unchanged_file_holds(run_pecli) -> None:
+    pecli.save("t.safetensors", pecli.Sinusoidal(8, 6))
+    assert run_pecli("inspect", "t.safetensors", "--stats", "--json").json["sha256_holds"] is True
+
+
+def test_the_stored_hash_is_not_that_of_a_single_tensor(run_pecli) -> None:
+    pecli.save("t.safetensors", pecli.Sinusoidal(8, 6))
+    summary = run_pecli("inspect", "t.safetensors:pe", "--stats", "--json").json
+    assert "sha256_holds" not in summary
+
+
+def test_text_in_a_pipe_is_plain(run_pecli) -> None:
+    """8 x 6 float32 are 192 bytes."""
+    save_with_a_changed_bit("t.safetensors")
+    plain = run_pecli("inspect", "t.safetensors", "--stats").out
 
     assert "\x1b" not in plain
-    assert ["pe", "float32", "8", "×", "6", "192"] in [
-        line.split()[:6] for line in plain.splitlines()
-    ]
+    first_cells = [line.split()[:6] for line in plain.splitlines()]
+    assert ["pe", "float32", "8", "×", "6", "192"] in first_cells
 
+
+def test_text_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> None:
+    """The sequences are those of ANSI terminals: heads are dim (2), names bold (1), a hash that no
+    longer holds is bold and red (1;31).
+    """
+    save_with_a_changed_bit("t.safetensors")
+    plain = run_pecli("inspect", "t.safetensors", "--stats").out
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    styled = run_pecli("inspect", path, "--stats").out
+    styled = run_pecli("inspect", "t.safetensors", "--stats").out
 
     assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain
-    for style, words in (("2", "name"), ("1", "pe"), ("1;31", "stored SHA-256 does NOT match")):
-        assert f"\x1b[{style}m{words}" in styled
+    assert "\x1b[2mname" in styled
+    assert "\x1b[1mpe" in styled
+    assert "\x1b[1;31mstored SHA-256 does NOT match" in styled
 
 
-@pytest.mark.parametrize("parameters", [[], None])
-def test_a_stored_spec_without_parameters_is_shown_but_not_used(run_pecli, parameters) -> None:
-    path, text = "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
-    np.savez(path, cos=np.ones((2, 4)), pecli=np.array(text))
-    found = run_pecli("inspect", path, "--stats")
+@pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
+def test_a_stored_spec_without_parameters_is_shown(run_pecli, parameters: object) -> None:
+    text = json.dumps({"scheme": "rope", "parameters": parameters})
+    np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
+    outcome = run_pecli("inspect", "t.npz", "--stats")
 
-    assert found.exit_code == SUCCESS
-    assert text in found.out
-
-    turned = run_pecli("convert", path, "--from", "halves", "--to", "interleaved", "-o", "o.npz")
-    said = "the parameters in its pecli metadata are not a JSON object\n"
-    assert turned.exit_code == FILE_ERROR
-    assert turned.err.endswith(said)
+    assert outcome.exit_code == SUCCESS
+    assert text in outcome.out
 
 
-def test_names_rows_and_columns_are_chosen(run_pecli) -> None:
-    """Element (i, j, k) of the 3 x 4 x 5 array is 20 i + 5 j + k, so row 7 begins with 35."""
-    path = "t.safetensors"
-    save_file({f"layers.{k}.{name}": np.zeros(2) for k in range(3) for name in ("wpe", "up")}, path)
-    outcome = run_pecli("inspect", path, "--filter", "*.wpe")
+@pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
+def test_a_stored_spec_without_parameters_is_not_used(run_pecli, parameters: object) -> None:
+    """The layout of a table that is converted would be one of its parameters."""
+    text = json.dumps({"scheme": "rope", "parameters": parameters})
+    np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
+    outcome = run_pecli(
+        "convert", "t.npz", "--from", "halves", "--to", "interleaved", "-o", "o.npz"
+    )
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.err.endswith("the parameters in its pecli metadata are not a JSON object\n")
+
+
+def test_a_filter_chooses_tensors_by_name(run_pecli) -> None:
+    """Of layers 0 to 2, each of which has `wpe` and `up`, the pattern *.wpe matches three tensors."""
+    names = [f"layers.{layer}.{name}" for layer in range(3) for name in ("wpe", "up")]
+    save_file({name: np.zeros(2) for name in names}, "t.safetensors")
+    outcome = run_pecli("inspect", "t.safetensors", "--filter", "*.wpe")
 
     assert "3 of 6 tensors" in outcome.out
-    assert "up" not in outcome.out.split("tensors")[1]
+    assert "layers.2.wpe" in outcome.out
+    assert ".up" not in outcome.out
 
+
+def test_rows_and_columns_are_chosen_as_in_python(run_pecli) -> None:
+    """Element (i, j, k) of the 3 x 4 x 5 array is 20 i + 5 j + k; all axes except the last are
+    counted as rows 0 to 11.
+    """
     np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
-    lines = run_pecli("inspect", "t.npy", "--rows", "-2:", "--cols", "1:3").out.splitlines()[-3:]
-    assert [line.split() for line in lines] == [["1", "2"], ["10", "51", "52"], ["11", "56", "57"]]
+    lines = run_pecli("inspect", "t.npy", "--rows", "-2:", "--cols", "1:3").out.splitlines()
+    columns, row_10, row_11 = lines[-3:]
 
+    assert columns.split() == ["1", "2"]
+    assert row_10.split() == ["10", "51", "52"]
+    assert row_11.split() == ["11", "56", "57"]
+
+
+def test_a_single_row_as_json(run_pecli) -> None:
+    """Row 7 of the 3 x 4 x 5 array 0, 1, 2, … begins with 7 · 5 = 35."""
+    np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
     (tensor,) = run_pecli("inspect", "t.npy", "--rows", "7", "--json").json["tensors"]
+
     assert tensor["numbers"] == {
         "rows": [7],
         "columns": [0, 1, 2, 3, 4],
@@ -115,38 +167,59 @@ def test_names_rows_and_columns_are_chosen(run_pecli) -> None:
     }
 
 
-def test_statistics_include_the_command_that_makes_a_table(run_pecli) -> None:
-    path = "t.npz"
-    np.savez(
-        path,
-        cos=pecli.Rope(64, 32).tables()["cos"],
-        noise=np.random.default_rng(0).standard_normal((64, 32)),
-    )
+@pytest.fixture
+def cosines_and_noise(working_folder: Path) -> str:
+    """A file with the cosines of a rope of 64 positions and 32 channels, and random numbers."""
+    cos = pecli.Rope(64, 32).tables()["cos"]
+    noise = np.random.default_rng(0).standard_normal((64, 32))
+    np.savez("t.npz", cos=cos, noise=noise)
+    return "t.npz"
 
-    assert "matches" not in run_pecli("inspect", path, "--json").json
 
-    (match,) = run_pecli("inspect", path, "--stats", "--json").json["matches"]
+def test_statistics_include_the_scheme_of_a_table(run_pecli, cosines_and_noise: str) -> None:
+    (match,) = run_pecli("inspect", cosines_and_noise, "--stats", "--json").json["matches"]
     assert match["scheme"] == "rope"
     assert match["tensors"] == ["cos"]
-    assert (
-        "cos: as made by pecli rope --seq-len 64 --dim 32\n"
-        in run_pecli("inspect", path, "--stats").out
-    )
 
 
-def test_rows_of_an_empty_array_are_listed_up_to_a_limit(run_pecli) -> None:
-    for shape, cols in (((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")):
-        np.save("t.npy", np.zeros(shape))
-        words = ("inspect", "t.npy", "--rows", ":", "--cols", cols)
-        (tensor,) = run_pecli(*words, "--json").json["tensors"]
-        assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
-        assert run_pecli(*words).exit_code == SUCCESS
+def test_statistics_include_the_command_that_makes_a_table(
+    run_pecli, cosines_and_noise: str
+) -> None:
+    outcome = run_pecli("inspect", cosines_and_noise, "--stats")
+    assert "cos: as made by pecli rope --seq-len 64 --dim 32\n" in outcome.out
 
-    np.save("t.npy", np.zeros((2**31 - 1, 0)))  # which are not listed by the million
-    for words in (("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")):
-        outcome = run_pecli(*words)
-        assert outcome.exit_code == USAGE_ERROR
-        assert outcome.err.count("\n") == 1
+
+def test_without_stats_no_scheme_is_searched(run_pecli, cosines_and_noise: str) -> None:
+    assert "matches" not in run_pecli("inspect", cosines_and_noise, "--json").json
+
+
+@pytest.mark.parametrize(
+    ("shape", "columns"),
+    [((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")],
+    ids=["no columns", "none of the columns", "no rows"],
+)
+def test_rows_are_listed_even_if_they_are_empty(
+    run_pecli, shape: tuple[int, int], columns: str
+) -> None:
+    np.save("t.npy", np.zeros(shape))
+    outcome = run_pecli("inspect", "t.npy", "--rows", ":", "--cols", columns, "--json")
+
+    assert outcome.exit_code == SUCCESS
+    (tensor,) = outcome.json["tensors"]
+    assert len(tensor["numbers"]["rows"]) == shape[0]
+    assert len(tensor["numbers"]["values"]) == shape[0]
+
+
+@pytest.mark.parametrize(
+    "words", [("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")]
+)
+def test_two_billion_empty_rows_are_refused(run_pecli, words: tuple[str, ...]) -> None:
+    """The file has hardly any data, but a list of its rows would fill the memory."""
+    np.save("t.npy", np.zeros((2**31 - 1, 0)))
+    outcome = run_pecli(*words)
+
+    assert outcome.exit_code == USAGE_ERROR
+    assert outcome.err.count("\n") == 1
 
 
 def test_specs_of_several_layer_types_leave_out_what_is_not_set(run_pecli, tmp_path) -> None:

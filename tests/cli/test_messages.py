@@ -1,4 +1,4 @@
-"""Errors on standard error: one line, cut in the middle, with the exit code of their kind."""
+"""Errors and notes on standard error: one line, at most 1,000 characters, with the exit code of their kind."""
 
 import pytest
 

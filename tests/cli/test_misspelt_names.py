@@ -1,4 +1,4 @@
-"""Names that are misspelt: the error names the option that was typed, and what may be meant."""
+"""A misspelt name is an error of one line that names the option as it was typed, and what may be meant."""
 
 from pathlib import Path
 from typing import Any

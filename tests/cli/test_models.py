@@ -1,4 +1,8 @@
-"""`pecli rope --config` and `--model`: tables as a model uses them; `pecli models`; schemes from words."""
+"""Presets and configurations as the source of tables: `pecli rope --model`, and the list `pecli models`.
+
+Also schemes that are made from words, as `pecli plot` parses them. Expected parameters are those of
+the models' own config.json (Llama 3.1, Gemma 3, …), repeated in the tests.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The command that draws, and the option of the generators."""
+"""`pecli plot`, and `--plot` of the commands that make tables: text in a terminal, figures in files.
+
+What the pictures show is tested in tests/views/pictures; here it is options, files and exit codes.
+"""
 
 import json
 import os

@@ -1,4 +1,8 @@
-"""Queries as loops of ports print them: a line per head, few digits, flat lists, wrong byte order."""
+"""Queries as the loops of a port print them: a line per head, few digits, flat lists, wrong byte order.
+
+The test rotates random queries by Hugging Face's rotate_half with a base that the config has
+(10000) or has not (500000), writes them in one of these forms, and expects the verdict that follows.
+"""
 
 import json
 from collections.abc import Callable, Iterator

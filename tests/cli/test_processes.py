@@ -1,4 +1,7 @@
-"""Real processes: pipes, signals, terminals, disks that are full."""
+"""pecli as a process of its own: pipes, signals, terminals, full disks, closed streams, limits of memory.
+
+Expected exit codes are those of the shell: 128 plus the number of a signal, such as 130 for Ctrl-C.
+"""
 
 import io
 import os

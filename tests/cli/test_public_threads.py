@@ -1,6 +1,8 @@
-"""Public threads about settings, position ids, resized tables and shards: one or two commands solve each.
+"""Questions from public threads: one or two commands of pecli answer each of them.
 
-The threads are repeated in spirit: with small tables and models, and the mistake that they are about.
+The threads are about settings, position ids, resized tables and shards. They are repeated in spirit:
+with small tables and models, and the mistake that they are about. Each case has the address of its
+thread, and words of the answer that was found there.
 """
 
 import json

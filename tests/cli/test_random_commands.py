@@ -1,4 +1,4 @@
-"""Random command lines: a result or an error of one line, whatever the words are."""
+"""Random command lines end with a result or an error of one line, whatever the words are."""
 
 import json
 import subprocess

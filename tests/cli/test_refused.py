@@ -1,4 +1,7 @@
-"""Wrong command lines, in refused.txt: one line on standard error that names the mistake, and nothing written."""
+"""Wrong command lines, as refused.txt lists them: one line on standard error names the mistake.
+
+The expected parts of the errors were written by hand. Nothing may be written to the folder.
+"""
 
 import os
 import re

@@ -1,6 +1,12 @@
-"""`pecli verify`: files that carry their spec, and files against a model."""
+"""`pecli verify`: files that carry their spec (the scheme and parameters that made them), and files
+against a model.
+
+A right file is written by `pecli.save`, or from formulas in the test. Then one thing is made wrong,
+and the verdict must name it.
+"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +48,11 @@ def change_one_cosine(tensors, metadata) -> None:
     tensors["cos"][3, 1] += 2.0**-20
 
 
-def negative_zero(tensors, metadata) -> None:
+def flip_the_sign_of_a_zero(tensors, metadata) -> None:
     tensors["sin"][0, 0] = -0.0  # which breaks the hash, but no value
 
 
-def rename(tensors, metadata) -> None:
+def rename_the_sines(tensors, metadata) -> None:
     tensors["tan"] = tensors.pop("sin")
 
 
@@ -56,80 +62,152 @@ def claim_a_huge_table(tensors, metadata) -> None:
     metadata["pecli"] = json.dumps(spec)
 
 
-UNKNOWN_AND_MISSING_TENSOR = {negative_zero: ["sha256"], claim_a_huge_table: ["1099511627776"]}
-UNKNOWN_AND_MISSING_TENSOR[rename] = ["tan: rope has no such tensor", "sin: the tensor is missing"]
-
-
 def test_one_changed_element_fails(run_pecli) -> None:
     """Element [3, 1] of the cosines is changed by 2^-20."""
     pecli.save("t.safetensors", pecli.Rope(9, 6))
     rewrite("t.safetensors", change_one_cosine)
     outcome = run_pecli("verify", "t.safetensors", "--json")
-    cos, sin = (
-        next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
-    )
+    tensors = {tensor["name"]: tensor for tensor in outcome.json["tensors"]}
 
     assert outcome.exit_code == CHECK_FAILED
-    assert cos["mismatched"] == 1
-    assert cos["worst_index"] == [3, 1]
-    assert sin["mismatched"] == 0
-    assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
-
-    shown = run_pecli("verify", "t.safetensors").out
-    assert shown.startswith("FAILED")
-    assert "[3, 1]" in shown
+    assert tensors["cos"]["mismatched"] == 1
+    assert tensors["cos"]["worst_index"] == [3, 1]
+    assert tensors["cos"]["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
+    assert tensors["sin"]["mismatched"] == 0
 
 
-@pytest.mark.parametrize("change", UNKNOWN_AND_MISSING_TENSOR)
-def test_a_file_that_is_not_what_its_spec_says_fails(run_pecli, change) -> None:
-    """The changes: a zero with another sign (only the hash sees it), a renamed tensor, a spec that
-    claims 2^40 rows.
-    """
+def test_the_place_of_a_changed_element_is_printed(run_pecli) -> None:
+    """Element [3, 1] of the cosines is changed by 2^-20."""
+    pecli.save("t.safetensors", pecli.Rope(9, 6))
+    rewrite("t.safetensors", change_one_cosine)
+    text = run_pecli("verify", "t.safetensors").out
+
+    assert text.startswith("FAILED")
+    assert "[3, 1]" in text
+
+
+def test_a_tensor_of_a_file_is_checked_against_the_spec_of_the_file(run_pecli) -> None:
     pecli.save("t.safetensors", pecli.Rope(4, 4))
-    alone = run_pecli("verify", "t.safetensors:cos", "--json")
+    outcome = run_pecli("verify", "t.safetensors:cos", "--json")
 
-    assert alone.exit_code == SUCCESS
-    assert [tensor["name"] for tensor in alone.json["tensors"]] == ["cos"]
+    assert outcome.exit_code == SUCCESS
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["cos"]
 
+
+@pytest.mark.parametrize(
+    ("change", "reasons"),
+    [
+        (flip_the_sign_of_a_zero, ["sha256"]),
+        (rename_the_sines, ["tan: rope has no such tensor", "sin: the tensor is missing"]),
+        (claim_a_huge_table, ["1099511627776"]),
+    ],
+    ids=["sign of a zero", "renamed tensor", "2^40 rows"],
+)
+def test_a_file_that_is_not_what_its_spec_says_fails(
+    run_pecli, change: Callable[..., None], reasons: list[str]
+) -> None:
+    pecli.save("t.safetensors", pecli.Rope(4, 4))
     rewrite("t.safetensors", change)
     outcome = run_pecli("verify", "t.safetensors", "--json")
+
     assert outcome.exit_code == CHECK_FAILED
-    assert all(
-        said in " ".join(outcome.json["diagnosis"]) for said in UNKNOWN_AND_MISSING_TENSOR[change]
-    )
-    if change is negative_zero:
-        assert not any(tensor["mismatched"] for tensor in outcome.json["tensors"])
+    for reason in reasons:
+        assert reason in " ".join(outcome.json["diagnosis"])
 
 
-BROKEN_SPECS = ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}',
-          '{"scheme": "rope", "parameters": 3}', '{"scheme": "rope", "parameters": {"dim": 4}}',
-          '{"scheme": "rope", "parameters": {"seq_len": -1}}', '{"scheme": ["rope"], "parameters": {}}',
-          '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}']  # fmt: skip
+def test_only_the_hash_sees_the_sign_of_a_zero(run_pecli) -> None:
+    pecli.save("t.safetensors", pecli.Rope(4, 4))
+    rewrite("t.safetensors", flip_the_sign_of_a_zero)
+    tensors = run_pecli("verify", "t.safetensors", "--json").json["tensors"]
+    assert [tensor["mismatched"] for tensor in tensors] == [0, 0, 0]
 
 
-def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli) -> None:
-    for text in BROKEN_SPECS:
-        save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": text})
-        for command in ("verify", "plot"):
-            outcome = run_pecli(command, "t.safetensors")
-            assert outcome.exit_code == FILE_ERROR, text[:99]
-            assert outcome.err.count("\n") == 1, text[:99]
-            assert outcome.err.startswith("pecli: error: t.safetensors: ")
+BROKEN_SPECS = {
+    "empty": "",
+    "unfinished": "{",
+    "a list": "[]",
+    "null": "null",
+    "NaN": '{"scheme": NaN}',
+    "nested too deeply": "[" * 100_000,
+    "no parameters": '{"scheme": "rope"}',
+    "parameters are a number": '{"scheme": "rope", "parameters": 3}',
+    "no seq_len": '{"scheme": "rope", "parameters": {"dim": 4}}',
+    "negative seq_len": '{"scheme": "rope", "parameters": {"seq_len": -1}}',
+    "scheme is a list": '{"scheme": ["rope"], "parameters": {}}',
+    "only a style": '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}',
+}
+"""Metadata of a file that is no spec, or one that makes no table."""
+
+
+@pytest.mark.parametrize("command", ["verify", "plot"])
+@pytest.mark.parametrize("spec", BROKEN_SPECS.values(), ids=BROKEN_SPECS)
+def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli, spec: str, command: str) -> None:
+    save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": spec})
+    outcome = run_pecli(command, "t.safetensors")
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
 def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", change_one_cosine)
-    both = run_pecli("verify", "good.npz", "bad.safetensors", "--json")
+    outcome = run_pecli("verify", "good.npz", "bad.safetensors", "--json")
 
-    assert both.exit_code == CHECK_FAILED
-    assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
+    assert outcome.exit_code == CHECK_FAILED
+    assert [json.loads(line)["passed"] for line in outcome.out.splitlines()] == [True, False]
 
-    missing = run_pecli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
-    assert missing.exit_code == FILE_ERROR
-    assert missing.out == ""
-    assert missing.err.count("\n") == 1
+
+def test_a_missing_file_is_worse_than_a_failed_check(run_pecli) -> None:
+    """Exit code 3 is higher than 1; a quiet command prints only the error."""
+    pecli.save("bad.safetensors", pecli.Rope(9, 6))
+    rewrite("bad.safetensors", change_one_cosine)
+    outcome = run_pecli("verify", "no.npz", "bad.safetensors", "-q")
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+
+
+CONFIG_OF_HEADS_OF_16 = '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
+
+
+def save_tables_of_the_config() -> None:
+    """Save cos and sin of positions 0 to 8 times 10000^(-2i/16), with each frequency twice."""
+    Path("config.json").write_text(CONFIG_OF_HEADS_OF_16)
+    frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
+    angles = np.tile(np.arange(9)[:, None] * frequencies, 2)
+    cos = np.cos(angles).astype(np.float32)
+    sin = np.sin(angles).astype(np.float32)
+    np.savez("t.npz", cos_cached=cos, sin_cached=sin)
+
+
+VERIFY_BY_CONFIG = ("--config", "config.json", "--atol", "1e-6")
+
+
+def test_a_file_is_checked_against_a_configuration(run_pecli) -> None:
+    save_tables_of_the_config()
+    outcome = run_pecli("verify", "t.npz", *VERIFY_BY_CONFIG)
+
+    assert outcome.exit_code == SUCCESS
+    line = "  cos_cached, sin_cached  9 × 16, two columns per frequency"
+    assert outcome.out.splitlines()[1].startswith(line)
+
+
+def test_a_table_that_begins_one_position_too_early_fails(run_pecli) -> None:
+    """The table begins with position 0; --offset 1 states that it should begin with 1."""
+    save_tables_of_the_config()
+    words = (*VERIFY_BY_CONFIG, "--offset", 1, "--json")
+    outcome = run_pecli("verify", "t.npz:sin_cached", *words)
+
+    assert outcome.exit_code == CHECK_FAILED
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
+    assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
+
+
+"""Llama's base is 10000 if its configuration states none."""
 
 
 def test_python_takes_paths_and_refuses_bare_numbers(working_folder) -> None:
@@ -168,51 +246,15 @@ def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
     assert "allow --max-ulp 1\n" in run_pecli(*words, "--recipe", "float32").out
 
 
-def test_files_against_a_configuration(run_pecli) -> None:
-    """The file holds cos and sin of positions times 10000^(-2i/16), each frequency twice; one
-    position off must fail.
-    """
-    Path("config.json").write_text(
-        '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
-    )
-    angles = np.tile(np.arange(9)[:, None] * 10000.0 ** (-np.arange(0, 16, 2) / 16), 2)
-    np.savez(
-        "t.npz",
-        cos_cached=np.cos(angles).astype(np.float32),
-        sin_cached=np.sin(angles).astype(np.float32),
-    )
-    words = ["--config", "config.json", "--atol", "1e-6"]
-    outcome = run_pecli("verify", "t.npz", *words)
-
-    assert outcome.exit_code == SUCCESS
-    assert outcome.out.splitlines()[1].startswith(
-        "  cos_cached, sin_cached  9 × 16, two columns per frequency"
-    )
-
-    outcome = run_pecli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
-    assert outcome.exit_code == CHECK_FAILED
-    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
-    assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
-
-
-def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli, working_folder) -> None:
+def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli) -> None:
+    """wrong.npz has base 500, the config 10000; text.npy holds no numbers, which is a file error."""
+    config = '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
+    Path("config.json").write_text(config)
     pecli.save("right.npz", pecli.Rope(64, 16))
     pecli.save("wrong.npz", {**pecli.Rope(64, 16, base=500.0).tables()})
     np.save("text.npy", np.array(["x"]))
-    words = (
-        "verify",
-        "wrong.npz",
-        "right.npz",
-        "text.npy",
-        "--config",
-        "config.json",
-        "-o",
-        "fail.svg",
-    )
-    Path("config.json").write_text(
-        '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
-    )
-    outcome = run_pecli(*words)
+    words = "verify wrong.npz right.npz text.npy --config config.json"
+    outcome = run_pecli(*words.split(), "-o", "fail.svg")
     text = Path("fail.svg").read_text(encoding="utf-8")
 
     assert outcome.exit_code == FILE_ERROR
@@ -220,15 +262,21 @@ def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli, workin
     assert "wrong.npz: FAILED. " in text
     for shown in ("wrong.npz cos, expected", "wrong.npz sin, found", "difference", "text.npy"):
         assert shown in text
-    assert (
-        '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"'
-        in text.replace("&quot;", '"')
-    )
+    assert f'"command": "pecli {words}"' in text.replace("&quot;", '"')
+
+
+def test_a_picture_never_replaces_a_file_that_is_verified(run_pecli) -> None:
+    pecli.save("right.npz", pecli.Rope(64, 16))
     assert run_pecli("verify", "right.npz", "-o", "right.npz").exit_code == USAGE_ERROR
 
-    quiet = run_pecli("verify", "right.npz", "-o", "x.svg", "-q")
-    assert quiet.exit_code == SUCCESS
-    assert quiet.out == ""
+
+def test_a_quiet_verification_draws_without_a_word(run_pecli) -> None:
+    pecli.save("right.npz", pecli.Rope(64, 16))
+    outcome = run_pecli("verify", "right.npz", "-o", "x.svg", "-q")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.out == ""
+    assert Path("x.svg").exists()
 
 
 @pytest.mark.thorough

@@ -1,4 +1,9 @@
-"""`pecli verify pecli.toml`: many checks in one process."""
+"""`pecli verify pecli.toml`: a manifest lists many checks, which run in one process.
+
+Every test starts in a folder with ten files 1000.npy to 10000.npy, and a manifest with a check of
+each. A file holds the cosines and sines of 12 positions times base^(−2i/8), computed by NumPy, and
+its name is its base.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""What the tests of views share: a terminal."""
+"""Helpers of the tests of views: the text that a view prints, and a standard output that claims to be
+a terminal.
+"""
 
 import io
 import re

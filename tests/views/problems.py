@@ -1,4 +1,4 @@
-"""A problem of a tensor with any sentence."""
+"""A problem of a tensor with a sentence of the test's choice."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""Results of checks as text, and as pictures: zero, errors, missing values."""
+"""Results of verify, diff and identify as text, and as pictures of expected and found values.
+
+Tables are made wrong in a known way, so that the expected errors are the differences that the tests
+themselves add. Sentences are the tool's own.
+"""
 
 import io
 import re

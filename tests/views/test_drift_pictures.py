@@ -1,4 +1,4 @@
-"""The figure of an audit: in the style of all figures, with every word to be read."""
+"""Figures of audits, runtimes and extensions: which curves there are, and that every word can be read."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""The commands below a configuration: they run, and make what the configuration asks for."""
+"""The commands below a configuration: they run, and make the tables that the configuration defines.
+
+Expected shapes are the numbers of heads, channels and positions in the configurations of the tests.
+"""
 
 import json
 import os

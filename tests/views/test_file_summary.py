@@ -1,4 +1,4 @@
-"""Contents of files as text."""
+"""Contents of files as text, as `pecli inspect` prints them. Expected elements are NumPy's slices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""What notebooks show, and `pecli.plot`."""
+"""`pecli.plot`, and the HTML and pictures by which schemes, models and results show themselves in
+notebooks.
+"""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,7 @@
-"""Outcomes of many checks: a table, JUnit's XML, and GitHub's annotations."""
+"""Outcomes of many checks: a table for people, JUnit's XML and GitHub's annotations for CI.
+
+Expected XML is what an XML parser reads back; expected annotations follow GitHub's rules of escaping.
+"""
 
 import re
 from xml.etree import ElementTree

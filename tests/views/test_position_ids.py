@@ -1,4 +1,7 @@
-"""Position ids are printed in runs: `0–11 12 × 88` counts up to 11, then 12 stands for 88 tokens."""
+"""Position ids are printed in runs: `0–11 12 × 88` counts up to 11, then 12 stands for 88 tokens.
+
+Expected runs are counted by hand.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Previews of tables on terminals and in pipes."""
+"""Previews of tables: their first and last rows and columns, on terminals and in pipes.
+
+Expected numbers are elements of the tables, and sines of single angles.
+"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Progress bars."""
+"""Progress bars on standard error: which conditions must hold for a bar to be drawn."""
 
 import pytest
 

@@ -1,4 +1,8 @@
-"""The report: one page that stands alone, in light and dark."""
+"""`pecli.report`: one HTML page about models and files that needs no network, in light and dark.
+
+Pages are parsed as HTML. Expected verdicts follow from files that the tests write: right tables, or
+tables of another base.
+"""
 
 import json
 import re

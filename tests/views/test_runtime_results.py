@@ -1,4 +1,4 @@
-"""What runtimes compute, as text."""
+"""What runtimes compute for a model, as text. The results are made by the test."""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""Lines on terminals and in pipes, sizes and shapes."""
+"""Lines of text on terminals and in pipes: wrapping, escaping, and sizes and shapes in words.
+
+Expected texts are written by hand.
+"""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Tables of text on narrow terminals."""
+"""Tables of text on terminals that are too narrow for them. Expected lines are written by hand."""
 
 import numpy as np
 

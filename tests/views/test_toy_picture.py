@@ -1,4 +1,4 @@
-"""A new kind of picture is a function and a row of KINDS; the engine does not know of it."""
+"""A new kind of picture is a function and a row of KINDS; no file of the engine names it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

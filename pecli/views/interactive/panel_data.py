@@ -24,38 +24,8 @@ def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
 
 
 def _heatmap(panel: HeatmapPanel) -> JsonObject:
-    drawn_rows, drawn_columns = panel.values.shape
-    rows, columns = panel.shape
-    row_name, column_name = panel.axis_names(drawn_rows, drawn_columns)
-    low, high = panel.ends
-    values = np.where(np.isfinite(panel.values), panel.values, np.nan)
-    trace: JsonObject = {
-        "type": "heatmap",
-        "z": _packed(values),
-        # A drawn row stands for rows / drawn_rows of the table: 4, if 400 of them are drawn in 100.
-        "x0": 0,
-        "dx": columns / drawn_columns,
-        "y0": panel.first_row,
-        "dy": rows / drawn_rows,
-        "zmin": low,
-        "zmax": high,
-        "colorscale": _colour_scale(
-            palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
-        ),
-        "colorbar": {"thickness": 12},
-        "hovertemplate": (
-            f"{panel.rows} %{{y}}<br>{panel.columns} %{{x}}<br>%{{z:.7g}}<extra></extra>"
-        ),
-    }
-    if panel.log:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithms = np.log10(values)
-        trace["z"] = _packed(np.where(np.isfinite(logarithms), logarithms, np.nan))
-        trace["customdata"] = _packed(values)
-        trace["hovertemplate"] = str(trace["hovertemplate"]).replace("%{z:", "%{customdata:")
-        trace["zmin"] = float(np.log10(low))
-        trace["zmax"] = float(np.log10(high))
-        trace["colorbar"] = {"thickness": 12, "tickprefix": "10^"}
+    """Return the title, the trace and the layout of a heatmap."""
+    row_name, column_name = panel.axis_names(*panel.values.shape)
     layout: JsonObject = {
         "xaxis": {"title": {"text": column_name}},
         "yaxis": {"title": {"text": row_name}, "autorange": "reversed"},
@@ -63,8 +33,65 @@ def _heatmap(panel: HeatmapPanel) -> JsonObject:
     if panel.is_square:
         layout["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
         layout["xaxis"]["constrain"] = "domain"
+    trace = _heatmap_trace(panel)
+    if panel.log:
+        trace |= _logarithmic_colours(panel)
     title = ": ".join(filter(None, [panel.title, panel.meaning]))
     return {"title": title, "data": [trace], "layout": layout}
+
+
+def _heatmap_trace(panel: HeatmapPanel) -> JsonObject:
+    """Return the values of a heatmap on a linear scale of colours.
+
+    A drawn row stands for rows / drawn_rows of the table: 4, if 400 of them are drawn in 100.
+    """
+    drawn_rows, drawn_columns = panel.values.shape
+    rows, columns = panel.shape
+    low, high = panel.ends
+    palette = palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
+    return {
+        "type": "heatmap",
+        "z": _packed(_finite_or_nan(panel.values)),
+        "x0": 0,
+        "dx": columns / drawn_columns,
+        "y0": panel.first_row,
+        "dy": rows / drawn_rows,
+        "zmin": low,
+        "zmax": high,
+        "colorscale": _colour_scale(palette),
+        "colorbar": {"thickness": 12},
+        "hovertemplate": _hover_text(panel, "z"),
+    }
+
+
+def _hover_text(panel: HeatmapPanel, variable: str) -> str:
+    """Return what is shown of an element under the mouse; plotly inserts the variable."""
+    place = f"{panel.rows} %{{y}}<br>{panel.columns} %{{x}}"
+    return f"{place}<br>%{{{variable}:.7g}}<extra></extra>"
+
+
+def _logarithmic_colours(panel: HeatmapPanel) -> JsonObject:
+    """Return the parts of a trace that differ on a logarithmic scale, which plotly has not.
+
+    Colours are those of the logarithms, and the values themselves are shown under the mouse.
+    """
+    values = _finite_or_nan(panel.values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms = np.log10(values)
+    low, high = panel.ends
+    return {
+        "z": _packed(_finite_or_nan(logarithms)),
+        "customdata": _packed(values),
+        "hovertemplate": _hover_text(panel, "customdata"),
+        "zmin": float(np.log10(low)),
+        "zmax": float(np.log10(high)),
+        "colorbar": {"thickness": 12, "tickprefix": "10^"},
+    }
+
+
+def _finite_or_nan(values: Floats) -> Floats:
+    """Return the values with NaN instead of infinities, for which plotly has no colour."""
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _packed(values: Floats) -> JsonObject:
@@ -201,12 +228,20 @@ def _finite(values: Floats) -> list[float | None]:
 
 
 def _level_lines(chart: Chart, grey: str) -> list[JsonObject]:
+    """Return a dashed line per level from the left to the right edge of the paper, plotly's frame."""
+    style = {"color": grey, "dash": "dash", "width": 1}
     lines: list[JsonObject] = []
     for level in chart.levels:
-        style = {"color": grey, "dash": "dash", "width": 1}
         lines.append(
-            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level.value}
-            | {"y1": level.value, "line": style}
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": level.value,
+                "y1": level.value,
+                "line": style,
+            }
         )
     return lines
 
@@ -218,21 +253,38 @@ def _level_names(chart: Chart, grey: str) -> list[JsonObject]:
     """
     names: list[JsonObject] = []
     for level in chart.levels:
-        height = float(np.log10(level.value)) if chart.log_y else level.value
         names.append(
-            {"text": level.label, "xref": "paper", "x": 0, "y": height, "showarrow": False}
-            | {"xanchor": "left", "yanchor": "bottom", "font": {"size": 11, "color": grey}}
+            {
+                "text": level.label,
+                "xref": "paper",
+                "x": 0,
+                "y": float(np.log10(level.value)) if chart.log_y else level.value,
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "font": {"size": 11, "color": grey},
+            }
         )
     return names
 
 
 def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
+    """Return a shaded area per band; it reaches half a pair beyond its first and last one."""
     areas: list[JsonObject] = []
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
         areas.append(
-            {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-            | {"x0": band.start - 0.5, "x1": band.stop + 0.5, "fillcolor": grey}
-            | {"opacity": shade, "line": {"width": 0}}
+            {
+                "type": "rect",
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "x0": band.start - 0.5,
+                "x1": band.stop + 0.5,
+                "fillcolor": grey,
+                "opacity": shade,
+                "line": {"width": 0},
+            }
         )
     return areas
 
@@ -242,9 +294,15 @@ def _band_names(chart: Chart, grey: str) -> list[JsonObject]:
     names: list[JsonObject] = []
     for band in chart.bands:
         if band.label:
-            middle = (band.start + band.stop) / 2
             names.append(
-                {"text": band.label, "yref": "paper", "x": middle, "y": 1, "showarrow": False}
-                | {"yanchor": "bottom", "font": {"size": 11, "color": grey}}
+                {
+                    "text": band.label,
+                    "yref": "paper",
+                    "x": (band.start + band.stop) / 2,
+                    "y": 1,
+                    "showarrow": False,
+                    "yanchor": "bottom",
+                    "font": {"size": 11, "color": grey},
+                }
             )
     return names

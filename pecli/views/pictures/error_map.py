@@ -112,13 +112,14 @@ def _error_map(
     shape = parts[0].expected.shape
     # A tolerance that is only relative needs errors that are divided by the expected values.
     is_relative = result.allowed.rtol > 0 and not result.allowed.atol
-    if len(shape) < 2:  # A vector is read as a column, and drawn as a row.
+    is_vector = len(shape) < 2
+    if is_vector:  # It is read as a column, and drawn as a row.
         worst = _worst_elements(parts, _Cells(MAX_POINTS, 1), is_relative).transposed()
     else:
         worst = _worst_elements(parts, most, is_relative)
     if result.sides_swapped:
-        worst.expected, worst.found = worst.found, worst.expected
-    row_name, column_name = _axis_names(table_name, worst.expected, shape)
+        worst = worst.swapped()
+    names = _axis_names(table_name, worst.expected, shape)
     return ErrorMap(
         label,
         shape=_height_and_width(shape),
@@ -127,10 +128,21 @@ def _error_map(
         errors=worst.errors,
         allowed=result.allowed,
         is_relative=is_relative,
-        rows=row_name,
-        columns=column_name,
+        rows=names.rows,
+        columns=names.columns,
         layers=_count_layers(parts, result),
     )
+
+
+class _AxisNames(NamedTuple):
+    """The names of a map's rows, empty for a vector, and of its columns."""
+
+    rows: str
+    columns: str
+
+
+_VECTOR_ELEMENTS = {"inv_freq": "pair", "slopes": "head"}
+"""The name of an element of a vector, by its role; of all others, it is «element»."""
 
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -200,6 +212,14 @@ class _WorstElements:
         worst.errors = self.errors.T
         return worst
 
+    def swapped(self) -> "_WorstElements":
+        """Return the same elements with the expected and the found values exchanged."""
+        worst = _WorstElements(*self.errors.shape)
+        worst.expected = self.found
+        worst.found = self.expected
+        worst.errors = self.errors
+        return worst
+
     def add(
         self, cell_of_row: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
     ) -> None:
@@ -238,7 +258,7 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
         return np.where(errors == 0, 0.0, errors / np.abs(expected))
 
 
-def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str]:
+def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
     """Return the names of rows and columns, by the name of the table and its values.
 
     A column of cosines is a pair of channels, unless every column is there twice (doubled): then it
@@ -246,15 +266,19 @@ def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[st
     """
     role = role_of(name)
     if len(shape) < 2:
-        return "", {"inv_freq": "pair", "slopes": "head"}.get(role or "", "element")
-    if len(shape) > 2 and (role == "bias" or shape[-2] == shape[-1]):
-        return "query", "key"
-    if role not in ("cos", "sin"):
-        return "position", "channel"
-    is_whole_row = expected.shape[1] == shape[-1]
-    if is_whole_row and _has_doubled_columns(expected[-1]):
-        return "position", "channel"
-    return "position", "pair"
+        return _AxisNames("", _VECTOR_ELEMENTS.get(role or "", "element"))
+    is_square = shape[-2] == shape[-1]
+    if len(shape) > 2 and (role == "bias" or is_square):
+        return _AxisNames("query", "key")
+    if role in ("cos", "sin") and not _shows_doubled_columns(expected, shape[-1]):
+        return _AxisNames("position", "pair")
+    return _AxisNames("position", "channel")
+
+
+def _shows_doubled_columns(expected: Floats, width: int) -> bool:
+    """Return True if a map has all columns of its table, and each of them twice."""
+    is_whole_row = expected.shape[1] == width
+    return is_whole_row and _has_doubled_columns(expected[-1])
 
 
 def _has_doubled_columns(row: Floats) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import numpy as np
+
 from pecli.views.pictures.figure_chart import Room, draw_chart
 from pecli.views.pictures.figure_heatmap import (
     AXES_SHARE,
@@ -22,7 +24,7 @@ from pecli.views.pictures.figure_heatmap import (
 from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.figure_text import fitted_lines
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, row_share
-from pecli.views.pictures.theme import LETTERS_PER_INCH, blank_figure, theme
+from pecli.views.pictures.theme import LETTERS_PER_INCH, Theme, blank_figure, theme
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -63,31 +65,61 @@ def render(
     _add_titles(figure, picture, layout)
     if not layout.rows:
         return figure
-    subplots = _subplots_by_row_and_column(figure, layout)
+    artist = _PanelArtist(figure, layout, colours, dpi, cmap)
     heatmaps: list[DrawnHeatmap] = []
     for down, row in enumerate(layout.rows):
-        inches = layout.panel_inches(down)
-        room = Room(inches.width / layout.scale, inches.height / layout.scale)
-        for right, panel in enumerate(row):
-            projection = "polar" if panel.polar else None
-            axes = figure.add_subplot(subplots[down, right], projection=projection)
-            title = _panel_title(panel, room)
-            if isinstance(panel, Chart):
-                draw_chart(axes, panel, title, room, colours)
-                if panel.continues:
-                    _join_axes(figure.axes[-2], axes)
-                continue
-            axes.set_title(title)
-            pixels = Pixels(inches.width * dpi, inches.height * dpi)
-            draw_heatmap(axes, panel, pixels, room.height, cmap)
-            if right and _has_rows_of(panel, row[right - 1]):
-                axes.set_ylabel("")  # The panel on the left has the same.
-                axes.tick_params(labelleft=False)
-            heatmaps.append(DrawnHeatmap(panel, axes))
+        heatmaps += artist.draw_row(down, row)
     share_axis_labels(heatmaps, len(layout.rows) * layout.across)
     bar_height = BAR_SHARE * layout.height / len(layout.rows)
     add_colour_bars(figure, heatmaps, bar_height / layout.scale * LETTERS_PER_INCH)
     return figure
+
+
+class _PanelArtist:
+    """Draws the panels of a figure in their places."""
+
+    def __init__(
+        self, figure: Figure, layout: _Layout, colours: Theme, dpi: float, cmap: str | None
+    ) -> None:
+        self.figure = figure
+        self.layout = layout
+        self.colours = colours
+        self.dpi = dpi
+        self.cmap = cmap
+        self.subplots = _subplots_by_row_and_column(figure, layout)
+
+    def draw_row(self, down: int, row: Sequence[Panel]) -> list[DrawnHeatmap]:
+        """Draw the panels of a row, and return those that are heatmaps."""
+        inches = self.layout.panel_inches(down)
+        heatmaps = []
+        for right, panel in enumerate(row):
+            projection = "polar" if panel.polar else None
+            axes = self.figure.add_subplot(self.subplots[down, right], projection=projection)
+            if isinstance(panel, Chart):
+                self._draw_chart(axes, panel, inches)
+                continue
+            self._draw_heatmap(axes, panel, inches)
+            if right and _has_rows_of(panel, row[right - 1]):
+                axes.set_ylabel("")  # The panel on the left has the same.
+                axes.tick_params(labelleft=False)
+            heatmaps.append(DrawnHeatmap(panel, axes))
+        return heatmaps
+
+    def _room(self, inches: _Inches) -> Room:
+        return Room(inches.width / self.layout.scale, inches.height / self.layout.scale)
+
+    def _draw_chart(self, axes: Axes, chart: Chart, inches: _Inches) -> None:
+        room = self._room(inches)
+        draw_chart(axes, chart, _panel_title(chart, room), room, self.colours)
+        if chart.continues:
+            chart_above = self.figure.axes[-2]
+            _join_axes(chart_above, axes)
+
+    def _draw_heatmap(self, axes: Axes, panel: HeatmapPanel, inches: _Inches) -> None:
+        room = self._room(inches)
+        axes.set_title(_panel_title(panel, room))
+        pixels = Pixels(inches.width * self.dpi, inches.height * self.dpi)
+        draw_heatmap(axes, panel, pixels, room.height, self.cmap)
 
 
 def _join_axes(upper: Axes, lower: Axes) -> None:
@@ -120,7 +152,11 @@ class _Layout(NamedTuple):
 
 
 def _arranged_layout(picture: Picture, size: tuple[float, float]) -> _Layout:
-    """Arrange the panels of a picture in rows, with smaller letters if the figure is small."""
+    """Arrange the panels of a picture in rows, with smaller letters if the figure is small.
+
+    A single panel has letters of full size if the figure is 3.8 inches wide and as high; at half
+    of that, its letters have half the size.
+    """
     width, height = size
     rows = picture.rows(picture.across)
     across = max(map(len, rows), default=1)
@@ -129,7 +165,7 @@ def _arranged_layout(picture: Picture, size: tuple[float, float]) -> _Layout:
     full_width = 2.4 + 1.4 * across
     full_height = 2.2 + 1.6 * sum(shares)
     scale = max(MIN_SCALE, min(1.0, width / full_width, height / full_height))
-    return _Layout(width, height, scale, rows, across, shares)
+    return _Layout(width=width, height=height, scale=scale, rows=rows, across=across, shares=shares)
 
 
 def _is_chart_alone(row: Sequence[Panel]) -> bool:
@@ -177,7 +213,7 @@ def _subplots_by_row_and_column(
     for number, group in enumerate(groups):
         columns = max(len(layout.rows[row]) for row in group)
         grid = outer[number].subgridspec(len(group), columns, height_ratios=shares[number])
-        for row_in_group, row in enumerate(group):
-            for column in range(columns):
-                subplots[row, column] = grid[row_in_group, column]
+        for row_in_group, column in np.ndindex(len(group), columns):
+            row = group[row_in_group]
+            subplots[row, column] = grid[row_in_group, column]
     return subplots

@@ -64,16 +64,73 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
     for level in chart.levels:
         _draw_level(axes, level, chart.levels, colours)
     _set_up_axes(axes, chart, room.height)
-    names: dict[Artist, str] = {}
-    if not _name_curve_ends(axes, chart, lines, room, colours):
-        for line, curve in zip(lines, chart.curves, strict=True):
-            names[line] = curve.label
+    legend: dict[Artist, str] = {}
+    ends = _named_ends(axes, chart, room)
+    if ends:
+        _write_names_of_ends(axes, ends, lines, room, colours)
+    else:
+        legend.update(zip(lines, [curve.label for curve in chart.curves], strict=True))
     for patch, band in zip(bands, chart.bands, strict=True):
-        names[patch] = band.label
-    if any(names.values()):
-        _add_legend(axes, names, title, room.width)
+        legend[patch] = band.label
+    if any(legend.values()):
+        _add_legend(axes, legend, title, room.width)
     else:
         axes.set_title(title)
+
+
+class _NamedEnd(NamedTuple):
+    """The end of a curve, and the name that is written beside it."""
+
+    name: str  #: In a few lines.
+    end: _End
+
+    def height(self, room: Room) -> float:
+        """Return the height of the name as a share of the axes' height."""
+        line_count = self.name.count("\n") + 1
+        return line_count * END_INCHES / (AXES_SHARE * room.height)
+
+
+def _named_ends(axes: Axes, chart: Chart, room: Room) -> list[_NamedEnd]:
+    """Return the ends of all curves with their names, as in a printed chart.
+
+    There are none if that is not possible, and the chart needs a legend: there may be too many
+    names, one may be too long, all of them together too high, or two curves may end long before the
+    right edge, so that their names would be far from them.
+    """
+    names = _end_names(chart, room)
+    if not names:
+        return []
+    ends = [_NamedEnd(*pair) for pair in zip(names, _curve_ends(axes, chart), strict=True)]
+    if sum(end.height(room) for end in ends) > 1:
+        return []
+    early_ends = [end for end in ends if end.end.share < EARLY_END]
+    return ends if len(early_ends) <= 1 else []
+
+
+def _write_names_of_ends(
+    axes: Axes, ends: Sequence[_NamedEnd], lines: Sequence[Line2D], room: Room, colours: Theme
+) -> None:
+    """Write the name of each curve beside its right end, moved up or down if names would overlap."""
+    heights_of_ends = np.array([named.end.height for named in ends])
+    heights_of_names = np.array([named.height(room) for named in ends])
+    places = _without_overlaps(heights_of_ends, heights_of_names)
+    for (name, end), place, line in zip(ends, places.tolist(), lines, strict=True):
+        colour = _letter_colour(line, colours)
+        is_moved = abs(place - end.height) > MOVED_SHARE and end.share >= EARLY_END
+        pointer = None
+        if is_moved:  # A thin line leads from the name to the curve.
+            pointer = {**_POINTER, "color": colour}
+        axes.annotate(
+            name,
+            end.point,
+            (END_GAP, place),
+            textcoords="axes fraction",
+            fontsize="small",
+            va="center",
+            color=colour,
+            arrowprops=pointer,
+            annotation_clip=False,
+        )
 
 
 def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, object]:
@@ -123,10 +180,11 @@ def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Them
     axes.axhline(level.value, color=colours.grey, linestyle="--", linewidth=1, zorder=1)
     nearest_above = level.value * CLOSE_LEVELS
     has_close_level = any(level.value < other.value < nearest_above for other in levels)
+    points_above_line = -10 if has_close_level else 2
     axes.annotate(
         drawable_text(level.label),
-        (0, level.value),
-        (3, -10 if has_close_level else 2),
+        xy=(0, level.value),
+        xytext=(3, points_above_line),
         color=colours.grey,
         bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
         xycoords=("axes fraction", "data"),
@@ -153,16 +211,21 @@ def _set_up_axes(axes: Axes, chart: Chart, height: float) -> None:
 
 def _number_axes(axes: Axes, chart: Chart) -> None:
     """Set the scales of both axes, and the numbers at them."""
-    if chart.log_x:
-        axes.set_xscale("log")
-    if chart.log_y:
-        axes.set_yscale("log")
-        _ensure_positive_range(axes, chart)
+    _set_scales(axes, chart)
     has_whole_numbers = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
     number_axis(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=has_whole_numbers)
     if chart.y_limits is not None:
         axes.set_ylim(chart.y_limits)
     number_axis(axes.yaxis, axes.get_ylim() if chart.log_y else None)
+
+
+def _set_scales(axes: Axes, chart: Chart) -> None:
+    """Make the axes of a chart logarithmic if they are meant to be."""
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+        _ensure_positive_range(axes, chart)
 
 
 def _set_radius(axes: PolarAxes, chart: Chart) -> None:
@@ -190,57 +253,18 @@ def _ensure_positive_range(axes: Axes, chart: Chart) -> None:
     axes.set_ylim(middle / 10, middle * 10)
 
 
-def _name_curve_ends(
-    axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room, colours: Theme
-) -> bool:
-    """Write the name of each curve beside its right end, as in a printed chart.
-
-    Return False, and write nothing, if that is not possible; the caller then adds a legend. There
-    may be too many names, one may be too long, all of them together too high, or two curves may
-    end long before the right edge, so that their names would be far from them.
-    """
-    names = _end_names(chart, room)
-    if not names:
-        return False
-    line_counts = np.array([name.count("\n") + 1 for name in names])
-    heights = line_counts * END_INCHES / (AXES_SHARE * room.height)
-    if heights.sum() > 1:
-        return False
-    ends = _curve_ends(axes, chart)
-    if sum(end.share < EARLY_END for end in ends) > 1:
-        return False
-    places = _without_overlaps(np.array([end.height for end in ends]), heights)
-    for name, end, place, line in zip(names, ends, places.tolist(), lines, strict=True):
-        colour = _letter_colour(line, colours)
-        is_moved = abs(place - end.height) > MOVED_SHARE and end.share >= EARLY_END
-        pointer = None
-        if is_moved:  # A thin line leads from the name to the curve.
-            pointer = {**_POINTER, "color": colour}
-        axes.annotate(
-            name,
-            end.point,
-            (END_GAP, place),
-            textcoords="axes fraction",
-            fontsize="small",
-            va="center",
-            color=colour,
-            arrowprops=pointer,
-            annotation_clip=False,
-        )
-    return True
-
-
 def _end_names(chart: Chart, room: Room) -> list[str]:
     """Return the names of all curves in a few lines each; none if one of them cannot be written."""
     if not chart.joined or len(chart.curves) > MAX_NAMED_ENDS:
         return []
-    names = []
-    for curve in chart.curves:
-        name = _end_name(curve.label, END_SHARE * room.width * SMALL_LETTERS_PER_INCH)
-        if name is None or not _is_drawn(chart, curve).any():
-            return []
-        names.append(name)
-    return names
+    if not all(_is_drawn(chart, curve).any() for curve in chart.curves):
+        return []
+    letters = END_SHARE * room.width * SMALL_LETTERS_PER_INCH
+    names = [_end_name(curve.label, letters) for curve in chart.curves]
+    written = [name for name in names if name is not None]
+    if len(written) == len(names):
+        return written
+    return []
 
 
 def _letter_colour(line: Line2D, colours: Theme) -> str:
@@ -325,7 +349,8 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
     for artist, name in names.items():
         if name:
             labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
-    longest_line = max(map(len, "\n".join(labels.values()).split("\n")))
+    lines_of_all_labels = "\n".join(labels.values()).split("\n")
+    longest_line = max(map(len, lines_of_all_labels))
     # A column also has the sample of its line and a gap, together as wide as 10 letters.
     columns = max(1, min(len(labels), int(letters / (10 + longest_line))))
     in_rows = _in_rows(list(labels), columns)

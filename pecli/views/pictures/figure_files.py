@@ -21,6 +21,8 @@ from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.theme import LIGHT
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
     from PIL import Image
 
@@ -51,9 +53,10 @@ def check_suffix(path: str, *, moving: bool = False, page: bool = False) -> str:
     'png'
     """
     suffix = os.path.splitext(path)[1]
+    format_name = suffix[1:].lower()
     formats = (*SUFFIXES, "gif") if moving else SUFFIXES
-    if suffix[1:].lower() in formats:
-        return suffix[1:].lower()
+    if format_name in formats:
+        return format_name
     if page:
         formats = (*formats, "html")
     names = ", ".join(f".{name}" for name in formats)
@@ -134,46 +137,69 @@ class _Spiral(NamedTuple):
         self.hand.set_xdata([self.angles[count - 1]] * 2)
 
 
+class _Animation:
+    """Spirals whose dots appear position by position, with a hand that points at the last one.
+
+    Only the things that move are drawn again in each frame.
+    """
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
+        canvas: Any = figure.canvas
+        self.canvas = canvas
+        self.spirals = list(map(_spiral, figure.axes))
+        self.caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
+        for artist in self._moving_artists():
+            artist.set_animated(True)
+        self.canvas.draw()
+        self.paper: Any = self.canvas.copy_from_bbox(figure.bbox)  #: Everything that does not move.
+
+    def _moving_artists(self) -> list["Artist"]:
+        """Return what moves, in the order in which it is drawn: a hand lies above all dots."""
+        dots = [spiral.dots for spiral in self.spirals]
+        hands = [spiral.hand for spiral in self.spirals]
+        return [*dots, *hands, self.caption]
+
+    def frame(self, count: int) -> "Image.Image":
+        """Draw the first `count` positions."""
+        from PIL import Image
+
+        self.canvas.restore_region(self.paper)
+        last_position = self.spirals[0].positions[count - 1]
+        self.caption.set_text(f"position {last_position:,.0f}")
+        for spiral in self.spirals:
+            spiral.show(count)
+        for artist in self._moving_artists():
+            self.figure.draw_artist(artist)
+        return Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB")
+
+
+def _spiral(axes: "Axes") -> _Spiral:
+    """Return the dots of a panel, to which a hand is added."""
+    dots = axes.lines[0]
+    (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
+    angles = np.asarray(dots.get_xdata(), np.float64)
+    positions = np.asarray(dots.get_ydata(), np.float64)
+    return _Spiral(dots, hand, angles, positions)
+
+
 def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
-    Only the things that move are drawn again. All frames have the colours of the last one, so that
-    each is stored as its difference from the frame before.
+    All frames have the colours of the last one, so that each is stored as its difference from the
+    frame before.
     """
     from PIL import Image
 
     figure.set_dpi(dpi)
-    canvas: Any = figure.canvas
-    spirals = []
-    for axes in figure.axes:
-        dots = axes.lines[0]
-        (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
-        angles = np.asarray(dots.get_xdata(), np.float64)
-        positions = np.asarray(dots.get_ydata(), np.float64)
-        spirals.append(_Spiral(dots, hand, angles, positions))
-    caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
-    dots_first = [spiral.dots for spiral in spirals] + [spiral.hand for spiral in spirals]
-    moving = [*dots_first, caption]
-    for artist in moving:
-        artist.set_animated(True)
-    canvas.draw()
-    paper = canvas.copy_from_bbox(figure.bbox)
-
-    def frame(count: int) -> "Image.Image":
-        """Draw what moves, at the first `count` positions, on the paper."""
-        canvas.restore_region(paper)
-        caption.set_text(f"position {spirals[0].positions[count - 1]:,.0f}")
-        for spiral in spirals:
-            spiral.show(count)
-        for artist in moving:
-            figure.draw_artist(artist)
-        return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-
-    counts = _frame_counts(len(spirals[0].positions))
-    colours = frame(counts[-1]).quantize(GIF_COLOURS, Image.Quantize.MAXCOVERAGE)
+    animation = _Animation(figure)
+    counts = _frame_counts(len(animation.spirals[0].positions))
+    last_frame = animation.frame(counts[-1])
+    colours = last_frame.quantize(GIF_COLOURS, Image.Quantize.MAXCOVERAGE)
     frames = []
     for count in counts:
-        frames.append(frame(count).quantize(palette=colours, dither=Image.Dither.NONE))
+        frame = animation.frame(count)
+        frames.append(frame.quantize(palette=colours, dither=Image.Dither.NONE))
     return _gif_bytes(frames, about)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,29 +57,17 @@ def draw_heatmap(
         height: The height of the panel in inches of full-size letters.
         cmap: The name of a colour map of matplotlib, None for the default.
     """
-    from matplotlib.colors import LogNorm, Normalize
-
     max_rows = max(1, round(AXES_SHARE * pixels.height))
     max_columns = max(1, round(AXES_SHARE * pixels.width))
     values = fitted_to(drawable(panel.values), max_rows, max_columns, panel.reduction)
-    low_end, high_end = panel.ends
-    norm = Normalize(low_end, high_end)
     if panel.log:
-        norm = LogNorm(low_end, high_end)
-        values = np.where(values == 0, low_end / 2, values)  # Below the scale there is no colour.
-    rows, columns = panel.shape
-    top = panel.first_row - 0.5
-    axes.imshow(
-        np.ma.masked_invalid(values),
-        colour_map(cmap, centred=panel.is_centred),
-        norm,
-        extent=(-0.5, columns - 0.5, top + rows, top),
-    )
-    axes.autoscale(enable=False)  # The contour and the ring do not move its ends.
-    axes.spines[:].set_visible(False)
+        below_scale = panel.ends[0] / 2  # There is no colour below the scale.
+        values = np.where(values == 0, below_scale, values)
+    _draw_values(axes, panel, values, cmap)
     _draw_contour(axes, panel, values)
     _draw_ring(axes, panel)
     if panel.is_square:
+        rows, columns = panel.shape
         axes.set_box_aspect(rows / columns)
     row_name, column_name = panel.axis_names(*values.shape)
     if len(row_name) >= AXES_SHARE * height * LETTERS_PER_INCH:
@@ -89,6 +77,23 @@ def draw_heatmap(
     number_axis(axes.yaxis, whole=True)
 
 
+def _draw_values(axes: Axes, panel: HeatmapPanel, values: Floats, cmap: str | None) -> None:
+    """Draw the values as colours; row 0 of the table is at the top, between −0.5 and 0.5."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    norm_class = LogNorm if panel.log else Normalize
+    rows, columns = panel.shape
+    top = panel.first_row - 0.5
+    axes.imshow(
+        np.ma.masked_invalid(values),
+        colour_map(cmap, centred=panel.is_centred),
+        norm_class(*panel.ends),
+        extent=(-0.5, columns - 0.5, top + rows, top),
+    )
+    axes.autoscale(enable=False)  # The contour and the ring do not move its ends.
+    axes.spines[:].set_visible(False)
+
+
 def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     """Draw the line between elements below and above the marked value, if there are both.
 
@@ -96,24 +101,30 @@ def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     middles of cells on the scale of the colours. Around a few cells there is none, because it would
     hide them.
     """
-    from contourpy import contour_generator
-
     if panel.marked is None or not panel.log or min(values.shape) < 2:
         return
     rows, columns = panel.shape
     cells_down, cells_across = values.shape
     cell_size = np.array([columns / cells_across, rows / cells_down])
-    # The middles of the cells, in columns and rows of the table.
-    x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
-    y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
-    logarithms = np.log10(np.ma.masked_invalid(values))
-    contours = contour_generator(x, y, logarithms)
-    for line in contours.lines(np.log10(panel.marked.value)):
-        points = np.asarray(line, np.float64)
+    for points in _contour_lines(panel, values, panel.marked.value):
         extent_in_cells = np.ptp(points, axis=0) / cell_size
         if extent_in_cells.max() >= MIN_CONTOUR_CELLS:
             for colour, width in _SEEN_ON_ALL:
                 axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
+
+
+def _contour_lines(panel: HeatmapPanel, values: Floats, level: float) -> Iterator[Floats]:
+    """Yield the lines on which values are equal to a level, as points (column, row) of the table."""
+    from contourpy import contour_generator
+
+    rows, columns = panel.shape
+    cells_down, cells_across = values.shape
+    # The middles of the cells, in columns and rows of the table.
+    x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
+    y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
+    logarithms = np.log10(np.ma.masked_invalid(values))
+    for line in contour_generator(x, y, logarithms).lines(np.log10(level)):
+        yield np.asarray(line, np.float64)
 
 
 def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:
@@ -136,11 +147,15 @@ def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:
 
 
 def share_axis_labels(heatmaps: Sequence[DrawnHeatmap], place_count: int) -> None:
-    """Leave axis labels to the outer panels, if all panels have the same axes and no gap."""
+    """Leave axis labels to the outer panels, if all panels have the same axes and no gap.
+
+    There is a gap if heatmaps are fewer than the places of the figure: five in two rows of three.
+    """
+    has_gap = len(heatmaps) != place_count
     axes_kinds = set()
     for panel, _ in heatmaps:
         axes_kinds.add((panel.shape, panel.first_row, panel.columns, panel.reduction))
-    if len(axes_kinds) == 1 and len(heatmaps) == place_count:
+    if len(axes_kinds) == 1 and not has_gap:
         for _, axes in heatmaps:
             axes.label_outer()
 

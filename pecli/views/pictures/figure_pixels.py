@@ -34,16 +34,21 @@ def whole_pixels(figure: Figure) -> Iterator[None]:
     figure.draw_without_rendering()  # This places the panels.
     engine = figure.get_layout_engine()
     figure.set_layout_engine("none")
+    _move_to_whole_pixels(figure, heatmaps)
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
+
+
+def _move_to_whole_pixels(figure: Figure, heatmaps: Sequence[Axes]) -> None:
+    """Make heatmaps a little smaller, and move the colour bars beside them."""
     moves = [_Move(_box(axes), _in_whole_pixels(axes)) for axes in heatmaps]
     for axes, move in zip(heatmaps, moves, strict=True):
         _move_to(axes, move.after)
     for axes in figure.axes:
         if axes.get_label() == COLOUR_BAR:
             _move_to(axes, _beside(_box(axes), moves))
-    try:
-        yield
-    finally:
-        figure.set_layout_engine(engine)
 
 
 class _Box(NamedTuple):
@@ -78,16 +83,14 @@ def _in_whole_pixels(axes: Axes) -> _Box:
     rows, columns = axes.images[0].get_size()
     across = _pixels_per_cell(box.right - box.left, columns)
     down = _pixels_per_cell(box.top - box.bottom, rows)
-    if axes.get_box_aspect() is not None and across and down:
-        across = down = min(across, down)  # Its cells are squares.
+    has_square_cells = axes.get_box_aspect() is not None
+    if has_square_cells and across and down:
+        across = min(across, down)
+        down = across
     left = round(box.left)
     top = round(box.top)
-    right = box.right
-    if across:
-        right = left + across * columns
-    bottom = box.bottom
-    if down:
-        bottom = top - down * rows
+    right = left + across * columns if across else box.right
+    bottom = top - down * rows if down else box.bottom
     return _Box(left, bottom, right, top)
 
 

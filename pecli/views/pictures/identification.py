@@ -31,7 +31,9 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     if not fits_any_table:
         return _tables_of_scheme(source)
     scheme = _search(source, MAX_SECONDS) if is_worth_a_search(source) else None
-    return source if scheme is None else _with_scheme(source, scheme)
+    if scheme is None:
+        return source
+    return _with_scheme(source, scheme)
 
 
 def _tables_of_scheme(source: PlotSource) -> PlotSource:

@@ -48,24 +48,44 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
     Args:
         checked: Verifications, or a difference; or the errors that kept files from being checked.
     """
-    results = []
-    left_out = []
-    for outcome in checked:
-        if isinstance(outcome, PecliError):
-            left_out.append(printable(str(outcome)))
-        else:
-            results.append(outcome)
+    errors = [outcome for outcome in checked if isinstance(outcome, PecliError)]
+    results = [outcome for outcome in checked if not isinstance(outcome, PecliError)]
+    drawn = _drawn_tensors(results)
+    is_verified = all(isinstance(result, Verification) for result in results)
+    sides = VERIFIED if is_verified else COMPARED
+    left_out = [printable(str(error)) for error in errors] + drawn.left_out
+    return Picture(
+        _title(results, sides),
+        _panels(drawn.maps, sides),
+        across=ACROSS,
+        subtitle=_caption(drawn.maps, left_out),
+    )
+
+
+class _DrawnTensors(NamedTuple):
+    """The maps of the tensors that a picture shows, and the names of those that it does not."""
+
+    maps: list[ErrorMap]
+    left_out: list[str]
+
+
+def _drawn_tensors(results: "Sequence[Verification | Difference]") -> _DrawnTensors:
+    """Return the maps of the worst tensors, as many as a picture has room for."""
     maps: list[ErrorMap] = []
+    left_out = []
     for tensor in _worst_first(results):
-        tensor_maps = _named_maps(tensor) if len(maps) < MAX_TABLES else []
+        has_room = len(maps) < MAX_TABLES
+        tensor_maps = _named_maps(tensor) if has_room else []
         maps += tensor_maps
         if not tensor_maps:
             left_out.append(_left_out(tensor))
-    is_verified = all(isinstance(result, Verification) for result in results)
-    sides = VERIFIED if is_verified else COMPARED
+    return _DrawnTensors(maps, left_out)
+
+
+def _title(results: "Sequence[Verification | Difference]", sides: Sides) -> str:
+    """Return a summary of a few results, those that failed first."""
     failures_first = sorted(results, key=bool)
-    title = "; ".join(_summary(result, sides) for result in failures_first[:MAX_LISTED])
-    return Picture(title, _panels(maps, sides), ACROSS, _caption(maps, left_out))
+    return "; ".join(_summary(result, sides) for result in failures_first[:MAX_LISTED])
 
 
 def _caption(maps: Sequence[ErrorMap], left_out: Sequence[str]) -> str:
@@ -95,19 +115,20 @@ def _named_maps(tensor: _Tensor) -> list[ErrorMap]:
 
 def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor]:
     """Return the tensors of all results: those that failed, then by their largest error."""
+    has_several_files = len(results) > 1
     tensors = []
     for result in results:
         prefix = ""
-        if len(results) > 1:
+        if has_several_files:
             assert isinstance(result, Verification), "only verifications are of several files"
             prefix = f"{printable(result.file)} "
         tensors += [_Tensor(comparison, prefix) for comparison in result.tensors]
+    return sorted(tensors, key=_rank)
 
-    def rank(tensor: _Tensor) -> tuple[bool, float]:
-        # False sorts before True, and a large error before a small one.
-        return tensor.comparison.passed, -tensor.comparison.largest_error
 
-    return sorted(tensors, key=rank)
+def _rank(tensor: _Tensor) -> tuple[bool, float]:
+    """Return a key to sort by: False comes before True, and a large error before a small one."""
+    return tensor.comparison.passed, -tensor.comparison.largest_error
 
 
 def _left_out(tensor: _Tensor) -> str:
@@ -130,11 +151,18 @@ def _summary(result: "Verification | Difference", sides: Sides) -> str:
 
 
 def _verdict(result: "Verification | Difference") -> str:
+    """Return «rope.npz: FAILED», or the names of both sides: «A: rope.npz, B: plain.npz»."""
     if isinstance(result, Verification):
         verdict = VERDICTS[status_of(result)].text
-        return f"{result.file}: {verdict}" if result.file else verdict
-    files = {"A": result.a, "B": result.b}
-    return ", ".join(f"{side}: {file}" for side, file in files.items() if file)
+        if result.file:
+            return f"{result.file}: {verdict}"
+        return verdict
+    sides = []
+    if result.a:
+        sides.append(f"A: {result.a}")
+    if result.b:
+        sides.append(f"B: {result.b}")
+    return ", ".join(sides)
 
 
 class ColourScale(NamedTuple):
@@ -146,13 +174,12 @@ class ColourScale(NamedTuple):
 
 def _panels(maps: Sequence[ErrorMap], sides: Sides) -> list[Panel]:
     """Return the panels of all tables; absolute and relative errors have a scale each."""
-    scales = {}
-    for is_relative in (True, False):
-        same_kind = [errors for errors in maps if errors.is_relative == is_relative]
-        scales[is_relative] = _colour_scale(same_kind)
+    relative_scale = _colour_scale([errors for errors in maps if errors.is_relative])
+    absolute_scale = _colour_scale([errors for errors in maps if not errors.is_relative])
     panels: list[Panel] = []
     for errors in maps:
-        panels += table_panels(errors, sides, scales[errors.is_relative])
+        scale = relative_scale if errors.is_relative else absolute_scale
+        panels += table_panels(errors, sides, scale)
     return panels
 
 
@@ -176,22 +203,24 @@ def table_panels(errors: ErrorMap, sides: Sides, scale: ColourScale) -> list[Pan
     name = printable(errors.name)
     worst = _worst_of(errors)
     if errors.is_vector:
-        return [
-            _sides_chart(f"{name}{worst}", errors, sides),
-            difference_panel("difference", errors, sides, scale),
-        ]
-    pair = []
-    for side, values in zip(sides, (errors.expected, errors.found), strict=True):
-        pair.append(_error_heatmap(f"{name}, {side}", values, errors, Reduction.WORST))
-    return [*on_one_scale(pair), difference_panel(f"difference{worst}", errors, sides, scale)]
+        chart = _sides_chart(f"{name}{worst}", errors, sides)
+        return [chart, difference_panel("difference", errors, sides, scale)]
+    expected = _error_heatmap(f"{name}, {sides.expected}", errors.expected, errors, Reduction.WORST)
+    found = _error_heatmap(f"{name}, {sides.found}", errors.found, errors, Reduction.WORST)
+    difference = difference_panel(f"difference{worst}", errors, sides, scale)
+    return [*on_one_scale([expected, found]), difference]
 
 
 def _worst_of(errors: ErrorMap) -> str:
     """Return «, the worst of 32 heads» if a cell is the worst element of several matrices."""
     if errors.layers <= 1:
         return ""
-    nouns = {"": "vectors", "query": "heads"}  # by the name of the rows, which vectors lack
-    return f", the worst of {errors.layers:,} {nouns.get(errors.rows, 'matrices')}"
+    noun = "matrices"
+    if errors.is_vector:
+        noun = "vectors"
+    elif errors.rows == "query":
+        noun = "heads"
+    return f", the worst of {errors.layers:,} {noun}"
 
 
 def _points(errors: ErrorMap) -> Floats:
@@ -200,11 +229,16 @@ def _points(errors: ErrorMap) -> Floats:
 
 
 def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
-    """Return both sides of a vector as curves; frequencies and slopes fall over several decades."""
-    curves = []
-    for side, values in zip(sides, (errors.expected, errors.found), strict=True):
-        curves.append(Curve(side, _points(errors), values[0]))
-    is_positive = all(bool(np.all(curve.y > 0)) for curve in curves)
+    """Return both sides of a vector as curves.
+
+    Frequencies and slopes fall over several decades, so that the axis of positive numbers is
+    logarithmic.
+    """
+    (expected,) = errors.expected
+    (found,) = errors.found
+    points = _points(errors)
+    curves = [Curve(sides.expected, points, expected), Curve(sides.found, points, found)]
+    is_positive = bool(np.all(expected > 0) and np.all(found > 0))
     return Chart(title, curves, errors.columns, log_y=is_positive, share=CHART_SHARE)
 
 
@@ -213,10 +247,10 @@ def _error_heatmap(
 ) -> HeatmapPanel:
     """Return values of a map of errors as a panel, with a ring around the worst element."""
     return HeatmapPanel(
-        title,
-        values,
-        errors.rows,
-        errors.columns,
+        title=title,
+        values=values,
+        rows=errors.rows,
+        columns=errors.columns,
         table_shape=errors.shape,
         reduction=reduction,
         worst=errors.worst,
@@ -229,9 +263,9 @@ def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourSc
     Both are logarithmic, and mark the tolerance. Elements without an error are left blank.
     """
     values = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
-    meaning = f"|{sides[0]} − {sides[1]}|"
+    meaning = f"|{sides.expected} − {sides.found}|"
     if errors.is_relative:
-        meaning += f" / |{sides[0]}|"
+        meaning += f" / |{sides.expected}|"
     mixed_tolerance = _mixed_tolerance(errors, sides)
     if errors.is_vector:
         return _difference_chart(title, errors, values[0], meaning + mixed_tolerance)
@@ -256,14 +290,19 @@ def _difference_chart(title: str, errors: ErrorMap, values: Floats, meaning: str
 
 
 def _mixed_tolerance(errors: ErrorMap, sides: Sides) -> str:
-    """Return a tolerance that is not one number for all elements, in words."""
+    """Return a tolerance that is not one number for all elements, in words.
+
+    For example «, tolerance: 1e-6 + 1e-3·|expected| or 2 ulp».
+    """
     allowed = errors.allowed
     words = []
     if allowed.atol and allowed.rtol:
-        words.append(f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{sides[0]}|")
+        words.append(f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{sides.expected}|")
     if allowed.max_ulp:
         words.append(f"{allowed.max_ulp:,} ulp")
-    return f", tolerance: {' or '.join(words)}" if words else ""
+    if words:
+        return f", tolerance: {' or '.join(words)}"
+    return ""
 
 
 def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None:

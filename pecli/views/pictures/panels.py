@@ -193,7 +193,9 @@ def _own_limits(panel: HeatmapPanel) -> tuple[float, float]:
     A constant panel would be given a scale around its value if it were alone: ones on 0.5 to 1.5.
     It must not widen a scale from −1 to 1 in that way, so only its value counts.
     """
-    return panel.ends if panel.log else panel.data_limits
+    if panel.log:
+        return panel.ends
+    return panel.data_limits
 
 
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:

@@ -126,10 +126,14 @@ def of_scheme(
     sources = []
     for layer_type, layer_scheme in by_layer_type:
         sees_window = _is_sliding(layer_type) or not has_sliding_layers
-        layer_window = window if sees_window else None
-        layer_label = f"{label} {layer_type}".strip()
-        tables = layer_scheme.tensors()
-        sources.append(PlotSource(layer_label, tables, layer_scheme, context, layer_window))
+        source = PlotSource(
+            label=f"{label} {layer_type}".strip(),
+            tables=layer_scheme.tensors(),
+            scheme=layer_scheme,
+            context=context,
+            window=window if sees_window else None,
+        )
+        sources.append(source)
     return sources
 
 
@@ -158,10 +162,6 @@ def _rotary_sources(
 ) -> list[PlotSource]:
     """Return what a picture draws of a model's rotary encodings: tables with a label.
 
-    The language model's have its context and its sliding window. Those of a vision tower are drawn
-    as the patches of an image, if that was chosen or nothing else is possible, or else as the table
-    of one axis.
-
     Args:
         model: The model.
         label: Its name, to which the type of the layers is added if there are several encodings.
@@ -176,12 +176,20 @@ def _rotary_sources(
         if _is_drawn_on_grid(encoding, kind):
             sources += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
         elif is_of_tower:
-            note = ", one axis" if encoding.grid.axes else ""
-            sources += of_scheme(encoding.rope(seq_len), name + note)
+            sources += _sources_of_tower(encoding, name, seq_len)
         else:
             window = _window_of(encoding, model, encodings)
             sources += of_scheme(encoding.rope(seq_len), name, model.context, window)
     return sources
+
+
+def _sources_of_tower(encoding: Encoding, name: str, seq_len: int) -> list[PlotSource]:
+    """Return the table of a vision tower's rope, whose context is an image and not that of the text.
+
+    A rope over the rows and columns of an image is drawn as the table of one of these axes.
+    """
+    note = ", one axis" if encoding.grid.axes else ""
+    return of_scheme(encoding.rope(seq_len), name + note)
 
 
 def _window_of(
@@ -248,15 +256,26 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
     """
     label = label or os.path.basename(text) or text
     is_whole_file = text in (file.path, "-")
-    spec = carried_spec(file.path, file.metadata) if is_whole_file else None
-    if spec is None:
+    scheme = _carried_scheme(text, file) if is_whole_file else None
+    if scheme is None:
         return [_without_spec(label, file.tensors)]
+    tables = [table_of(name, array) for name, array in file.tensors.items()]
+    sources = []
+    for layer_type, layer_scheme in scheme.by_layer_type():
+        sources.append(_layers_of_file(label, tables, layer_type, layer_scheme))
+    return sources
+
+
+def _carried_scheme(text: str, file: LoadedFile) -> Scheme | None:
+    """Return the scheme of the spec that a file carries; None without a spec."""
+    spec = carried_spec(file.path, file.metadata)
+    if spec is None:
+        return None
     try:
         scheme: Scheme = Scheme.from_spec(spec)
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
-    tables = [table_of(name, array) for name, array in file.tensors.items()]
-    return [_layers_of_file(label, tables, name, part) for name, part in scheme.by_layer_type()]
+    return scheme
 
 
 def _layers_of_file(
@@ -274,33 +293,54 @@ def _layers_of_file(
             layer_tables.append(replace(table, name=table.name.removeprefix(prefix)))
     shapes = {table.name: table.shape for table in layer_tables}
     is_complete = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
-    layer_label = f"{label} {layer_type}".strip()
-    return PlotSource(layer_label, tuple(layer_tables), scheme if is_complete else None)
+    return PlotSource(
+        label=f"{label} {layer_type}".strip(),
+        tables=tuple(layer_tables),
+        scheme=scheme if is_complete else None,
+    )
 
 
 def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
     """Return the tensors of a file without a spec, as tables of cosines, sines or other values.
 
-    One array [cos | sin] is two tables, as every check reads it; a complex array is its real and
-    its imaginary part. The label states how arrays were divided.
+    The label states how arrays were divided: «pe.npy (all cosines, then all sines)».
+    """
+    tables: list[Table] = []
+    notes = []
+    for name, array in tensors.items():
+        divided = _divided(name, array)
+        tables += divided.tables
+        if divided.note:
+            notes.append(f"{name}: {divided.note}" if len(tensors) > 1 else divided.note)
+    if notes:
+        label += f" ({'; '.join(notes)})"
+    by_name = {table.name: table for table in tables}  # Of two tables of one name, the last.
+    return PlotSource(label, tuple(by_name.values()))
+
+
+class _DividedArray(NamedTuple):
+    """The tables in an array."""
+
+    tables: list[Table]
+    note: str  #: The rule by which the array was divided; empty if it is one table.
+
+
+def _divided(name: str, array: Array) -> _DividedArray:
+    """Return the tables in an array: one array [cos | sin] is two, as every check reads it.
+
+    A complex array is its real and its imaginary part.
     """
     from pecli.compare.waves import separate_tables
 
-    tables: dict[str, Table] = {}
-    notes = []
-    for name, array in tensors.items():
-        arrays, note = separate_tables(name, array)
-        if len(arrays) == 1 and array.dtype.kind == "c":
-            arrays = {"real": array.real, "imag": array.imag}
-        for suffix, values in arrays.items():
-            table_name = f"{name}.{suffix}" if suffix else name
-            shape = _drawn_shape(name, values.shape)
-            tables[table_name] = table_of(table_name, values.reshape(shape))
-        if note:
-            notes.append(f"{name}: {note}" if len(tensors) > 1 else note)
-    if notes:
-        label += f" ({'; '.join(notes)})"
-    return PlotSource(label, tuple(tables.values()))
+    arrays, note = separate_tables(name, array)
+    if len(arrays) == 1 and array.dtype.kind == "c":
+        arrays = {"real": array.real, "imag": array.imag}
+    tables = []
+    for suffix, values in arrays.items():
+        table_name = f"{name}.{suffix}" if suffix else name
+        shape = _drawn_shape(name, values.shape)
+        tables.append(table_of(table_name, values.reshape(shape)))
+    return _DividedArray(tables, note)
 
 
 def _drawn_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:

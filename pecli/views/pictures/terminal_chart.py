@@ -1,5 +1,7 @@
 """Charts in a terminal: curves of braille dots, eight to a character, or of letters."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import apart, ticks, typeset
 from pecli.views.pictures.downsample import envelope
-from pecli.views.pictures.panels import Chart, Curve, Spread
+from pecli.views.pictures.panels import Chart, Curve, Level, Spread
 from pecli.views.pictures.terminal_text import (
     ColourCode,
     coloured,
@@ -31,6 +33,10 @@ DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 DOT_LINES, DOT_COLUMNS = DOT_BITS.shape
 NOBODY = -1  #: The owner of a character that no curve touches.
 AXIS_LINES = 3  #: Lines of a chart for the frame below it, its numbers, and the names of the axes.
+LINES_PER_NUMBER = 4  #: Lines of the vertical axis for each of its numbers.
+COLUMNS_PER_NUMBER = 12  #: Columns of the horizontal axis for each of its numbers.
+SAMPLE_COLUMNS = 4  #: Columns of a legend for the longest sample, such as «⠒ ⠒», and a space.
+LEGEND_GAP = "   "  #: Between the entries of a legend.
 PIECES_PER_COLUMN = 4
 """Pieces of a long curve per column of dots. A piece becomes a stroke from its lowest to its highest
 point, as wide as the piece; a quarter of a column is too narrow for that to be seen."""
@@ -49,15 +55,25 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     pens = _pens_of_chart(chart, terminal)
     legend = _legend_lines(chart, terminal, pens)
     line_count = max(2, height - AXIS_LINES - len(legend))
-    row_labels = {}
-    for height_of_label, text in y_axis.labels(line_count, max(3, line_count // 4)).items():
-        row_labels[line_count - 1 - height_of_label] = text  # Lines count from the top.
+    row_labels = _row_labels(y_axis, line_count)
     margin = max(map(len, row_labels.values()), default=0) + 2
     column_count = max(2, terminal.columns - margin - 1)
-    body = _plot_area(chart, x_axis, y_axis, _Size(line_count, column_count), pens)
-    column_labels = x_axis.labels(column_count, max(3, column_count // 12))
-    frame = framed(body, row_labels, column_labels, terminal, margin, column_count)
+    plane = _Plane(x_axis, y_axis, _Size(line_count, column_count))
+    frame = framed(
+        _plot_area(chart, plane, pens),
+        row_labels,
+        x_axis.labels(column_count, most=max(3, column_count // COLUMNS_PER_NUMBER)),
+        terminal,
+        margin,
+        column_count,
+    )
     return [*frame, *fitted_text(_axis_names(chart, terminal), terminal), *legend]
+
+
+def _row_labels(y_axis: _Axis, line_count: int) -> dict[int, str]:
+    """Return the numbers at the vertical axis by their line, counted from the top."""
+    labels = y_axis.labels(line_count, most=max(3, line_count // LINES_PER_NUMBER))
+    return {line_count - 1 - height: text for height, text in labels.items()}
 
 
 def _values_to_show(chart: Chart) -> list[Floats]:
@@ -76,6 +92,13 @@ def _axis_names(chart: Chart, terminal: Terminal) -> str:
     return f"{chart.y} up, {chart.x} right"
 
 
+def _ends(numbers: Floats, without_numbers: tuple[float, float]) -> tuple[float, float]:
+    """Return the smallest and the largest number, or `without_numbers` if there are none."""
+    if not numbers.size:
+        return without_numbers
+    return float(numbers.min()), float(numbers.max())
+
+
 class _Axis:
     """A linear or logarithmic axis, on which numbers are fractions between 0 and 1.
 
@@ -88,16 +111,10 @@ class _Axis:
         numbers = np.concatenate([np.empty(0), *map(np.ravel, values)])
         if log:
             smallest, largest = LOG_RANGE
-            numbers = numbers[(numbers > smallest) & (numbers < largest)]
+            is_on_axis = (numbers > smallest) & (numbers < largest)
+            low, high = map(math.log10, _ends(numbers[is_on_axis], (1.0, 10.0)))
         else:
-            numbers = numbers[np.isfinite(numbers)]
-        low, high = (1.0, 10.0) if log else (0.0, 1.0)
-        if numbers.size:
-            low = float(numbers.min())
-            high = float(numbers.max())
-        if log:
-            low = math.log10(low)
-            high = math.log10(high)
+            low, high = _ends(numbers[np.isfinite(numbers)], (0.0, 1.0))
         self.low, self.high = apart(low, high)
 
     def fractions(self, values: Floats) -> Floats:
@@ -126,6 +143,18 @@ class _Size(NamedTuple):
 
     lines: int
     columns: int
+
+
+class _Plane(NamedTuple):
+    """The room between the axes of a chart, and the numbers at its ends."""
+
+    x_axis: _Axis
+    y_axis: _Axis
+    size: _Size  #: In characters, or in dots.
+
+    def with_size(self, size: _Size) -> _Plane:
+        """Return the plane, between the same axes, in another unit: dots instead of characters."""
+        return self._replace(size=size)
 
 
 class _LevelStyle(NamedTuple):
@@ -162,23 +191,27 @@ def _pens_of_chart(chart: Chart, terminal: Terminal) -> list[_Pen]:
 
 
 def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
-    """Return the escape sequence of the colour of each curve, then of each level, which is grey."""
-    count = len(chart.curves)
+    """Return the escape sequence of the colour of each curve, then of each level, which is grey.
+
+    They are empty on a terminal without colours.
+    """
     if not terminal.colours:
-        return [""] * (count + len(chart.levels))
+        return [""] * (len(chart.curves) + len(chart.levels))
     has_few_colours = terminal.colours == 256
-    grey: ColourCode = palettes.UNKNOWN
-    bright: Sequence[ColourCode] = palettes.BRIGHT
-    if has_few_colours:
-        grey = palettes.UNKNOWN_256
-        bright = palettes.BRIGHT_256
+    colour_of = _ordered_colour if chart.ordered else _distinct_colour
     sequences = []
-    for number in range(count):
-        code = bright[number % len(bright)]
-        if chart.ordered:
-            code = _ordered_colour(number, count, has_few_colours)
-        sequences.append(escape(code))
+    for number in range(len(chart.curves)):
+        sequences.append(escape(colour_of(number, len(chart.curves), has_few_colours)))
+    grey: ColourCode = palettes.UNKNOWN_256 if has_few_colours else palettes.UNKNOWN
     return sequences + [escape(grey)] * len(chart.levels)
+
+
+def _distinct_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
+    """Return the colour of a curve that differs from its neighbours, whatever their order."""
+    colours: Sequence[ColourCode] = palettes.BRIGHT
+    if has_few_colours:
+        colours = palettes.BRIGHT_256
+    return colours[number % len(colours)]
 
 
 def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
@@ -190,66 +223,82 @@ def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCod
 
 
 def _letters(chart: Chart, terminal: Terminal) -> list[str]:
-    """Return a letter per curve and level; empty ones if dots distinguish the curves.
-
-    They do in colour, and if there is a single curve beside dashed references.
-    """
-    curve_count = sum(not curve.reference for curve in chart.curves)
-    is_distinct = bool(terminal.colours) or curve_count <= 1
-    if chart.joined and terminal.unicode and is_distinct:
+    """Return a letter per curve, then per level; empty ones if they are drawn with dots."""
+    if _has_dots(chart, terminal):
         return [""] * (len(chart.curves) + len(chart.levels))
-    alphabet = POINTS if terminal.unicode and not chart.joined else LETTERS
-    letters = [alphabet[k % len(alphabet)] for k in range(len(chart.curves))]
-    return letters + [LEVEL_LETTERS[k % len(LEVEL_LETTERS)] for k in range(len(chart.levels))]
+    has_points = terminal.unicode and not chart.joined
+    curve_letters = _repeated(POINTS if has_points else LETTERS, len(chart.curves))
+    return curve_letters + _repeated(LEVEL_LETTERS, len(chart.levels))
+
+
+def _has_dots(chart: Chart, terminal: Terminal) -> bool:
+    """Return True if curves are drawn with braille dots, which all look alike.
+
+    Colours distinguish the curves then, or there is a single one beside dashed references.
+    """
+    if not terminal.unicode or not chart.joined:
+        return False
+    curve_count = sum(not curve.reference for curve in chart.curves)
+    return terminal.colours > 0 or curve_count <= 1
+
+
+def _repeated(alphabet: str, count: int) -> list[str]:
+    """Return that many letters; after the last one, the alphabet begins again."""
+    return [alphabet[number % len(alphabet)] for number in range(count)]
 
 
 def _legend_lines(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
     """Return the names of curves and levels, as many to a line as there is room for."""
     names = [curve.label for curve in chart.curves]
     names += [level.label for level in chart.levels]
-    narrower = terminal._replace(columns=terminal.columns - 4)
+    room_for_name = terminal._replace(columns=terminal.columns - SAMPLE_COLUMNS)
     lines: list[str] = []
-    free = 0
+    free = 0  # Columns that are left in the last line.
     for name, pen in zip(names, pens, strict=True):
         if not name:
             continue
-        text = "".join(fitted_text(name, narrower))
+        text = "".join(fitted_text(name, room_for_name))
         entry = f"{coloured([(pen.ink, pen.sample)])} {text}"
-        width = len(pen.sample) + 1 + len(text)
-        if 3 + width <= free:
-            lines[-1] += f"   {entry}"
-            free -= 3 + width
+        width = len(pen.sample) + 1 + len(text)  # Without the escape sequences of the colour.
+        if len(LEGEND_GAP) + width <= free:
+            lines[-1] += LEGEND_GAP + entry
+            free -= len(LEGEND_GAP) + width
         else:
             lines.append(entry)
             free = terminal.columns - width
     return lines
 
 
-def _plot_area(
-    chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size, pens: Sequence[_Pen]
-) -> list[str]:
+def _plot_area(chart: Chart, plane: _Plane, pens: Sequence[_Pen]) -> list[str]:
     """Return a chart's curves and levels (horizontal lines) as lines of text, without the axes.
 
     A character shows 2 × 4 dots (Braille) in the colour of one curve; without colours it is the
     curve's letter. A pen is a colour and a letter. The curve that owns a character gives it its pen,
     and the dots of all curves in it are shown.
     """
-    if any(pen.letter for pen in pens):
-        masks = _dot_masks(chart, x_axis, y_axis, size)
-        layers = [mask.astype(np.intp) for mask in masks]
-    else:
-        raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
-        masks = _dot_masks(chart, x_axis, y_axis, raster)
-        layers = [_braille_bits(mask, size) for mask in masks]
+    has_letters = any(pen.letter for pen in pens)
+    layers = _layers_of_letters(chart, plane) if has_letters else _layers_of_dots(chart, plane)
     owners = _owners_of_characters(layers, len(chart.curves))  # (lines, columns)
     patterns = np.bitwise_or.reduce(np.array(layers), axis=0)
     rows = []
     for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
         rows.append(_line_of_characters(line_owners, line_patterns, pens))
     for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
-        for line, column in _marked_characters(curve, x_axis, y_axis, size):
+        for line, column in _marked_characters(curve, plane):
             rows[line][column] = (pen.ink, pen.mark)
     return [coloured(cells).rstrip() for cells in rows]
+
+
+def _layers_of_letters(chart: Chart, plane: _Plane) -> list[Indices]:
+    """Return the characters that each curve or level touches: 1 for those, 0 for all others."""
+    return [mask.astype(np.intp) for mask in _dot_masks(chart, plane)]
+
+
+def _layers_of_dots(chart: Chart, plane: _Plane) -> list[Indices]:
+    """Return the braille dots of each curve or level in every character, as the bits of a number."""
+    lines, columns = plane.size
+    plane_of_dots = plane.with_size(_Size(lines * DOT_LINES, columns * DOT_COLUMNS))
+    return [_braille_bits(mask, plane.size) for mask in _dot_masks(chart, plane_of_dots)]
 
 
 def _line_of_characters(
@@ -272,52 +321,70 @@ def _line_of_characters(
     return characters
 
 
-def _marked_characters(
-    curve: Curve, x_axis: _Axis, y_axis: _Axis, size: _Size
-) -> Iterator[tuple[int, int]]:
+def _marked_characters(curve: Curve, plane: _Plane) -> Iterator[tuple[int, int]]:
     """Yield the line, from the top, and the column of each point that is marked on a curve.
 
     Points beyond the ends of an axis, which `--range` may set, are not drawn.
     """
     for x, y in curve.marks:
-        (right,) = x_axis.fractions(np.array([x]))
-        (high,) = y_axis.fractions(np.array([y]))
+        (right,) = plane.x_axis.fractions(np.array([x]))
+        (high,) = plane.y_axis.fractions(np.array([y]))
         if 0 <= right <= 1 and 0 <= high <= 1:
-            yield round((1 - high) * (size.lines - 1)), round(right * (size.columns - 1))
+            yield (
+                round((1 - high) * (plane.size.lines - 1)),
+                round(right * (plane.size.columns - 1)),
+            )
 
 
-def _dot_masks(chart: Chart, x_axis: _Axis, y_axis: _Axis, size: _Size) -> list[Flags]:
+def _dot_masks(chart: Chart, plane: _Plane) -> list[Flags]:
     """Return which dots each curve covers, then each level (a horizontal line with a name).
 
     Curves for reference are dashed, and levels are dotted, each in another rhythm.
     """
-    masks = []
-    for curve in chart.curves:
-        x = x_axis.fractions(curve.x)
-        mask = _touched_dots(x, y_axis.fractions(curve.y), size, chart.joined)
-        if curve.spread is not None:
-            mask |= _spread_mask(x, y_axis, curve.spread, size)
-        if curve.reference:  # Dashes: two dots of four.
-            mask[:, 2::4] = False
-            mask[:, 3::4] = False
-        masks.append(mask)
-    left_and_right = np.array([0.0, 1.0])
+    masks = [_curve_mask(curve, plane, joined=chart.joined) for curve in chart.curves]
     for number, level in enumerate(chart.levels):
-        height = y_axis.fractions(np.full(2, level.value))
-        mask = _touched_dots(left_and_right, height, size, joined=True)
-        every = _LEVELS[number % len(_LEVELS)].every
-        masks.append(mask & (np.arange(size.columns) % every == 0))
+        rhythm = _LEVELS[number % len(_LEVELS)]
+        masks.append(_level_mask(level, plane, rhythm.every))
     return masks
 
 
-def _spread_mask(x: Floats, y_axis: _Axis, spread: Spread, size: _Size) -> Flags:
-    """Return the dots between the smallest and the largest values, as strokes up and down."""
-    low_and_high = np.stack(spread, axis=1)
-    return _touched_dots(np.repeat(x, 2), y_axis.fractions(low_and_high.ravel()), size, joined=True)
+def _curve_mask(curve: Curve, plane: _Plane, *, joined: bool) -> Flags:
+    """Return the dots of a curve, and of the range around it."""
+    x = plane.x_axis.fractions(curve.x)
+    mask = _touched_dots(x, plane.y_axis.fractions(curve.y), plane.size, joined)
+    if curve.spread is not None:
+        mask |= _spread_mask(x, curve.spread, plane)
+    if curve.reference:  # Dashes: two dots of four.
+        mask[:, 2::4] = False
+        mask[:, 3::4] = False
+    return mask
+
+
+def _level_mask(level: Level, plane: _Plane, every: int) -> Flags:
+    """Return the dots of a horizontal line from the left to the right end, one in `every` columns."""
+    left_and_right = np.array([0.0, 1.0])
+    height = plane.y_axis.fractions(np.full(2, level.value))
+    mask = _touched_dots(left_and_right, height, plane.size, joined=True)
+    is_drawn_column: Flags = np.arange(plane.size.columns) % every == 0
+    return mask & is_drawn_column
+
+
+def _spread_mask(x: Floats, spread: Spread, plane: _Plane) -> Flags:
+    """Return the dots between the smallest and the largest values, as strokes up and down.
+
+    A stroke is a line between two points at the same x: (x, low) and (x, high).
+    """
+    low_and_high = np.stack([spread.low, spread.high], axis=1)
+    heights = plane.y_axis.fractions(low_and_high.ravel())
+    return _touched_dots(np.repeat(x, 2), heights, plane.size, joined=True)
 
 
 def _braille_bits(mask: Flags, size: _Size) -> Indices:
-    """Return the dots of each character as bits."""
+    """Return the dots of each character of a mask of dots as bits.
+
+    The dots of a character are `DOT_BITS`: if only the two in its upper line are set, its number is
+    0x01 + 0x08 = 0x09.
+    """
     characters = mask.reshape(size.lines, DOT_LINES, size.columns, DOT_COLUMNS)
     bits: Indices = (characters * DOT_BITS[None, :, None, :]).sum(axis=(1, 3))
     return bits
@@ -383,20 +450,22 @@ def _touched_dots(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
 def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """Return the points and those on the straight lines between them, less than a dot apart.
 
+    From (0, 0) to (3, 1) there are 3 dots across, so 4 steps: points at 0, 1/4, 2/4 and 3/4 of the
+    way are added. All segments are divided at once.
+
     Args:
         across: The coordinates of points in dots from the left.
         down: Their coordinates in dots from the top.
-
-    From (0, 0) to (3, 1) there are 3 dots across, so 4 steps: points at 0, 1/4, 2/4 and 3/4 of the
-    way are added. All segments are divided at once; `shares` are those parts of the way.
     """
     segment_across = np.diff(across)
     segment_down = np.diff(down)
     longest = np.maximum(np.abs(segment_across), np.abs(segment_down))
-    steps = np.nan_to_num(longest).astype(np.intp) + 1
-    segments = np.repeat(np.arange(len(steps)), steps)  # The segment of each added point.
-    first_steps = (np.cumsum(steps) - steps)[segments]
-    shares = (np.arange(len(segments)) - first_steps) / steps[segments]
-    added_across = across[segments] + shares * segment_across[segments]
-    added_down = down[segments] + shares * segment_down[segments]
+    step_counts = np.nan_to_num(longest).astype(np.intp) + 1
+    # With 2 and 3 steps, the added points belong to segments 0 0 1 1 1, and are steps 0 1 0 1 2.
+    segments = np.repeat(np.arange(len(step_counts)), step_counts)
+    first_point_of_segment = np.cumsum(step_counts) - step_counts
+    steps = np.arange(len(segments)) - first_point_of_segment[segments]
+    parts_of_way = steps / step_counts[segments]
+    added_across = across[segments] + parts_of_way * segment_across[segments]
+    added_down = down[segments] + parts_of_way * segment_down[segments]
     return np.append(across, added_across), np.append(down, added_down)

@@ -40,21 +40,27 @@ class _Canvas(NamedTuple):
     width: int
 
 
+class _CellSize(NamedTuple):
+    """The size of a drawn value: how often it is repeated."""
+
+    down: int  #: In values of the canvas, of which a line shows one, or two in colour.
+    across: int  #: In characters.
+
+
 def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
     """Return a heatmap in that many lines, with its axes."""
     canvas = _canvas(panel, terminal, height)
-    down, across = _cell_size(canvas, panel, terminal)
-    cells = np.repeat(np.repeat(canvas.values, down, axis=0), across, axis=1)
+    size = _cell_size(canvas, panel, terminal)
+    cells = canvas.values.repeat(size.down, axis=0).repeat(size.across, axis=1)
     body = _rows_as_text(_levels_of_colour(cells, panel), panel, terminal)
     width = cells.shape[1]
-    margin = terminal.columns - canvas.width - 1
     return framed(
         body,
         _row_labels(panel, len(body)),
         _column_labels(panel, width),
         terminal,
-        margin,
-        width,
+        margin=terminal.columns - canvas.width - 1,
+        width=width,
     )
 
 
@@ -79,7 +85,7 @@ def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
     return _Canvas(fitted_to(values, high, wide, panel.reduction), high, wide)
 
 
-def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tuple[int, int]:
+def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _CellSize:
     """Return how often each value is repeated down and across, so that cells are about square.
 
     A table of 4 × 4 would be a speck in a terminal of 80 × 24, so that its cells grow to several
@@ -94,7 +100,8 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tupl
     rows, columns = canvas.values.shape
     down = max(1, canvas.height // rows)
     across = max(1, canvas.width // columns)
-    if canvas.values.shape != panel.values.shape:
+    is_reduced = canvas.values.shape != panel.values.shape
+    if is_reduced:
         # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
         down = min(down, 2 * per_line)
         across = min(across, 4)
@@ -102,7 +109,7 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tupl
     # of 2 characters is as wide as 1 line is high; it may become twice as wide as high.
     most_down = max(1, across * per_line // 2)
     most_across = max(1, 4 * down // per_line)
-    return min(down, most_down), min(across, most_across)
+    return _CellSize(min(down, most_down), min(across, most_across))
 
 
 def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
@@ -141,25 +148,53 @@ def _levels_of_colour(values: Floats, panel: HeatmapPanel) -> AnyArray:
 
     Values that are not finite are `UNKNOWN` (grey); zeros on a logarithmic scale are `BLANK`.
     """
-    low, high = panel.ends
-    scaled = values
-    if panel.log:
-        scaled = np.log10(np.maximum(values, low))
-        low, high = math.log10(low), math.log10(high)
-    is_finite = np.isfinite(scaled)
-    shares = np.clip((np.where(is_finite, scaled, low) - low) / (high - low), 0.0, 1.0)
-    levels = np.where(is_finite, np.rint(shares * (LEVELS - 1)), UNKNOWN)
-    if panel.log:
-        levels = np.where(values == 0, BLANK, levels)
-    return levels.astype(np.int16)
+    if not panel.log:
+        low, high = panel.ends
+        return _levels_between(values, low, high).astype(np.int16)
+    smallest, largest = panel.ends
+    logarithms = np.log10(np.maximum(values, smallest))
+    levels = _levels_between(logarithms, math.log10(smallest), math.log10(largest))
+    return np.where(values == 0, BLANK, levels).astype(np.int16)
+
+
+def _levels_between(values: Floats, low: float, high: float) -> Floats:
+    """Return the level of each value on a linear scale from `low`, 0, to `high`, 255."""
+    is_finite = np.isfinite(values)
+    shares = np.clip((np.where(is_finite, values, low) - low) / (high - low), 0.0, 1.0)
+    return np.where(is_finite, np.rint(shares * (LEVELS - 1)), UNKNOWN)
+
+
+class _HalfBlocks:
+    """Characters that show two levels of colour, one above the other.
+
+    The character ▀ shows both: the upper level is its ink, the lower one its paper (background). A
+    blank, which has no colour, can only be paper, so that a blank above a colour is drawn as ▄.
+    Terminals without Unicode show spaces on paper in the colour of the upper level.
+    """
+
+    def __init__(self, panel: HeatmapPanel, terminal: Terminal) -> None:
+        """Prepare the escape sequences of all levels; the panel selects the palette."""
+        codes, unknown = _colour_codes(panel, terminal)
+        self.has_blocks = terminal.unicode
+        self.ink = {level: escape(code) for level, code in enumerate(codes)}
+        self.ink[UNKNOWN] = escape(unknown)
+        self.ink[BLANK] = self.ink[LEVELS - 1]  # The ink of a blank is not seen.
+        self.paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
+        self.paper[UNKNOWN] = escape(unknown, PAPER)
+        self.paper[BLANK] = DEFAULT_PAPER
+
+    def character(self, above: int, below: int) -> tuple[str, str]:
+        """Return the sequences of its colours, and the character itself."""
+        if not self.has_blocks:
+            return self.paper[above], " "
+        if above != BLANK:
+            return self.ink[above] + self.paper[below], "▀"
+        character = " " if below == BLANK else "▄"
+        return self.ink[below] + self.paper[above], character
 
 
 def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
     """Return the rows of a heatmap as lines of text; in colour, a line shows two rows.
-
-    The character ▀ shows both: the upper row is its ink, the lower one its paper (background). A
-    blank, which has no colour, can only be paper, so that a blank above a colour is drawn as ▄.
-    Terminals without Unicode show spaces on paper in the colour of the upper row.
 
     Args:
         levels: The step of the colour scale of each cell, or `UNKNOWN` or `BLANK`.
@@ -168,34 +203,30 @@ def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> 
     """
     if not terminal.colours:
         return _shaded(levels, panel, terminal)
-    codes, unknown = _colour_codes(panel, terminal)
-    ink = {level: escape(code) for level, code in enumerate(codes)}
-    ink |= {UNKNOWN: escape(unknown), BLANK: ink[LEVELS - 1]}  # The ink of a blank is not seen.
-    paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
-    paper |= {UNKNOWN: escape(unknown, PAPER), BLANK: DEFAULT_PAPER}
     if len(levels) % 2:
-        levels = np.pad(levels, ((0, 1), (0, 0)), constant_values=BLANK)
-
-    def cell(above: int, below: int) -> tuple[str, str]:
-        if not terminal.unicode:
-            return paper[above], " "
-        if above != BLANK:
-            return ink[above] + paper[below], "▀"
-        character = " " if below == BLANK else "▄"
-        return ink[below] + paper[above], character
-
-    pairs_of_rows = zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True)
-    return [coloured(map(cell, upper, lower)) for upper, lower in pairs_of_rows]
+        row_of_blanks = np.full((1, levels.shape[1]), BLANK)
+        levels = np.concatenate([levels, row_of_blanks])
+    blocks = _HalfBlocks(panel, terminal)
+    upper_rows = levels[0::2].tolist()
+    lower_rows = levels[1::2].tolist()
+    lines = []
+    for upper, lower in zip(upper_rows, lower_rows, strict=True):
+        lines.append(coloured(map(blocks.character, upper, lower)))
+    return lines
 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
     """Return levels as lines without colours, one character per level: ░ is low, █ is high."""
     shades = SHADES if terminal.unicode else ASCII_SHADES
     if panel.log:
-        shades = shades[1:]  # A blank is zero.
+        shades = shades[1:]  # The first one is a space, as a blank is, which means zero here.
     characters = {level: shades[level * len(shades) // LEVELS] for level in range(LEVELS)}
-    characters |= {BLANK: " ", UNKNOWN: "x"}
-    return ["".join([characters[level] for level in row]) for row in levels.tolist()]
+    characters[BLANK] = " "
+    characters[UNKNOWN] = "x"
+    lines = []
+    for row in levels.tolist():
+        lines.append("".join([characters[level] for level in row]))
+    return lines
 
 
 def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourCode], ColourCode]:
@@ -211,6 +242,9 @@ def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourC
 def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:
     """Return the line below heatmaps: the names of their axes, and their colours.
 
+    For example «position ↓  channel →   −1 ▀▀▀▀▀▀▀▀ 1». On a narrow terminal the names, and then the
+    bar of colours, are left out: «−1 to 1».
+
     Args:
         heatmaps: Heatmaps that share their colours.
         terminal: The room for the line.
@@ -223,17 +257,18 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[
     note = _blank_note(heatmaps, terminal)
     room = terminal.columns - visible_length(f"{low}  {high}{note}")
     names = _axis_names(panel, terminal, shape, room - MIN_BAR)
-    width = min(MAX_BAR, room - len(names))
-    if width < LEAST_BAR:
+    bar_width = min(MAX_BAR, room - len(names))
+    if bar_width < LEAST_BAR:
         return f"{names}{low} to {high}"[: terminal.columns]
-    levels = np.rint(np.linspace(0, LEVELS - 1, width)).astype(np.int16)
+    levels = np.rint(np.linspace(0, LEVELS - 1, bar_width)).astype(np.int16)
     bar = _one_line(levels, panel, terminal)
     return f"{names}{low} {bar} {high}{note}"
 
 
 def _one_line(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> str:
-    """Return a row of levels as a line of full characters."""
-    (line,) = _rows_as_text(np.tile(levels, (_values_per_line(terminal), 1)), panel, terminal)
+    """Return a row of levels as a line of full characters; in colour, it is drawn twice for that."""
+    equal_rows = np.tile(levels, (_values_per_line(terminal), 1))
+    (line,) = _rows_as_text(equal_rows, panel, terminal)
     return line
 
 
@@ -248,17 +283,26 @@ def _blank_note(heatmaps: Sequence[HeatmapPanel], terminal: Terminal) -> str:
 
 
 def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int], room: int) -> str:
-    """Return the names of both axes; without room for them, what a cell stands for."""
-    rows, columns = shape
-    row_name, column_name = panel.axis_names(rows, columns)
+    """Return the names of both axes; without room for them, what a cell stands for.
+
+    For example «position (means of 4) ↓  channel →   », or only «means of 4   ».
+    """
+    row_name, column_name = panel.axis_names(*shape)
     if terminal.unicode:
         names = f"{row_name} ↓  {column_name} →   "
     else:
         names = f"{row_name} down, {column_name} right   "
     if len(names) <= room:
         return names
-    notes = dict.fromkeys(filter(None, [panel.row_note(rows), panel.column_note(columns)]))
-    words = f"{', '.join(notes)}   "
-    if notes and len(words) <= room:
-        return words
-    return ""
+    return _reduction_notes(panel, shape, room)
+
+
+def _reduction_notes(panel: HeatmapPanel, shape: tuple[int, int], room: int) -> str:
+    """Return «means of 4, one in 2   »; nothing if no rows are left out, or without room for it."""
+    rows, columns = shape
+    notes = [panel.row_note(rows), panel.column_note(columns)]
+    distinct_notes = dict.fromkeys(filter(None, notes))
+    words = f"{', '.join(distinct_notes)}   "
+    if not distinct_notes or len(words) > room:
+        return ""
+    return words

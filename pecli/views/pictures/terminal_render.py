@@ -79,7 +79,9 @@ def _title_lines(picture: Picture, terminal: Terminal) -> list[str]:
 def _least_lines(picture: Picture) -> int:
     """Return the lines that a row of panels needs, if there are several rows."""
     has_only_heatmaps = len(picture.heatmaps) == len(picture.panels)
-    return MIN_HEATMAP_LINES if has_only_heatmaps else MIN_CHART_LINES
+    if has_only_heatmaps:
+        return MIN_HEATMAP_LINES
+    return MIN_CHART_LINES
 
 
 def _arranged_in_rows(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:

@@ -35,23 +35,18 @@ def labelled(sources: Sequence[PlotSource], names: Sequence[str] = ()) -> list[P
 def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
     """Add the parameters in which sources of one label differ: «rope, base 500000»."""
     named = [source._replace(label=source.label or source.kind) for source in sources]
-    for k in _alone_under_label(named):
-        named[k] = _with_parameters(named[k])
-    for group in _equal_labels(named):
-        parameters = {k: _parameters(named[k].scheme) for k in group}
-        for k in group:
-            differences = _differing_parameters(parameters[k], list(parameters.values()))
-            label = ", ".join([named[k].label, *differences])
-            named[k] = named[k]._replace(label=label)
-    return named
-
-
-def _alone_under_label(sources: Sequence[PlotSource]) -> list[int]:
-    """Return the indices of sources whose label no other source of the picture has."""
-    if len(sources) == 1:
-        return []
-    labels = [source.label for source in sources]
-    return [k for k, label in enumerate(labels) if labels.count(label) == 1]
+    if len(named) == 1:
+        return named
+    by_label = grouped(named, lambda source: source.label)
+    labelled_sources = []
+    for source in named:
+        alike = by_label[source.label]
+        if len(alike) == 1:
+            labelled_sources.append(_with_parameters(source))
+        else:
+            label = ", ".join([source.label, *_differing_parameters(source, alike)])
+            labelled_sources.append(source._replace(label=label))
+    return labelled_sources
 
 
 def _with_parameters(source: PlotSource) -> PlotSource:
@@ -65,21 +60,21 @@ def _with_parameters(source: PlotSource) -> PlotSource:
     return source._replace(label=", ".join(_first_words(words)))
 
 
-def _differing_parameters(
-    parameters: dict[str, object], group: Sequence[dict[str, object]]
-) -> list[str]:
-    """Return the parameters that are not the same in the whole group.
+def _differing_parameters(source: PlotSource, alike: Sequence[PlotSource]) -> list[str]:
+    """Return the parameters of a source that others under its label do not have, or have differently.
 
-    If a source has none of them, it is named by one that it lacks: «rope, no padding_idx».
+    If it has none of them, it is named by one that it lacks: «rope, no padding_idx».
     """
+    parameters = _parameters(source.scheme)
+    others = [_parameters(other.scheme) for other in alike]
     words = []
     for name, value in parameters.items():
-        if any(member.get(name) != value for member in group):
+        if any(other.get(name) != value for other in others):
             words.append(_format_parameter(name, value))
     if words:
         return words
-    for member in group:
-        for name in member:
+    for other in others:
+        for name in other:
             if name not in parameters:
                 return [f"no {name}"]
     return []
@@ -87,18 +82,15 @@ def _differing_parameters(
 
 def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
     """Number the sources of one label: «rope (1 of 2)»."""
-    numbered = list(sources)
-    for group in _equal_labels(sources):
-        for place, k in enumerate(group, 1):
-            label = f"{sources[k].label} ({place} of {len(group)})"
-            numbered[k] = sources[k]._replace(label=label)
+    labels = [source.label for source in sources]
+    numbered = []
+    for index, source in enumerate(sources):
+        count = labels.count(source.label)
+        number_in_label = labels[: index + 1].count(source.label)
+        if count > 1:
+            source = source._replace(label=f"{source.label} ({number_in_label} of {count})")
+        numbered.append(source)
     return numbered
-
-
-def _equal_labels(sources: Sequence[PlotSource]) -> list[list[int]]:
-    """Return the indices of sources that share a label, group by group."""
-    by_label = grouped(range(len(sources)), lambda k: sources[k].label)
-    return [group for group in by_label.values() if len(group) > 1]
 
 
 def sentence(words: str) -> str:

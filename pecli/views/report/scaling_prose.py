@@ -13,6 +13,7 @@ from pecli.views.pictures.kinds.wavelengths import (
     TurnLimits,
     scaled_ranges,
     turn_limits,
+    waves_of,
 )
 from pecli.views.pictures.plot_sources import PlotSource
 
@@ -30,7 +31,7 @@ def scaling_sentences(source: PlotSource) -> str:
         return ""
     lengths = [context for context in contexts_of(source) if not context.is_window]
     purpose = _purpose(rope.scaling, lengths)
-    ranges = scaled_ranges(source)
+    ranges = scaled_ranges(waves_of(source))
     limits = turn_limits(rope.defined_scaling)
     return f"{purpose} {_effect(ranges, limits)}"
 

@@ -1,4 +1,9 @@
-"""Interactive pages: what they hold, and that a browser computes what the engine does."""
+"""Interactive pages: the HTML file is complete without a network, and its sliders compute what the
+engine does.
+
+Where Chromium is installed, the page runs in it, and the wavelengths and scores that it draws are
+compared with those of `pecli.Rope`.
+"""
 
 import base64
 import json

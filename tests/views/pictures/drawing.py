@@ -1,4 +1,6 @@
-"""What the tests of pictures share: schemes, the kinds that fit them, and their pictures."""
+"""Helpers of the tests of pictures: one scheme of each class, the kinds of pictures that fit it, and
+terminals.
+"""
 
 import re
 from dataclasses import replace

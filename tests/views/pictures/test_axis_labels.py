@@ -1,4 +1,7 @@
-"""Ends and ticks of axes at the limits of float64."""
+"""The ends of axes, and the round numbers at them (ticks), in borderline cases.
+
+Expected numbers follow from the rules in the docstrings of `apart` and `ticks`.
+"""
 
 import pytest
 

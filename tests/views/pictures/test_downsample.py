@@ -1,4 +1,9 @@
-"""Small arrays that stand for tables of any size."""
+"""Tables with more rows and columns than a picture has room for are reduced to fewer.
+
+Rows are averaged, and columns are left out; other rules keep the largest magnitude, or every n-th
+row and column. Expected values are means and choices that NumPy or `statistics` make of the whole
+array, or arrays that are small enough to be written down.
+"""
 
 import statistics
 from itertools import pairwise

@@ -1,4 +1,8 @@
-"""Maps of errors: every cell is the worst element that it stands for, on both sides, as NumPy finds it."""
+"""Maps of errors: a compared table in cells, each of which shows the worst element that it stands for.
+
+The expected worst elements are found by a plain loop over all elements; other expected errors are
+those that the test itself adds to a table.
+"""
 
 import numpy as np
 import pytest

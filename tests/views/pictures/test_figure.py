@@ -1,4 +1,9 @@
-"""Figures: every kind is painted, nothing leaves the paper, and the same picture is the same bytes."""
+"""Figures by matplotlib: every kind of picture is painted, nothing leaves the paper, and the same
+picture is the same bytes.
+
+Pictures are made of arrays whose means, ends and colours are known; positions of texts and pixels
+are read back from matplotlib, and colours from the saved files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cells of heatmaps in a .png have whole pixels."""
+"""In a .png, all cells of a heatmap have the same whole number of pixels, down and across.
+
+A cell is a value of the heatmap. Expected is that its width and height in pixels are whole numbers.
+"""
 
 import numpy as np
 import pytest

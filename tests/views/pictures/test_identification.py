@@ -1,4 +1,8 @@
-"""Tables that are worth a search for their scheme."""
+"""Files without a spec: `pecli plot` looks for the scheme that made them, if that is worth the time.
+
+Expected limits are the constants of pecli/views/pictures/identification.py: 4 tables, 4,096 elements
+of any kind, 2^19 elements of waves.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,9 @@
-"""What every kind of picture shows, against closed forms; which schemes it fits, and the names it gives."""
+"""The kinds of pictures (heatmap, curves, similarity, patch, decay, circle, slopes): the numbers that
+they show, the schemes that they fit, and the names that they give.
+
+Expected numbers are closed forms (sines, slopes 2^−k, softmax weights, buckets of T5's paper), and
+elements of the table itself where a picture only copies them.
+"""
 
 import math
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The contents of pictures: the ends of colours, the names of axes, sizes and rows of panels."""
+"""The contents of pictures: ends of colours, names of axes, sizes of figures and rows of panels.
+
+Panels are made of small arrays; expected values follow from them by the rules in panels.py.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The subjects of a picture: parts of a scheme, encodings of a model, and the channels that are drawn."""
+"""The sources of a picture: types of layers of a scheme, encodings of a model, and the channels that
+are drawn.
+"""
 
 import numpy as np
 import pytest

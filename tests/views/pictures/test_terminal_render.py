@@ -1,4 +1,7 @@
-"""Pictures of known arrays and curves in every kind of terminal."""
+"""Pictures in a terminal: arrays and curves that are known become characters that are written down here.
+
+Terminals have 2^24 colours, 256 colours, none, or no Unicode.
+"""
 
 import re
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The names of subjects in a picture, and its title."""
+"""Labels that distinguish the sources of a picture, and its title. Expected words are written by hand."""
 
 import pytest
 

@@ -1,4 +1,8 @@
-"""A kind of picture is one object: a histogram, registered here, is drawn for the scheme that names it."""
+"""A kind of picture is one object: a histogram, registered here, is drawn for a scheme that names it.
+
+The toy scheme `Ramp(n)` is the numbers 0 to n − 1. The histogram's title and labels («values in four
+bins», «count») are those of the toy kind in this module.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Pictures do not mislead: scales, samples and means are what the labels state, on the drawn data."""
+"""Pictures do not mislead: scales, samples and means are what the labels state, on the drawn data.
+
+Examples are a mean that hides a spike, a scale that a constant panel widens, and a title that names
+all rows although every second is drawn. Expected values are computed from the whole table, or
+counted by hand: 19 lines of a terminal are left for the rows of a heatmap.
+"""
 
 import math
 

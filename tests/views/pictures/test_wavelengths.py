@@ -1,4 +1,8 @@
-"""Wavelengths, and what scalings do to them, against their formulas."""
+"""The picture of wavelengths, 2π · base^(2i/d), and what a scaling does to them.
+
+Expected wavelengths and stretches are the formulas of the scalings (linear, YaRN, Llama 3, longrope)
+repeated in the tests, or the factors of the models' own configurations.
+"""
 
 import math
 from dataclasses import replace

@@ -40,7 +40,9 @@ def heads_note(sources: Sequence[PlotSource], request: PlotRequest) -> str:
         return ""
     drawn = len(list(heads_of(sources, request)))
     total = sum(len(slopes_of(source)) for source in sources)
-    return f"{drawn} of {total} heads; --channels chooses others" if drawn < total else ""
+    if drawn < total:
+        return f"{drawn} of {total} heads; --channels chooses others"
+    return ""
 
 
 def slopes_of(source: PlotSource) -> Floats:

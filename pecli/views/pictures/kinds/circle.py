@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels, shows_some
@@ -26,19 +27,23 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     frequencies = angular_frequencies(source)
     length = source.scheme.tensors()[0].rows
     positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
-    if request.channels:
-        pairs = request.choose(len(frequencies), CHOSEN_PAIRS, "pairs")
-    else:
-        pairs = informative_pairs(frequencies, length, CHOSEN_PAIRS, MAX_TURNS)
+    pairs = _drawn_pairs(frequencies, length, request)
     check_panels(len(pairs))
     panels = []
     for pair in pairs:
         frequency = float(frequencies[pair])
-        spiral = Curve("", positions * frequency, positions)
+        spiral = Curve("", x=positions * frequency, y=positions)
         title = f"pair {pair}: {_turns(frequency, length)}"
         panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
     title = f"pairs turning over {length:,} positions"
     return Picture(title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
+
+
+def _drawn_pairs(frequencies: Floats, length: int, request: PlotRequest) -> list[int]:
+    """Return the requested pairs, or a few whose spirals can be seen."""
+    if request.channels:
+        return request.choose(len(frequencies), CHOSEN_PAIRS, "pairs")
+    return informative_pairs(frequencies, length, CHOSEN_PAIRS, MAX_TURNS)
 
 
 CIRCLE = PictureKind(

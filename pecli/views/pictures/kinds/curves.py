@@ -74,16 +74,24 @@ def _bucket_steps(sources: Sequence[PlotSource]) -> Picture:
             rule = "distances on a grid have two axes"
             raise ParameterError("kind", "curves", rule, "take heatmap")
         (table,) = source.matrices
-        # The last query sees all keys before it, the first one all keys from its own on.
-        negative = table.read(table.rows - 1, table.rows)[0, :-1]
-        positive = table.read(0, 1)[0]
-        buckets = np.concatenate([negative, positive])
-        distances = np.arange(1.0 - table.rows, table.rows)
-        # The bucket changes halfway between two distances.
-        edges = np.ravel(distances[:, None] + (-0.5, 0.5))
-        steps.append(Curve(name, edges, np.repeat(widened(buckets), 2)))
+        steps.append(_steps_of_buckets(table, name))
     chart = Chart("", steps, x="distance, key − query", y="bucket")
     return Picture("bucket by distance", [chart])
+
+
+def _steps_of_buckets(table: Table, name: str) -> Curve:
+    """Return the bucket of each distance, key − query, as a curve that only rises halfway between.
+
+    A table of 3 queries and 3 keys has the distances −2 to 2. Distance 1 is drawn as a horizontal
+    line from 0.5 to 1.5.
+    """
+    # The last query sees all keys before it, the first one all keys from its own on.
+    negative = table.read(table.rows - 1, table.rows)[0, :-1]
+    positive = table.read(0, 1)[0]
+    buckets = np.concatenate([negative, positive])
+    distances = np.arange(1.0 - table.rows, table.rows)
+    left_and_right_ends = np.stack([distances - 0.5, distances + 0.5], axis=1)
+    return Curve(name, left_and_right_ends.ravel(), np.repeat(widened(buckets), 2))
 
 
 class _DrawnTable(NamedTuple):
@@ -91,8 +99,13 @@ class _DrawnTable(NamedTuple):
 
     source: PlotSource
     table: Table
-    word: str  #: The name of its columns: pair or channel.
+    has_pairs: bool  #: True if its columns are pairs of channels, as RoPE's cosines are.
     prefix: str  #: The beginning of its labels.
+
+    @property
+    def noun(self) -> str:
+        """The name of a column: «pair» or «channel»."""
+        return "pair" if self.has_pairs else "channel"
 
 
 def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
@@ -103,30 +116,31 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
     """
     drawn: list[_DrawnTable] = []
     for source in sources:
-        drawn += _drawn_tables(source, len(sources))
+        drawn += _drawn_tables(source, has_neighbours=len(sources) > 1)
     most = max(1, CHOSEN_CURVES // len(sources))
     lines: list[Curve] = []
     lengths = []
-    for k, table in enumerate(drawn):
+    for number, table in enumerate(drawn):
         columns = _columns_to_draw(table, request, most)
         values = _first_rows(table.table, columns)
         lengths.append(len(values))
-        lines += _column_curves(table, columns, values, DASHES[k % len(DASHES)])
+        lines += _column_curves(table, columns, values, DASHES[number % len(DASHES)])
     _check_curves(lines, request)
-    things = "channels"
-    value = "value"
-    if all(table.word == "pair" for table in drawn):
-        things = "pairs"
-        value = "cosine"
-    start = "the first " if MAX_POSITIONS in lengths else ""
-    title = f"chosen {things} over {start}{count_positions(lengths)}"
+    has_pairs = all(table.has_pairs for table in drawn)
     # A single curve has no legend, so that its name is the title of the chart.
     chart_title = lines[0].label if len(lines) == 1 else ""
-    chart = Chart(chart_title, lines[:MAX_CURVES], y=value)
-    return Picture(title, [chart])
+    chart = Chart(chart_title, lines[:MAX_CURVES], y="cosine" if has_pairs else "value")
+    return Picture(_title_of_columns(lengths, has_pairs=has_pairs), [chart])
 
 
-def _drawn_tables(source: PlotSource, source_count: int) -> list[_DrawnTable]:
+def _title_of_columns(lengths: Sequence[int], *, has_pairs: bool) -> str:
+    """Return «chosen pairs over 512 positions»; long tables are drawn from their first positions."""
+    nouns = "pairs" if has_pairs else "channels"
+    start = "the first " if MAX_POSITIONS in lengths else ""
+    return f"chosen {nouns} over {start}{count_positions(lengths)}"
+
+
+def _drawn_tables(source: PlotSource, *, has_neighbours: bool) -> list[_DrawnTable]:
     """Return the tables of a source that are drawn, with the beginning of their curves' labels.
 
     The label names what differs: the source if there are several, or the table of a file.
@@ -135,30 +149,32 @@ def _drawn_tables(source: PlotSource, source_count: int) -> list[_DrawnTable]:
     if source.applied_as == "rotation":
         # The sines would look like the cosines.
         tables = [table for table in tables if not table.name.endswith("sin")]
+    names_tables = source.kind == "file" and len(tables) > 1
     drawn = []
     for table in tables:
         prefix = ""
-        if source_count > 1:
+        if has_neighbours:
             prefix = f"{source.label}, "
-        elif source.kind == "file" and len(tables) > 1:
+        elif names_tables:
             prefix = f"{table.name} "
-        is_pair = source.axes_of(table).names[-1] == "pair"
-        drawn.append(_DrawnTable(source, table, "pair" if is_pair else "channel", prefix))
+        has_pairs = source.axes_of(table).names[-1] == "pair"
+        drawn.append(_DrawnTable(source, table, has_pairs, prefix))
     return drawn
 
 
 def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
     """Return the requested columns, or some whose curves are neither bands nor flat lines."""
-    source, table = drawn.source, drawn.table
+    source = drawn.source
+    table = drawn.table
     if request.channels:
-        return request.choose(table.width, most, f"{drawn.word}s")
+        return request.choose(table.width, most, f"{drawn.noun}s")
     if "wavelengths" in source.picture_kinds:
         pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
-        step = source.axes_of(table).step
-        return [step * pair for pair in pairs]
+        first_columns = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
+        return [first_columns * pair for pair in pairs]
     if table.width > most:
         # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
-        return [(k + 1) * table.width // (most + 1) for k in range(most)]
+        return [number * table.width // (most + 1) for number in range(1, most + 1)]
     return list(range(table.width))
 
 
@@ -175,9 +191,9 @@ def _column_curves(
     """Return a curve per column; `values` are the rows of only these columns."""
     positions = drawn.source.first + np.arange(len(values), dtype=np.float64)
     lines = []
-    for k, column in enumerate(columns):
-        x, y = envelope(positions, values[:, k], MAX_PIECES)
-        lines.append(Curve(f"{drawn.prefix}{drawn.word} {column}", x, y, dash=dash))
+    for column, column_values in zip(columns, values.T, strict=True):
+        x, y = envelope(positions, column_values, MAX_PIECES)
+        lines.append(Curve(f"{drawn.prefix}{drawn.noun} {column}", x, y, dash=dash))
     return lines
 
 

@@ -64,50 +64,74 @@ def _alibi_weights(sources: Sequence[PlotSource], request: PlotRequest) -> Pictu
     return Picture(title, [chart], subtitle=heads_note(sources, request))
 
 
+class _DecayCurves(NamedTuple):
+    """The curves of one source: its score of q = k, and the bound of any score, by distance."""
+
+    score: Curve
+    bound: Curve
+    factor: float  #: The attention factor.
+
+
 def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
     """Return two charts with a curve per source: the score of q = k, and the bound of any score."""
-    scores_by_distance = []
-    bounds_by_distance = []
-    factor_notes = []
+    drawn = []
     for source, label in zip(sources, names_of(sources), strict=True):
-        assert source.scheme is not None
-        rope = scaled_rope(source)
-        factor = 1.0 if rope is None else rope.attention_factor_value()
-        frequencies = angular_frequencies(source)
-        pieces = distance_pieces(source.scheme.tensors()[0].rows - 1, len(frequencies))
-        score, bound = scores(frequencies, pieces.distances, factor)
-        scores_by_distance.append(_summary_curve(label, pieces, score))
-        bounds_by_distance.append(_summary_curve(label, pieces, bound))
-        if factor != 1:
-            factor_notes.append(_factor_note(label, factor))
-    has_spread = any(curve.spread is not None for curve in scores_by_distance)
+        drawn.append(_decay_curves(source, label))
+    has_spread = any(curves.score.spread is not None for curves in drawn)
     note = ": median, min–max" if has_spread else ""
-    charts = [
-        Chart(
-            f"score of q = k, |q| = 1{note}",
-            scores_by_distance,
-            x="distance",
-            y="score",
-            log_x=True,
-        ),
-        Chart(
-            f"bound of Su et al. (2021){note}",
-            bounds_by_distance,
-            x="distance",
-            y="bound, 1 if all phases agree",
-            log_x=True,
-        ),
-    ]
-    subtitle = ""
-    if factor_notes:
-        subtitle = f"{'; '.join(factor_notes)}: it multiplies q and k, and scores by its square"
-    return Picture("how scores fall with distance", charts, across=2, subtitle=subtitle)
+    score_chart = Chart(
+        f"score of q = k, |q| = 1{note}",
+        [curves.score for curves in drawn],
+        x="distance",
+        y="score",
+        log_x=True,
+    )
+    bound_chart = Chart(
+        f"bound of Su et al. (2021){note}",
+        [curves.bound for curves in drawn],
+        x="distance",
+        y="bound, 1 if all phases agree",
+        log_x=True,
+    )
+    return Picture(
+        "how scores fall with distance",
+        [score_chart, bound_chart],
+        across=2,
+        subtitle=_factor_notes(drawn),
+    )
+
+
+def _decay_curves(source: PlotSource, label: str) -> _DecayCurves:
+    """Compute the scores of a rotary source for all distances within its table."""
+    assert source.scheme is not None
+    rope = scaled_rope(source)
+    factor = 1.0 if rope is None else rope.attention_factor_value()
+    frequencies = angular_frequencies(source)
+    last_distance = source.scheme.tensors()[0].rows - 1
+    pieces = distance_pieces(last_distance, len(frequencies))
+    score, bound = scores(frequencies, pieces.distances, factor)
+    score_curve = _summary_curve(label, pieces, score)
+    bound_curve = _summary_curve(label, pieces, bound)
+    return _DecayCurves(score_curve, bound_curve, factor)
+
+
+def _factor_notes(drawn: Sequence[_DecayCurves]) -> str:
+    """Return the attention factors of sources that have one, for the caption."""
+    notes = []
+    for curves in drawn:
+        if curves.factor != 1:
+            notes.append(_factor_note(curves.score.label, curves.factor))
+    if not notes:
+        return ""
+    return f"{'; '.join(notes)}: it multiplies q and k, and scores by its square"
 
 
 def _factor_note(label: str, factor: float) -> str:
     """Return «yarn: attention factor 1.139», or without a label «Attention factor 1.139»."""
     note = f"attention factor {number(factor)}"
-    return f"{label}: {note}" if label else sentence(note)
+    if label:
+        return f"{label}: {note}"
+    return sentence(note)
 
 
 class DistancePieces(NamedTuple):
@@ -130,12 +154,13 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     last = max(2, last)
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
-        return DistancePieces(distances, np.arange(last), distances)
+        return DistancePieces(distances, starts=np.arange(last), ends=distances)
     edges = np.unique(np.rint(np.geomspace(1, last + 1, MAX_PIECES + 1))).astype(np.int64)
-    most = max(1, MAX_TERMS // pair_count // len(edges))
+    most_per_piece = max(1, MAX_TERMS // pair_count // len(edges))
     pieces = []
     for start, stop in pairwise(edges.tolist()):
-        pieces.append(np.arange(start, stop, stride(stop - start, most), dtype=np.float64))
+        step = stride(stop - start, most_per_piece)
+        pieces.append(np.arange(start, stop, step, dtype=np.float64))
     lengths = np.array(list(map(len, pieces)))
     starts = np.cumsum(lengths) - lengths
     ends = (edges[1:] - 1).astype(np.float64)
@@ -182,9 +207,9 @@ def weights(slope: float, distances: Floats, length: int) -> Floats:
 
     They are e^(−m·d) / Σ e^(−m·d') for the slope m; NaN if they are next to nothing.
     """
+    # The sum over d' from 0 to n − 1 is the geometric series (1 − e^(−m·n)) / (1 − e^(−m)).
+    total = float(length)
     if slope:
         total = -np.expm1(-slope * length) / -np.expm1(-slope)
-    else:
-        total = float(length)
     weight = np.exp(-slope * distances) / total
     return np.where(weight < MIN_WEIGHT, np.nan, weight)

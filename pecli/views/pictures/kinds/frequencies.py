@@ -1,6 +1,7 @@
 """The frequencies of pairs of channels, and a choice of pairs that are worth drawing."""
 
 import math
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -52,12 +53,19 @@ def informative_pairs(frequencies: Floats, length: int, most: int, turns: float)
     with np.errstate(divide="ignore"):  # A pair that does not rotate lies at −inf.
         log_turns = np.log(frequencies * max(1, length - 1) / (2 * math.pi))
     wanted = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), most)
-    chosen: list[int] = []
-    for target in wanted.tolist()[: len(frequencies)]:
-        distance = np.abs(log_turns - target)
-        distance[chosen] = np.nan
-        chosen.append(int(np.nanargmin(distance)))
+    chosen = _nearest_pairs(log_turns, wanted.tolist()[: len(frequencies)])
     chosen.sort(key=lambda pair: (-frequencies[pair], pair))
     fastest = math.log(TURNS_TOLERANCE * turns)
     slow_enough = [pair for pair in chosen if log_turns[pair] < fastest]
-    return slow_enough or chosen[-2:]
+    two_slowest = chosen[-2:]
+    return slow_enough or two_slowest
+
+
+def _nearest_pairs(log_turns: Floats, wanted: Sequence[float]) -> list[int]:
+    """Return the pair whose turns are nearest to each wanted number; none is chosen twice."""
+    chosen: list[int] = []
+    for target in wanted:
+        distances = np.abs(log_turns - target)
+        distances[chosen] = np.nan
+        chosen.append(int(np.nanargmin(distances)))
+    return chosen

@@ -33,8 +33,10 @@ def grid_rows(source: PlotSource) -> Indices:
         raise ParameterError("the picture", "too large", rule)
     skipped, merge = _row_order(source, grid)
     rows = np.arange(height * width)
-    blocks = rows.reshape(height // merge, width // merge, merge, merge)
-    return skipped + blocks.transpose(0, 2, 1, 3).reshape(height, width)
+    # The axes are: block down, block across, patch down in its block, patch across in its block.
+    by_block = rows.reshape(height // merge, width // merge, merge, merge)
+    in_image = by_block.transpose(0, 2, 1, 3).reshape(height, width)
+    return skipped + in_image
 
 
 def frame_note(source: PlotSource) -> str:
@@ -61,8 +63,15 @@ def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
     scheme = source.scheme
     if isinstance(scheme, Positioned) and scheme.grid_style is not None:
         style = scheme.grid_style
-        skipped = 0 if style.keep_last else scheme.keep or 0
-        return _RowOrder(skipped, style.merge)
+        has_rows_in_front = not style.keep_last
+        skipped = scheme.keep or 0
+        return _RowOrder(skipped if has_rows_in_front else 0, style.merge)
+    _check_row_count(source, grid)
+    return _RowOrder(source.keep)
+
+
+def _check_row_count(source: PlotSource, grid: tuple[int, ...]) -> None:
+    """Raise ParameterError unless all tables of a file have a row per point, and those in front."""
     expected = source.keep + math.prod(grid)
     rows = [table.rows for table in source.matrices]
     if set(rows) != {expected}:
@@ -70,4 +79,3 @@ def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
         rule = f"with {source.keep} kept that is {expected:,} rows"
         present = listed(list(map(str, rows)), 4) or "none"
         raise ParameterError("grid", size, rule, f"{source.label} has {present}")
-    return _RowOrder(source.keep)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats, widened
+from pecli.engine.schemes.scheme import Axes
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import Reduction, reduced
@@ -47,8 +48,8 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     for source, name in zip(sources, names_of(sources), strict=True):
         for matrix in _matrices(source, request, len(sources)):
             check_panels(len(panels) + 1)
-            first_row = source.first if matrix.rows == "position" else 0
-            panels.append(_panel_of_matrix(matrix, name, first_row, request, is_bias))
+            panel = _panel_of_matrix(matrix, source, name, request)
+            panels.append(_as_magnitudes(panel) if is_bias else panel)
             matrices.append(matrix)
     if not panels:
         raise _no_matrix(sources)
@@ -59,11 +60,11 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 
 def _choice_note(matrices: Sequence[_Matrix]) -> str:
     """Return «Some of 32 heads» if not all matrices are drawn, and nobody chose them."""
-    chosen_from: dict[str, None] = {}
-    for matrix in matrices:
-        if matrix.chosen_from:
-            chosen_from[matrix.chosen_from] = None
-    return f"Some of {', '.join(chosen_from)}" if chosen_from else ""
+    chosen_from = dict.fromkeys(matrix.chosen_from for matrix in matrices)
+    chosen_from.pop("", None)
+    if chosen_from:
+        return f"Some of {', '.join(chosen_from)}"
+    return ""
 
 
 def _has_several_panels(source: PlotSource) -> bool:
@@ -91,37 +92,37 @@ def _no_matrix(sources: Sequence[PlotSource]) -> ParameterError:
 
 
 def _panel_of_matrix(
-    matrix: _Matrix, source_name: str, first_row: int, request: PlotRequest, is_bias: bool
+    matrix: _Matrix, source: PlotSource, source_name: str, request: PlotRequest
 ) -> HeatmapPanel:
     """Return a matrix as a panel, reduced to the rows and columns that there is room for.
 
     Args:
         matrix: The matrix.
+        source: The source that it belongs to.
         source_name: The beginning of the title, if there are several sources.
-        first_row: The number of the first row on the axis.
         request: The room.
-        is_bias: True for ALiBi, whose magnitudes are drawn on a logarithmic scale.
     """
     reduction = Reduction.MEAN
     if (matrix.rows, matrix.columns) == ("query", "key"):
         reduction = Reduction.SAMPLE  # A mean would blur the diagonal.
     table = matrix.table
-    values = reduced(table, request.rows, request.columns, reduction)
-    title = ", ".join(filter(None, [source_name, matrix.title]))
-    panel = HeatmapPanel(
-        title,
-        values,
-        matrix.rows,
-        matrix.columns,
-        first_row,
-        (table.rows, table.width),
+    return HeatmapPanel(
+        title=", ".join(filter(None, [source_name, matrix.title])),
+        values=reduced(table, request.rows, request.columns, reduction),
+        rows=matrix.rows,
+        columns=matrix.columns,
+        first_row=source.first if matrix.rows == "position" else 0,
+        table_shape=(table.rows, table.width),
         reduction=reduction,
     )
-    if is_bias:
-        quantity = "|bias|"
-        meaning = f"{quantity}, logarithmic, none: blank"
-        return replace(panel, values=np.abs(values), meaning=meaning, quantity=quantity, log=True)
-    return panel
+
+
+def _as_magnitudes(panel: HeatmapPanel) -> HeatmapPanel:
+    """Return a panel of ALiBi's biases with their magnitudes on a logarithmic scale."""
+    quantity = "|bias|"
+    meaning = f"{quantity}, logarithmic, none: blank"
+    magnitudes = np.abs(panel.values)
+    return replace(panel, values=magnitudes, meaning=meaning, quantity=quantity, log=True)
 
 
 def _picture_title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
@@ -162,25 +163,36 @@ def _maps_of_channels(
     """
     points = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
     frame = frame_note(source)
-    suffix = f", {frame}" if frame else ""
     tables = source.matrices
     most = max(1, MAX_MAPS // len(tables) // source_count)
     for table in tables:
         axes = source.axes_of(table)
         noun = axes.names[-1]  # channel, or pair
-        prefix = f"{table.name}, " if len(tables) > 1 else ""
+        table_name = table.name if len(tables) > 1 else ""
         values = widened(table.pick(points.reshape(-1)))
-        chosen_from = ""
-        if request.channels is not None:
-            columns = request.choose(table.width, most, f"{noun}s")
-        else:
-            columns = varied_columns(values, most)
-            if len(columns) < table.width:
-                chosen_from = f"{table.width} {noun}s, by their variance"
-        for column in columns:
+        choice = _chosen_columns(values, noun, request, most)
+        for column in choice.columns:
             channel = table_of(table.name, values[:, column].reshape(points.shape))
-            title = f"{prefix}{noun} {column}{suffix}"
-            yield _Matrix(channel, title, "row", "column", axes.value, chosen_from)
+            title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame]))
+            yield _Matrix(channel, title, "row", "column", axes.value, choice.chosen_from)
+
+
+class _ColumnChoice(NamedTuple):
+    """Columns of a table that are drawn."""
+
+    columns: list[int]
+    chosen_from: str = ""  #: See `_Matrix.chosen_from`.
+
+
+def _chosen_columns(values: Floats, noun: str, request: PlotRequest, most: int) -> _ColumnChoice:
+    """Return the requested columns, or at most `most` of those that vary."""
+    width = values.shape[1]
+    if request.channels is not None:
+        return _ColumnChoice(request.choose(width, most, f"{noun}s"))
+    columns = varied_columns(values, most)
+    if len(columns) == width:
+        return _ColumnChoice(columns)
+    return _ColumnChoice(columns, f"{width} {noun}s, by their variance")
 
 
 def varied_columns(values: Floats, most: int) -> list[int]:
@@ -207,24 +219,28 @@ def _matrices_of(
     """
     axes = source.axes_of(table)
     row_name, column_name = axes.names[-2:]
-    matrix_rows = table.shape[-2]
     if len(table.shape) == 2:
         yield _Matrix(table, title, row_name, column_name, axes.value)
-        return
-    if matrix_rows == 1:
+    elif table.shape[-2] == 1:
         heads_by_keys = replace(table, shape=(table.rows, table.width))
         yield _Matrix(heads_by_keys, title, "head", column_name, axes.value)
-        return
+    else:
+        yield from _matrices_of_stack(table, axes, request)
+
+
+def _matrices_of_stack(table: Table, axes: Axes, request: PlotRequest) -> Iterator[_Matrix]:
+    """Yield some matrices of a tensor of more than two axes, such as the heads of a bias."""
     stack_name = axes.names[0]  # «head» for a bias; empty for an axis of a file
-    matrix_count = table.rows // matrix_rows
+    row_name, column_name = axes.names[-2:]
+    matrix_count = table.rows // table.shape[-2]
     chosen_from = ""
     if request.channels is None and matrix_count > MAX_HEADS:
-        things = f"{stack_name}s" if stack_name else "matrices"
-        chosen_from = f"{matrix_count:,} {things}"
+        nouns = f"{stack_name}s" if stack_name else "matrices"
+        chosen_from = f"{matrix_count:,} {nouns}"
     for number in request.choose(matrix_count, MAX_HEADS, "heads"):
-        matrix_title = _title_in_stack(table, stack_name, number)
+        title = _title_in_stack(table, stack_name, number)
         matrix = slab(table, number)
-        yield _Matrix(matrix, matrix_title, row_name, column_name, axes.value, chosen_from)
+        yield _Matrix(matrix, title, row_name, column_name, axes.value, chosen_from)
 
 
 def _title_in_stack(table: Table, stack_name: str, number: int) -> str:

@@ -45,7 +45,9 @@ def _section_axes(scheme: Scheme | None) -> list[int]:
 @_section_axes.register
 def _(scheme: Rope) -> list[int]:
     section = scheme.mrope_section or ()
-    return scheme.pair_axes if len(section) == len(AXIS_NAMES) else []
+    if len(section) == len(AXIS_NAMES):
+        return scheme.pair_axes
+    return []
 
 
 def _runs(axes: list[int]) -> list[Band]:

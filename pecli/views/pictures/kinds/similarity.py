@@ -29,24 +29,30 @@ def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     check_panels(len(sources))
     matrices = []
     curves = []
-    averaged_rows = 0  # The rows of the longest table of which only the first are averaged.
+    truncated_lengths = [0]  # The lengths of curves that do not average all rows.
     for source, name in zip(sources, names_of(sources), strict=True):
         tables = _tables_of_rows(source)
         matrices.append(_similarity_panel(source, name, tables, request))
-        row_count = tables[0].rows
-        width = sum(table.width for table in tables)
-        count = min(row_count, MAX_DISTANCES, MAX_ELEMENTS // width)
-        if count < row_count:
-            averaged_rows = max(averaged_rows, count)
-        means = by_distance(directions(tables, np.arange(count)))
-        curves.append(Curve(name, np.arange(count, dtype=np.float64), means))
+        curve = _mean_curve(tables, name)
+        curves.append(curve)
+        if len(curve.x) < tables[0].rows:
+            truncated_lengths.append(len(curve.x))
     chart_title = "mean by distance"
-    if averaged_rows:
-        chart_title += f", of the first {averaged_rows:,} positions"
+    longest_truncated = max(truncated_lengths)
+    if longest_truncated:
+        chart_title += f", of the first {longest_truncated:,} positions"
     chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
     across = 2 if len(sources) in (1, 2, 4) else min(3, len(sources))
     extent = count_positions(matrix.shape[0] for matrix in matrices)
     return Picture(f"cosine similarity of {extent}", [*_on_cosine_scale(matrices), chart], across)
+
+
+def _mean_curve(tables: Sequence[Table], name: str) -> Curve:
+    """Return the mean similarity at each distance, of as many of the first rows as there is time for."""
+    width = sum(table.width for table in tables)
+    count = min(tables[0].rows, MAX_DISTANCES, MAX_ELEMENTS // width)
+    means = by_distance(directions(tables, np.arange(count)))
+    return Curve(name, np.arange(count, dtype=np.float64), means)
 
 
 SIMILARITY = PictureKind(
@@ -65,12 +71,12 @@ def _similarity_panel(
     step = stride(count, min(request.rows, MAX_SAMPLES))
     rows = directions(tables, np.arange(0, count, step))
     return HeatmapPanel(
-        name or "pairs of positions",
-        rows @ rows.T,
-        "position",
-        "position",
-        source.first,
-        (count, count),
+        title=name or "pairs of positions",
+        values=rows @ rows.T,
+        rows="position",
+        columns="position",
+        first_row=source.first,
+        table_shape=(count, count),
         reduction=Reduction.SAMPLE,
     )
 
@@ -133,21 +139,26 @@ def patch(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 
     An encoding that knows rows and columns shows a peak around the middle.
     """
-    panels = []
-    for source in sources:
-        rows = grid_rows(source)
-        patches = directions(source.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
-        row = rows.shape[0] // 2
-        column = rows.shape[1] // 2
-        title = f"row {row}, column {column}" if len(sources) == 1 else source.label
-        title = ", ".join(filter(None, [title, frame_note(source)]))
-        similarities = patches @ patches[row, column]
-        panels.append(
-            HeatmapPanel(title, similarities, "row", "column", meaning="cosine similarity")
-        )
+    panels = [_patch_panel(source, is_alone=len(sources) == 1) for source in sources]
     height, width = panels[0].shape
     title = f"similarity of one patch to all others, {height} × {width}"
-    return Picture(title, _on_cosine_scale(panels), min(2, len(panels)))
+    return Picture(title, _on_cosine_scale(panels), across=min(2, len(panels)))
+
+
+def _patch_panel(source: PlotSource, *, is_alone: bool) -> HeatmapPanel:
+    """Return the similarity of all patches to the middle one; beside others, its title is the source."""
+    rows = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
+    patches = directions(source.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
+    row = rows.shape[0] // 2
+    column = rows.shape[1] // 2
+    title = f"row {row}, column {column}" if is_alone else source.label
+    return HeatmapPanel(
+        title=", ".join(filter(None, [title, frame_note(source)])),
+        values=patches @ patches[row, column],
+        rows="row",
+        columns="column",
+        meaning="cosine similarity",
+    )
 
 
 PATCH = PictureKind("patch", "the similarity of one patch of a grid to all others", patch)

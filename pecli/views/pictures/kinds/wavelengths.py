@@ -35,38 +35,47 @@ MAX_RANGES = 3  #: Ranges of pairs that are shaded: kept, blended, stretched.
 
 
 class Wave(NamedTuple):
-    """A curve of wavelengths: a source, at one of the lengths where its scaling differs."""
+    """The wavelengths of a source, at one of the lengths where its scaling differs.
+
+    LongRoPE, for example, has one set of factors up to the trained context and another beyond, so
+    that a Phi-3 is two waves.
+    """
 
     source: PlotSource
     read_at: str  #: The length at which it is read; empty if the scaling does not depend on it.
-
-
-class _WaveCurve(NamedTuple):
-    """A wave with the numbers that are drawn."""
-
-    wave: Wave
     lengths: Floats  #: The wavelength of each pair.
-    stretch: Floats  #: The factor by which the scaling stretched it.
+    stretch: Floats  #: The factor by which the scaling stretched each of them.
 
     @property
     def is_scaled(self) -> bool:
         finite = self.stretch[np.isfinite(self.stretch)]
         return not np.allclose(finite, 1, rtol=0, atol=REL_TOL)
 
+    @property
+    def pair_numbers(self) -> Floats:
+        return np.arange(len(self.lengths), dtype=np.float64)
+
+
+class _Charts(NamedTuple):
+    """The charts of a picture, and sentences for its caption."""
+
+    charts: list[Chart]
+    notes: list[str]
+
 
 def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return a chart of wavelengths, and one of their stretch below it if any is scaled."""
-    waves: list[_WaveCurve] = []
+    waves: list[Wave] = []
     for source in sources:
-        waves += map(_curve, waves_of(source))
+        waves += waves_of(source)
     if len(sources) == 1:
-        panels, notes = _charts_of_one(sources[0], waves)
+        drawn = _charts_of_one(sources[0], waves)
     else:
-        panels, notes = _charts_of_several(waves)
+        drawn = _charts_of_several(waves)
     is_rotary = all(source.applied_as == "rotation" for source in sources)
     pair = "rotary pair" if is_rotary else "sine and cosine pair"
-    distinct_notes = dict.fromkeys(filter(None, notes))
-    return Picture(f"wavelength of each {pair}", panels, 1, ". ".join(distinct_notes))
+    caption = ". ".join(dict.fromkeys(filter(None, drawn.notes)))
+    return Picture(f"wavelength of each {pair}", drawn.charts, across=1, subtitle=caption)
 
 
 WAVELENGTHS = PictureKind(
@@ -75,18 +84,31 @@ WAVELENGTHS = PictureKind(
 
 
 def waves_of(source: PlotSource) -> list[Wave]:
-    """Return the source, at all lengths that matter if its scaling depends on the length."""
+    """Return the wavelengths of a source, at all lengths that matter if its scaling depends on them."""
     rope = scaled_rope(source)
     if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
-        return [Wave(source, "")]
+        return [_wave(source, "")]
     waves = []
     for length, words in _lengths_that_matter(rope, source.context).items():
-        waves.append(Wave(source._replace(scheme=replace(rope, length=length)), words))
+        source_at_length = source._replace(scheme=replace(rope, length=length))
+        waves.append(_wave(source_at_length, words))
     return waves
 
 
+def _wave(source: PlotSource, read_at: str) -> Wave:
+    """Compute the wavelengths of a source, and their ratio to those without its scaling."""
+    lengths = 2 * math.pi / angular_frequencies(source)
+    rope = scaled_rope(source)
+    unscaled = lengths if rope is None else unscaled_wavelengths(rope)
+    return Wave(source, read_at, lengths, np.round(lengths / unscaled, STRETCH_DIGITS))
+
+
 def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
-    """Return lengths within and beyond the trained context, in words."""
+    """Return lengths within and beyond the trained context, in words.
+
+    A dynamic scaling changes with the length, so that both ends of its range are drawn: «up to
+    4,096» and «at length 16,384».
+    """
     trained_length = (
         rope.original_max_position_embeddings
         or rope.max_position_embeddings
@@ -102,28 +124,14 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     return {trained_length: f"up to {trained_length:,}", longest: f"at length {longest:,}"}
 
 
-def _curve(wave: Wave) -> _WaveCurve:
-    """Compute the wavelengths of a wave, and their ratio to those without the scaling."""
-    lengths = _wavelengths(wave.source)
-    rope = scaled_rope(wave.source)
-    unscaled = lengths if rope is None else unscaled_wavelengths(rope)
-    return _WaveCurve(wave, lengths, np.round(lengths / unscaled, STRETCH_DIGITS))
-
-
-def _wavelengths(source: PlotSource) -> Floats:
-    return 2 * math.pi / angular_frequencies(source)
-
-
 def unscaled_wavelengths(rope: Rope) -> Floats:
     """Return 2π · b^(2i/d), the wavelengths before any scaling."""
     pairs = np.arange(rope.rotary_dim // 2)
     return np.asarray(2 * math.pi * rope.base ** (2 * pairs / rope.exponent_dim))
 
 
-def _charts_of_one(
-    source: PlotSource, waves: Sequence[_WaveCurve]
-) -> tuple[list[Chart], list[str]]:
-    """Return the charts of one model or scheme, and notes for the caption.
+def _charts_of_one(source: PlotSource, waves: Sequence[Wave]) -> _Charts:
+    """Return the charts of one model or scheme.
 
     The first chart has the wavelength of each pair over the number of the pair, with the contexts
     of the model as lines. If wavelengths are scaled, there is a second one; see `_scaled_charts`.
@@ -132,25 +140,22 @@ def _charts_of_one(
         source: The model or scheme.
         waves: Its curves: one, or several if the scaling depends on the length of the context.
     """
-    notes = [sentence(_scaling_note(wave.wave.source)) for wave in waves]
+    notes = [sentence(_scaling_note(wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
-    if any(wave.is_scaled for wave in waves):
-        ranges = pair_ranges(waves[0].stretch) if len(waves) == 1 else []
-        rope = scaled_rope(source)
-        assert rope is not None, "only a scaling stretches wavelengths"
+    rope = scaled_rope(source)
+    if rope is not None and any(wave.is_scaled for wave in waves):
+        ranges = scaled_ranges(waves)
         notes.append(sentence("; ".join(_range_note(rope, pairs) for pairs in ranges)))
-        return _scaled_charts(waves, unscaled_wavelengths(rope), levels, ranges), notes
+        return _Charts(_scaled_charts(waves, rope, levels, ranges), notes)
     curves = [_context_curve(wave, "") for wave in waves]
     chart = _length_chart(curves, "pair")
-    return [replace(chart, levels=levels, bands=section_bands(source))], notes
+    chart = replace(chart, levels=levels, bands=section_bands(source))
+    return _Charts([chart], notes)
 
 
 def _scaled_charts(
-    waves: Sequence[_WaveCurve],
-    unscaled: Floats,
-    levels: Sequence[Level],
-    ranges: Sequence["PairRange"],
+    waves: Sequence[Wave], rope: Rope, levels: Sequence[Level], ranges: Sequence["PairRange"]
 ) -> list[Chart]:
     """Return a chart of scaled wavelengths, and one of the factors by which they are stretched.
 
@@ -159,38 +164,35 @@ def _scaled_charts(
 
     Args:
         waves: The curves of one model.
-        unscaled: The wavelength of each pair without the scaling.
+        rope: Its scheme, which has the wavelengths without the scaling.
         levels: The contexts of the model.
         ranges: The pairs that the scaling treats alike.
     """
     curves = [_context_curve(wave, "scaled") for wave in waves]
-    curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
+    unscaled = Curve("unscaled", waves[0].pair_numbers, unscaled_wavelengths(rope), reference=True)
     bands = _range_bands(ranges)
-    lengths = replace(_length_chart(curves, "pair"), levels=levels, bands=bands)
-    return [lengths, _stretches_of_contexts(waves, bands)]
+    lengths = _length_chart([*curves, unscaled], "pair")
+    stretches = _stretch_chart([_stretch_curve(wave, wave.pair_numbers) for wave in waves], "pair")
+    return [
+        replace(lengths, levels=levels, bands=bands),
+        replace(stretches, bands=_unlabelled(bands)),  # The chart above names them already.
+    ]
 
 
-def scaled_ranges(source: PlotSource) -> list["PairRange"]:
+def scaled_ranges(waves: Sequence[Wave]) -> list["PairRange"]:
     """Return the ranges of pairs that a scaling treats alike; none if it depends on the length."""
-    waves = waves_of(source)
     if len(waves) > 1:
         return []
-    return pair_ranges(_curve(waves[0]).stretch)
+    return pair_ranges(waves[0].stretch)
 
 
 def _range_bands(ranges: Sequence["PairRange"]) -> list[Band]:
     return [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
 
 
-def _context_curve(wave: _WaveCurve, label: str) -> Curve:
+def _context_curve(wave: Wave, label: str) -> Curve:
     """Return the wavelengths of a wave; its label is the context at which it is read, if any."""
-    return Curve(wave.wave.read_at or label, _pair_numbers(wave), wave.lengths)
-
-
-def _stretches_of_contexts(waves: Sequence[_WaveCurve], bands: Sequence[Band]) -> Chart:
-    """Return the chart below the wavelengths, whose bands are named there already."""
-    curves = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
-    return replace(_stretch_chart(curves, "pair"), bands=_unlabelled(bands))
+    return Curve(wave.read_at or label, wave.pair_numbers, wave.lengths)
 
 
 def _unlabelled(bands: Sequence[Band]) -> list[Band]:
@@ -205,40 +207,55 @@ def _context_levels(source: PlotSource) -> list[Level]:
     return levels
 
 
-def _charts_of_several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
-    """Return the charts of several models or schemes, and notes for the caption.
+def _charts_of_several(waves: Sequence[Wave]) -> _Charts:
+    """Return the charts of several models or schemes.
 
     The first chart has a curve of wavelengths per model, with its contexts as dots on the curve. If
-    a model has a scaling, a second chart has the factors by which wavelengths are stretched. Models
-    with different numbers of pairs share an axis from 0 to 1: the pair as a share of all.
+    a model has a scaling, a second chart has the factors by which wavelengths are stretched.
     """
-    has_equal_pairs = len({len(wave.lengths) for wave in waves}) == 1
-    axis = "pair" if has_equal_pairs else "pair, as a share of all"
+    axis = _common_axis(waves)
     curves = []
     stretches = []
-    for wave in waves:
-        x = _pair_numbers(wave)
-        if not has_equal_pairs:
-            x = x / len(x)
+    for wave, x in zip(waves, axis.places, strict=True):
         curves.append(_curve_with_contexts(wave, x))
         stretches.append(_stretch_curve(wave, x))
-    notes = [_labelled_note(wave.wave.source) for wave in waves]
+    notes = [_labelled_note(wave.source) for wave in waves]
     if any(curve.marks for curve in curves):
         notes.append("Dots: contexts and windows")
-    bands: list[Band] = []
     scaled = [wave for wave in waves if wave.is_scaled]
-    if has_equal_pairs and len(scaled) == 1:  # Bands of several scalings would overlap.
+    bands: list[Band] = []
+    if axis.counts_pairs and len(scaled) == 1:  # Bands of several scalings would overlap.
         bands = _range_bands(pair_ranges(scaled[0].stretch))
-    charts = [replace(_length_chart(curves, axis), bands=bands)]
+    charts = [replace(_length_chart(curves, axis.name), bands=bands)]
     if scaled:
-        charts.append(replace(_stretch_chart(stretches, axis), bands=_unlabelled(bands)))
-    return charts, notes
+        charts.append(replace(_stretch_chart(stretches, axis.name), bands=_unlabelled(bands)))
+    return _Charts(charts, notes)
 
 
-def _curve_with_contexts(wave: _WaveCurve, x: Floats) -> Curve:
+class _PairAxis(NamedTuple):
+    """A horizontal axis for the pairs of several waves."""
+
+    name: str
+    counts_pairs: bool  #: False if pairs are shares of all.
+    places: list[Floats]  #: The place of each pair on the axis, per wave.
+
+
+def _common_axis(waves: Sequence[Wave]) -> _PairAxis:
+    """Return the numbers of the pairs; or, if models have different numbers of them, shares.
+
+    Pair 16 of 32 and pair 32 of 64 are both at 0.5 then, and have the same wavelength if their
+    models have the same base.
+    """
+    numbers = [wave.pair_numbers for wave in waves]
+    if len(set(map(len, numbers))) == 1:
+        return _PairAxis("pair", counts_pairs=True, places=numbers)
+    shares = [pairs / len(pairs) for pairs in numbers]
+    return _PairAxis("pair, as a share of all", counts_pairs=False, places=shares)
+
+
+def _curve_with_contexts(wave: Wave, x: Floats) -> Curve:
     """Return the wavelengths of a model; its label has the contexts that are dots on the curve."""
-    source = wave.wave.source
-    words = [source.label, wave.wave.read_at, _contexts_in_words(source)]
+    words = [wave.source.label, wave.read_at, _contexts_in_words(wave.source)]
     return Curve(", ".join(filter(None, words)), x, wave.lengths, marks=_marks(wave, x))
 
 
@@ -250,10 +267,6 @@ def _labelled_note(source: PlotSource) -> str:
     return f"{source.label}: {details}"
 
 
-def _pair_numbers(wave: _WaveCurve) -> Floats:
-    return np.arange(len(wave.lengths), dtype=np.float64)
-
-
 def _length_chart(curves: Sequence[Curve], axis: str) -> Chart:
     return Chart("", curves, axis, "wavelength, in positions", log_y=True)
 
@@ -262,7 +275,7 @@ def _stretch_chart(curves: Sequence[Curve], axis: str) -> Chart:
     return Chart("", curves, axis, "stretch", share=STRETCH_SHARE, continues=True)
 
 
-def _stretch_curve(wave: _WaveCurve, x: Floats) -> Curve:
+def _stretch_curve(wave: Wave, x: Floats) -> Curve:
     """Return the stretch of each pair; a wave without a scaling keeps its colour but has no line."""
     if wave.is_scaled:
         return Curve("", x, wave.stretch)
@@ -377,12 +390,15 @@ def _contexts_in_words(source: PlotSource) -> str:
     return ", ".join(filter(None, words))
 
 
-def _marks(wave: _WaveCurve, x: Floats) -> list[tuple[float, float]]:
-    """Return the points of a curve whose wavelength is one of the contexts."""
+def _marks(wave: Wave, x: Floats) -> list[tuple[float, float]]:
+    """Return the points of a curve whose wavelength is one of the contexts.
+
+    A context lies between two pairs, so the point is interpolated, on the logarithmic axis.
+    """
     turns = np.isfinite(wave.lengths)
     log_lengths = np.log(wave.lengths[turns])
     marks = []
-    for context in contexts_of(wave.wave.source):
+    for context in contexts_of(wave.source):
         height = math.log(context.length)
         if not context.is_table and log_lengths[0] <= height <= log_lengths[-1]:
             marks.append((float(np.interp(height, log_lengths, x[turns])), context.length))
