@@ -231,7 +231,7 @@ def _in_real_numbers(array: Array) -> Array:
 
 def _with_damage(case: Case) -> Iterator[Explanation]:
     for kind in DAMAGED:
-        yield from accepted(map(case.given, kind.proposals(case)))
+        yield from accepted(map(case.supposing, kind.proposals(case)))
 
 
 def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:

@@ -233,7 +233,7 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
     for mistakes in _mistakes(bias.values[0], computation):
         mistaken = case
         for mistake in mistakes:
-            mistaken = mistaken.given(mistake)
+            mistaken = mistaken.supposing(mistake)
         yield from accepted([mistaken])
 
 

@@ -45,7 +45,7 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
         if not _is_sure(prior.schedule):
             continue
         for explanation in _explanations_by_schedule(prior.schedule, values):
-            yield explanation.supposing((), prior.cost, prior.open)
+            yield explanation.with_suppositions((), prior.cost, prior.open)
             return
 
 
@@ -76,6 +76,6 @@ def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> It
     yield from explain_cases([case], 0.0, most_mistakes=0)
     names = scheme.recipe_names()
     steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
-    yield from accepted(map(case.given, steps))
+    yield from accepted(map(case.supposing, steps))
     # The engine has no recipe for 8 bits: such frequencies are named by their storage.
-    yield from accepted(case.given(Stored(grid)) for grid in storages_of(values, "bfloat16"))
+    yield from accepted(case.supposing(Stored(grid)) for grid in storages_of(values, "bfloat16"))

@@ -140,7 +140,7 @@ def _as_it_is(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]
 def _with_other_numbers(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
     for stored in storages(_case(reading, scheme)):
         for kind in Numbers:
-            yield from accepted(map(stored.given, kind.proposals(stored)))
+            yield from accepted(map(stored.supposing, kind.proposals(stored)))
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:

@@ -235,7 +235,7 @@ def located(cases: Sequence[Case]) -> list[Explanation]:
     damaged: list[Case] = []
     for case in cases:
         for kind in SMALL_PARTS:
-            damaged += map(case.given, kind.proposals(case))
+            damaged += map(case.supposing, kind.proposals(case))
     return [small for small in accepted(damaged) if small.cost <= SMALL_DAMAGE_COST]
 
 
@@ -247,7 +247,7 @@ def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> li
         return []
     found: list[Explanation] = []
     for case in cases:
-        found += accepted(case.given(mistake) for mistake in ComputedByRuntime.proposals(case))
+        found += accepted(case.supposing(mistake) for mistake in ComputedByRuntime.proposals(case))
     return found
 
 
@@ -262,7 +262,7 @@ def storages(case: Case) -> Iterator[Case]:
     """Yield the case as it is, and with each grid on which all values lie."""
     yield case
     for stored in Stored.proposals(case):
-        yield case.given(stored)
+        yield case.supposing(stored)
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
@@ -296,7 +296,7 @@ def other_roundings(case: Case) -> Iterator[Case]:
         return
     for stored in Stored.proposals(case):
         for rounded in stored.roundings:
-            yield case.given(rounded)
+            yield case.supposing(rounded)
 
 
 def hypotheses(cases: Iterable[Case], count: int) -> Iterator[Case]:
@@ -321,7 +321,7 @@ def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
             mistakes = frozenset((*granted.mistakes, mistake))
             if mistakes not in seen:
                 seen.add(mistakes)
-                yield granted.given(mistake)
+                yield granted.supposing(mistake)
 
 
 def _proposed_mistakes(case: Case, count: int) -> Iterator[Mistake]:
@@ -414,7 +414,7 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
             continue
         for mistake in kind.suppositions(case):
             check_time()
-            yield case.given(mistake)
+            yield case.supposing(mistake)
 
 
 def _has_schedule_mistake(case: Case) -> bool:

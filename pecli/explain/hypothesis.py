@@ -326,7 +326,7 @@ class Case:
         supposed = replace(computation, arithmetic=FLOAT32)
         return cls(scheme, supposed, observations, supposed, arranged=arranged)
 
-    def given(self, mistake: Mistake) -> "Case":
+    def supposing(self, mistake: Mistake) -> "Case":
         """Return the case in which a mistake is taken for granted, so that others are measured in
         what is left.
         """

@@ -57,7 +57,7 @@ def _first_explanation(schemes: list[Relative], index: Array) -> Explanation | N
     for place, scheme in enumerate(schemes):
         for explanation in accepted(cases_of(scheme, {"index": index})):
             doubts = tuple(_doubts(scheme, schemes[place + 1 :]))
-            return explanation.supposing((), 0.0, doubts)
+            return explanation.with_suppositions((), 0.0, doubts)
     return None
 
 

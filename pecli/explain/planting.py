@@ -65,7 +65,7 @@ class Tensors(NamedTuple):
         """Return a mistake in the vocabulary of results."""
         wrong = self.with_mistake(mistake).every_row
         case = Case.of(self.scheme, self.computation, Observations(wrong, "float64"))
-        return mistake.edits(case.given(mistake))
+        return mistake.edits(case.supposing(mistake))
 
 
 @singledispatch

@@ -65,7 +65,7 @@ def _readings_of_heads(case: Case) -> list[Case]:
     kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
     for kind in kinds:
         for reading in tuple(readings):
-            readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
+            readings += [reading.supposing(mistake) for mistake in kind.proposals(reading)]
     return readings
 
 
@@ -103,7 +103,7 @@ def _shows_waves(case: Case) -> bool:
         if not kind.changes_reading:
             continue
         for mistake in kind.suppositions(case):
-            if _has_waves(case.given(mistake)):
+            if _has_waves(case.supposing(mistake)):
                 return True
     return False
 

@@ -316,7 +316,7 @@ def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
         is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
         if not is_known and not mistake.are_stated:
             continue
-        explanation = accept(case.given(mistake))
+        explanation = accept(case.supposing(mistake))
         if explanation is not None:
             return [explanation]
     return []
@@ -387,7 +387,7 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
         if kind.stage in UNSEEN:
             continue  # Rounding is what a tolerance allows, and damage is not a known mistake.
         for mistake in kind.examples(first.computation, first.scheme):
-            planted = [case.given(mistake) for case in cases]
+            planted = [case.supposing(mistake) for case in cases]
             if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):
                 yield mistake.edits(planted[0])
 

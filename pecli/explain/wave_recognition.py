@@ -277,7 +277,7 @@ def _by_schedule(
     for scheme in subject.schemes(prior.schedule):
         case = _case(subject.reading, scheme)
         for explanation in explain(subject.reading, case):
-            return explanation.supposing(subject.reading.edits, prior.cost, prior.open)
+            return explanation.with_suppositions(subject.reading.edits, prior.cost, prior.open)
     return None
 
 
@@ -332,7 +332,7 @@ def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
         for kind in ONE_MISTAKE:
             is_reading = kind is SwappedFunctions and tuple(reading.tensors) != ("cos", "sin")
             if not is_reading:
-                for explanation in accepted(map(stored.given, kind.proposals(stored))):
+                for explanation in accepted(map(stored.supposing, kind.proposals(stored))):
                     yield _keeping_scheme(explanation, case.scheme)
 
 
@@ -346,7 +346,7 @@ def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
 def _narrow(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which one step of the computation was rounded to 16 bits."""
     for stored in storages(case):
-        yield from accepted(map(stored.given, RoundedSteps.proposals(stored)))
+        yield from accepted(map(stored.supposing, RoundedSteps.proposals(stored)))
 
 
 def _keeping_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
@@ -445,4 +445,4 @@ def _by_runtimes(case: Case) -> Iterator[Explanation]:
     """Yield the explanation of a table by each runtime that computes it from the scheme of a case."""
     tensors = tuple(case.observations.tensors)
     for name, computed in runtimes_of(case.scheme):
-        yield from accepted([case.given(ComputedByRuntime((name,), computed, tensors))])
+        yield from accepted([case.supposing(ComputedByRuntime((name,), computed, tensors))])

@@ -39,29 +39,29 @@ class BiasMistake(Mistake):
 
     def plant(self, computation: Computation) -> Computation:
         assert isinstance(computation, BiasComputation)
-        return self.in_bias(computation)
+        return self.plant_in_bias(computation)
 
     @abstractmethod
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         """Return the bias with this mistake in it."""
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if isinstance(case.computation, BiasComputation):
-            yield from cls.proposals_for(case, case.computation)
+            yield from cls.proposals_for_bias(case, case.computation)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
-        yield from cls.examples_for(bias, alibi_of(case.scheme))
+        yield from cls.examples_for_bias(bias, alibi_of(case.scheme))
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if isinstance(computation, BiasComputation):
-            yield from cls.examples_for(computation, alibi_of(scheme))
+            yield from cls.examples_for_bias(computation, alibi_of(scheme))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
@@ -115,12 +115,12 @@ class OtherRule(BiasMistake):
     summary = "slopes of the naive rule for head counts that are not powers of two, or the other way round"
     seen_in = ("early ALiBi ports with 12 or 20 heads",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)[: len(bias.slopes)]
         return replace(bias, slopes=slopes)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
         if count & (count - 1) and scheme.head_range is None:
@@ -148,11 +148,11 @@ class OtherMaxBias(BiasMistake):
     summary = "another max_bias: the smallest slope is not 2^−8"
     fitted = ("value",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=slopes_of(len(bias.slopes), self.rule, self.value))
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the slopes, and yield the plain values of max_bias that come near to them."""
         alibi = alibi_of(case.scheme)
         if alibi.head_range is not None:
@@ -162,7 +162,7 @@ class OtherMaxBias(BiasMistake):
                 yield cls(value, alibi.rule)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if scheme.head_range is None:
             value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
             yield cls(value, scheme.rule)
@@ -189,12 +189,12 @@ class OtherShard(BiasMistake):
     summary = "slopes of another shard of heads, or counted from the shard's own first head"
     seen_in = ("tensor-parallel servers that compute slopes from the heads of one rank",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)
         return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         shard = scheme.head_range
         if shard is None:
             return
@@ -227,7 +227,7 @@ class OtherForm(BiasMistake):
     seen_in = ("BLOOM counts keys from the first token",)
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
         values = np.broadcast_to(multiples.values, bias.multiples.shape)
         return replace(
@@ -235,7 +235,7 @@ class OtherForm(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield all forms that a bias of as many queries can have."""
         if bias.multiples.size <= 1:
             return
@@ -260,11 +260,11 @@ class DistanceOffByOne(BiasMistake):
     summary = "distances off by one: i − j + 1 for i − j"
     stage = Stage.POSITIONS
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, multiples=bias.multiples - self.by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.queries > 1:
             yield cls(1)
             yield cls(-1)
@@ -283,11 +283,11 @@ class ReorderedHeads(BiasMistake):
     seen_in = ("tensor-parallel checkpoints that are joined in the wrong order",)
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=bias.slopes[list(self.order)])
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the slope of each head; yield the reverse order, and the one that explains them.
 
         Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
@@ -305,7 +305,7 @@ class ReorderedHeads(BiasMistake):
             yield cls(tuple(order.tolist()))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         count = len(bias.slopes)
         if count > 1:
             yield cls(tuple(range(count))[::-1])
@@ -323,11 +323,11 @@ class NegatedBias(BiasMistake):
     summary = "the bias has the wrong sign: far keys are favoured"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, multiples=-bias.multiples, mask=-bias.mask)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -344,11 +344,11 @@ class ScaledBias(BiasMistake):
     fitted = ("by",)
     weight = 1.2
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=self.by * bias.slopes)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the factor of all slopes; yield the power of √2 and the plain numbers near it.
 
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
@@ -366,7 +366,7 @@ class ScaledBias(BiasMistake):
                 yield cls(by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls(0.125)  # 1/√64, for heads of 64 channels
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -386,11 +386,11 @@ class RoundedSlopes(BiasMistake):
     summary = "slopes rounded to bfloat16 or float16 before they are multiplied"
     stage = Stage.ARITHMETIC
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=rounded_to(bias.slopes, self.dtype))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.multiples.size > 1:
             yield cls("bfloat16")
             yield cls("float16")
@@ -408,13 +408,13 @@ class OtherMask(BiasMistake):
     summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if bias.masked.shape != self.masked.shape:
             return bias  # Slopes beside a masked bias have no mask.
         return replace(bias, masked=self.masked, mask=self.value)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Yield the mask that the data have, if it is another number or at other places; and zeros.
 
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
@@ -432,7 +432,7 @@ class OtherMask(BiasMistake):
             yield cls(0.0, bias.masked)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
         if bias.masked.any():
             yield cls(0.0, bias.masked)
@@ -454,7 +454,7 @@ class Unmasked(BiasMistake):
     summary = "a causal bias without its mask, which goes on rising above the diagonal"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if not bias.masked.any():
             return bias  # Slopes beside a masked bias have no mask.
         queries, keys = bias.multiples.shape
@@ -465,7 +465,7 @@ class Unmasked(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.masked.any():
             yield cls()
 

@@ -51,14 +51,14 @@ class OtherPlacement(WaveMistake):
     stage = Stage.PARAMETERS
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if not isinstance(waves.form, Columns):
             raise TypeError("only tables have rows on a grid")
         other = computation_of(self.scheme, waves.form.tensors)
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         if not case.has_other_parameters:
             yield from cls._neighbours(case.scheme, waves)
 
@@ -84,7 +84,7 @@ class OtherPlacement(WaveMistake):
 
     def has_shape_of(self, waves: WaveComputation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
-        other = self.in_waves(waves)
+        other = self.plant_in_waves(waves)
         same_columns = len(columns_of(other).columns.pair) == len(columns_of(waves).columns.pair)
         return other.rows == waves.rows and same_columns
 
@@ -116,7 +116,7 @@ class OtherSections(OtherPlacement):
         yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure which pairs follow time, height and width; yield these unless they are expected.
 
         M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
@@ -158,7 +158,7 @@ class OtherAxes(OtherPlacement):
             yield cls._with_channels(scheme, channels, moved)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how many channels follow each axis of a grid; yield these unless they are expected.
 
         The 64 channels of a video model may be 16 for time, 24 for height and 24 for width. If the
@@ -278,7 +278,7 @@ class OtherGridSpan(OtherPlacement):
             yield cls._with_span(scheme, span, 2 * span)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how far positions are stretched, and yield plain spans that stretch them so.
 
         A model that was trained on 16 points stretches the positions of 32 points by a half. If
@@ -329,7 +329,7 @@ class OtherGridBase(OtherPlacement):
         yield cls.changed(scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.has_other_parameters:
@@ -379,14 +379,14 @@ class OtherPlacementAndBase(OtherPlacement):
         yield from ()  # Each of the two mistakes has examples of its own.
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield each misplacement with the bases that give the frequencies measured in its places."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.has_other_parameters:
             return
         for kind in (OtherAxes, OtherPlacement):
-            for placement in kind.proposals_for(case, waves):
-                yield from cls._with_bases(case.given(placement), placement)
+            for placement in kind.proposals_for_waves(case, waves):
+                yield from cls._with_bases(case.supposing(placement), placement)
 
     @classmethod
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:

@@ -64,7 +64,7 @@ class ComputedByRuntime(Mistake):
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
         for name, scheme in runtimes:
             runtime = cls((name,), scheme, case.waves.form.tensors)
-            supposed = case.given(runtime)
+            supposed = case.supposing(runtime)
             is_possible = _may_have_frequencies(scheme, case)
             if is_possible and not supposed.wrong_in_few_rows.any():
                 yield supposed, runtime

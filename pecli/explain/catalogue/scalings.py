@@ -58,7 +58,7 @@ class OtherFactor(ParameterMistake):
     usual = FACTORS
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         factor = schedule.value("factor")
         if isinstance(factor, float):
             smaller = [usual for usual in COMMON_FACTORS if usual < factor]
@@ -160,13 +160,13 @@ class OtherTwoNumbers(ScheduleMistake):
     weight = 2.0
     rank = 4
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         for name, value in zip(self.names, self.values, strict=True):
             schedule = schedule.having(name, value)
         return schedule
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
         if case.measured_frequencies is None:
             return
@@ -186,7 +186,7 @@ class OtherTwoNumbers(ScheduleMistake):
         """
 
         def frequencies(values: Sequence[float]) -> Floats:
-            return cls(names, (values[0], values[1])).in_schedule(schedule).frequencies
+            return cls(names, (values[0], values[1])).plant_in_schedule(schedule).frequencies
 
         expected = [float(schedule.value(name)) for name in names]
         fits = fit_numbers(frequencies, measured, expected)
@@ -232,11 +232,11 @@ class OtherScalingNumber(ScheduleMistake):
     rank = 4
     usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
         if case.measured_frequencies is None:
             return
@@ -256,7 +256,7 @@ class OtherScalingNumber(ScheduleMistake):
                     yield cls(name, value)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield twice the value of each such number."""
         if waves.schedule is None:
             return
@@ -285,11 +285,11 @@ class MissingScaling(ScheduleMistake):
     weight = 0.9
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.unscaled()
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling != NO_SCALING:
             yield cls()
 
@@ -306,11 +306,11 @@ class ScalingTwice(ScheduleMistake):
     seen_in = ("llama.cpp --rope-scaling beside a GGUF that has one",)
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, applied=self.applied)
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling != NO_SCALING:
             yield cls("squared")
             yield cls("again")
@@ -332,7 +332,7 @@ class OtherScaling(ScheduleMistake):
     weight = 1.3
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         scaled = replace(schedule.unscaled(), scaling=self.scaling).having("factor", self.factor)
         return replace(scaled, scaling=scaled.scaling.complete())
 
@@ -344,7 +344,7 @@ class OtherScaling(ScheduleMistake):
         return LINEAR_WEIGHT if isinstance(self.scaling, Linear) else self.weight
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         if case.measured_frequencies is None or case.scheme.applied_as != "rotation":
             return
         for name, parameters in PROBABLE:
@@ -375,7 +375,7 @@ class OtherScaling(ScheduleMistake):
                 yield cls(scaling, factor)
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling == NO_SCALING:
             yield cls(Linear(2.0), 2.0)
 
@@ -385,7 +385,7 @@ class OtherScaling(ScheduleMistake):
             yield from super().examples(computation, scheme)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        schedule = self.in_schedule(case.expected_schedule)
+        schedule = self.plant_in_schedule(case.expected_schedule)
         kind = Parameter("scaling", case.expected_schedule.scaling_name, schedule.scaling_name)
         brief = schedule.scaling.brief()
         values = {name: getattr(brief, name) for name in schedule.scaling.frequency_parameters()}
@@ -409,11 +409,11 @@ class ScalingReadDifferently(ScheduleMistake):
     rank = 4
     weight = 0.9
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, scaling=self.scaling.complete())
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         yield from map(cls, schedule.scaling.known_mistakes())
 
     def edits(self, case: Case) -> tuple[Edit, ...]:

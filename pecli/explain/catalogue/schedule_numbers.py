@@ -52,11 +52,11 @@ class ParameterMistake(ScheduleMistake):
     fitted = ("value",)
     rank = 4
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the number to the measured frequencies, and yield the plain values within its error.
 
         A base that is fitted as 499,998 ± 5 yields 500,000. Values that other numbers of the model
@@ -84,7 +84,7 @@ class ParameterMistake(ScheduleMistake):
                 yield cls(value, value in at_hand)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical wrong values, which need no data: for a base of 10000, 500000 and 1e6.
 
         A number without typical values gets the first other value that the model or other models
@@ -93,7 +93,7 @@ class ParameterMistake(ScheduleMistake):
         schedule = waves.schedule
         if schedule is None:
             return
-        typical = list(cls.typical(schedule))
+        typical = list(cls.examples_for_schedule(schedule))
         yield from typical
         expected = schedule.number(cls.name)
         if typical or expected is None:
@@ -148,7 +148,7 @@ class OtherBase(ParameterMistake):
     rank = 0
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         for base in (10000.0, 500000.0, 1e6):
             if base != schedule.base:
                 yield cls(base)
@@ -167,11 +167,11 @@ class OtherScale(ParameterMistake):
     rank = 2
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that
         none is measured.
         """
-        yield from super().schedules_proposed(case, schedule)
+        yield from super().proposals_for_schedule(case, schedule)
         for usual in cls.usual:
             yield cls(schedule.scale * usual)
 
@@ -200,13 +200,13 @@ class OtherExponentDim(ScheduleMistake):
     weight = 0.95
     rank = 1
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         if schedule.scaling == NO_SCALING:
             return replace(schedule, half=self.dim / 2)
         return replace(schedule, half=self.dim / 2, scaling_half=schedule.half)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the d of base^(−2i/d) to the measured frequencies; yield the usual sizes near it.
 
         A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
@@ -217,7 +217,7 @@ class OtherExponentDim(ScheduleMistake):
             return
 
         def frequencies(dim: float) -> Floats:
-            return cls(dim).in_schedule(schedule).frequencies
+            return cls(dim).plant_in_schedule(schedule).frequencies
 
         sizes = tuple(cls.sizes(schedule))
         fit = fit_number(frequencies, case.measured_frequencies, sizes)
@@ -237,7 +237,7 @@ class OtherExponentDim(ScheduleMistake):
                 yield size
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         for size in (2 * schedule.half - 2, 4 * schedule.half):
             if size > 1:
                 yield cls(size)
@@ -263,11 +263,11 @@ class FewerPairs(ScheduleMistake):
     fitted = ("pairs",)
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, rotating=self.pairs)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
         if case.measured_frequencies is None:
             return
@@ -285,10 +285,10 @@ class FewerPairs(ScheduleMistake):
         changed these.
         """
         if case.schedule is not None:
-            yield from cls.schedules_proposed(case, case.schedule)
+            yield from cls.proposals_for_schedule(case, case.schedule)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
         if waves.schedule is not None and waves.schedule.pairs > 1:
             yield cls(waves.schedule.pairs // 2)
@@ -323,11 +323,11 @@ class OtherAmplitude(WaveMistake):
     stage = Stage.FREQUENCIES
     weight = 1.1
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, amplitude=self.value)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical amplitudes, the specified one and its square, and plain ones that were
         measured.
 
@@ -335,7 +335,7 @@ class OtherAmplitude(WaveMistake):
         measured, the factor is missing. The measured one may be plain itself or as a multiple of
         the expected one: 2.278 is no plain number, but twice 1.139.
         """
-        yield from cls.examples_for(waves)
+        yield from cls.examples_for_waves(waves)
         expected = waves.amplitude
         specified = case.expected_waves.amplitude
         if specified != expected:  # Another supposed mistake has changed it.
@@ -348,7 +348,7 @@ class OtherAmplitude(WaveMistake):
                 yield cls(value, expected)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.amplitude != 1:
             yield cls(1.0, waves.amplitude)
             yield cls(waves.amplitude**2, waves.amplitude)

@@ -61,11 +61,11 @@ class OtherTokenPositions(RotationMistake):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, positions=self.positions)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield mixed-up axes of M-RoPE, and the measured positions with the mistake behind them.
 
         Tokens that are measured at 3 4 5 6 and expected at 0 1 2 3 were shifted by 3, as with
@@ -104,7 +104,7 @@ class OtherTokenPositions(RotationMistake):
             yield cls(expected[list(order)], mistake, are_stated)
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield positions that are one too far or too low, unless somebody states them."""
         if rotated.tokens.are_stated:
             return

@@ -140,5 +140,5 @@ def _edits(tensors: Tensors, mistakes: Sequence[Mistake], wrong: dict[str, np.nd
     """Return how many edits name the mistakes."""
     case = Case.of(tensors.scheme, tensors.computation, Observations(wrong, "float64"))
     for mistake in mistakes:
-        case = case.given(mistake)
+        case = case.supposing(mistake)
     return sum(len(mistake.edits(case)) for mistake in mistakes)
