@@ -21,8 +21,9 @@ from pecli.explain.catalogue.biases import (
 )
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases
-from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.hypothesis import Case
 from pecli.explain.numbers import digits
+from pecli.explain.observations import Observations
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 from pecli.explain.time_limit import check_time

@@ -365,7 +365,7 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
     unlikely: list[Case] = []
     for fewer, count_left in _all_but_the_last(case, count):
         for granted in _with_one_more(fewer, count_left, changes_reading=False):
-            if granted.frequencies_are_as_measured:
+            if granted.frequencies_are_confirmed:
                 yield granted
             else:
                 unlikely.append(granted)
@@ -409,7 +409,7 @@ def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator
     if stages_so_far:
         excluded_stages.add(Stage.ARITHMETIC)
     for kind in kinds_after(case, count):
-        is_idle = case.frequencies_are_as_measured and issubclass(kind, ScheduleMistake)
+        is_idle = case.frequencies_are_confirmed and issubclass(kind, ScheduleMistake)
         if kind.stage in excluded_stages or is_idle or kind.changes_reading != changes_reading:
             continue
         for mistake in kind.suppositions(case):
@@ -448,7 +448,7 @@ def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
     present = {type(mistake) for mistake in case.mistakes}
     left = _left_kinds(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
-    if case.frequencies_are_as_measured is False:
+    if case.frequencies_are_refuted:
         kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
     for kind in kinds:
         if kind not in present and kind.counts_as == count and left.allows(kind):
@@ -468,10 +468,13 @@ def _left_kinds(case: Case) -> _LeftKinds:
     """
     is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
-    is_schedule_settled = case.frequencies_are_as_measured is True and has_mistakes
-    is_in_schedule = case.frequencies_are_as_measured is False and _has_schedule_mistake(case)
-    others_may_explain = not is_in_schedule and not case.has_other_frequencies
-    return _LeftKinds(not is_measured, not is_schedule_settled, others_may_explain)
+    is_schedule_settled = case.frequencies_are_confirmed and has_mistakes
+    is_in_schedule = case.frequencies_are_refuted and _has_schedule_mistake(case)
+    return _LeftKinds(
+        readings=not is_measured,
+        schedules=not is_schedule_settled,
+        others=not is_in_schedule and not case.has_other_frequencies,
+    )
 
 
 def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:

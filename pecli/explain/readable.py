@@ -81,7 +81,7 @@ def is_as_supposed(case: Case) -> bool:
     If one of them could not be measured, they are not known to be.
     """
     waves = case.waves
-    if waves is None or not case.frequencies_are_as_measured:
+    if waves is None or not case.frequencies_are_confirmed:
         return False
     if case.measured_positions is None or case.measured_amplitude is None:
         return False

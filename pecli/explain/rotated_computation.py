@@ -11,8 +11,8 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import EXACT, FLOAT32_FUNCTION, WaveComputation, unit_phasors
-from pecli.explain.hypothesis import LOCATED_ELEMENTS, Observations
 from pecli.explain.measure import Frequencies
+from pecli.explain.observations import LOCATED_ELEMENTS, Observations
 from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import computation_of

@@ -18,7 +18,8 @@ from pecli.explain.bias_computation import BiasComputation, without_masks
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
-from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.hypothesis import Case
+from pecli.explain.observations import Observations
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.subject import computation_of, with_parameter

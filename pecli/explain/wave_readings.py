@@ -9,8 +9,8 @@ import numpy as np
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
-from pecli.explain.hypothesis import Observations
 from pecli.explain.measure import Frequencies
+from pecli.explain.observations import Observations
 from pecli.explain.tables import observed_dtype
 
 MIN_ELEMENTS = 8

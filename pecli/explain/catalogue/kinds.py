@@ -48,7 +48,7 @@ class WaveMistake(Mistake):
         yield from ()
 
 
-def _measured_frequencies(case: Case, waves: WaveComputation) -> tuple[object, ...]:
+def _key_of_frequencies(case: Case, waves: WaveComputation) -> tuple[object, ...]:
     """Return a key of the measured frequencies, to float32; the reading of the data if none could
     be measured.
     """
@@ -89,14 +89,15 @@ class ScheduleMistake(WaveMistake):
         # Fits take most of the time, and depend on no mistake that leaves the schedule and the
         # frequencies as they are: a table with exchanged and negated columns may turn as the right
         # one does.
-        key = (cls, schedule, waves.arithmetic.frequencies, *_measured_frequencies(case, waves))
+        key = (cls, schedule, waves.arithmetic.frequencies, *_key_of_frequencies(case, waves))
         yield from case.once(key, lambda: list(cls._agreeing(case, schedule)))
 
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        is_judged = case.frequencies_are_as_measured is not None
         for mistake in cls.proposals_for_schedule(case, schedule):
-            if not is_judged or case.agrees_with(mistake.plant_in_schedule(schedule).frequencies):
+            if not case.can_judge_frequencies or case.agrees_with(
+                mistake.plant_in_schedule(schedule).frequencies
+            ):
                 yield mistake
 
     @classmethod

@@ -80,19 +80,18 @@ class ComputedByRuntime(Mistake):
 
 
 def _first_numbers(case: Case) -> bytes:
-    """Return the first rows that a hypothesis predicts, as float32 bytes that can be compared."""
+    """Return the first rows that the supposed mistakes make, as float32 bytes that can be compared."""
     rows = np.arange(min(COMPARED_ROWS, case.observations.rows))
     return case.computation.rendered(rows).astype(np.float32).tobytes()
 
 
 def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:
-    """Return True unless the frequencies are measured: those that differ are of a runtime that
-    reads differently.
+    """Return True unless other frequencies were measured than those of the scheme.
+
+    A runtime that reads the scaling differently has other frequencies, which may be the measured ones.
     """
-    if case.frequencies_are_as_measured is None:
-        return True
     reads_differently = bool(scheme.runtime_reading.causes)
-    return reads_differently or case.frequencies_are_as_measured
+    return reads_differently or not case.frequencies_are_refuted
 
 
 def runtimes_of(scheme: Scheme) -> Iterator[tuple[str, Scheme]]:
