@@ -89,39 +89,52 @@ def _as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array as a bias (heads, queries, keys), for every axis that may be the heads.
 
     A matrix is (heads, keys) for one query, or the reverse. Of four axes, the first two are batch
-    and heads. Heads that are last, (queries, keys, heads), are possible if the first two axes are
-    equal, and exchanged queries and keys if the last two are.
+    and heads.
     """
-    if array.ndim == 2:
-        yield _without_batch(HeadBias(array[:, None]))
-        yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
-    if array.ndim == 4:
-        array = array.reshape(-1, *array.shape[2:])
-    if array.ndim != 3:
-        return
+    match array.ndim:
+        case 2:
+            yield _without_copies(HeadBias(array[:, None]))
+            yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
+        case 3:
+            yield from _with_axes_as_heads(array)
+        case 4:
+            yield from _with_axes_as_heads(array.reshape(-1, *array.shape[2:]))
+
+
+def _with_axes_as_heads(array: Array) -> Iterator[HeadBias]:
+    """Yield an array of three axes as a bias (heads, queries, keys).
+
+    A query sees at least itself, so that there are at least as many keys as queries. Axes in another
+    order are supposed only if there are as many queries as keys, as there are while a prompt is read.
+
+    The edit is the inverse of the transposition here: it says how (heads, queries, keys) came to lie
+    as in the file.
+    """
     first, second, third = array.shape
     if second <= third:
-        yield _without_batch(HeadBias(array))
-    if first == second:
+        yield _without_copies(HeadBias(array))
+    if first == second:  # (queries, keys, heads)
         yield HeadBias(array.transpose(2, 0, 1), (Transposed((1, 2, 0)),))
-    if second == third:
+    if second == third:  # (heads, keys, queries); this exchange is its own inverse.
         yield HeadBias(array.transpose(0, 2, 1), (Transposed((0, 2, 1)),))
 
 
-def _without_batch(bias: HeadBias) -> HeadBias:
+def _without_copies(bias: HeadBias) -> HeadBias:
     """Return the heads once if they repeat, as in BLOOM's (batch · heads, 1, keys).
 
     24 heads of which the 8 first are there three times become 8 heads, with the edit «repeated».
     """
     values = bias.values
     for heads in range(MIN_HEADS, len(values) // 2 + 1):
-        first = values[:heads]
-        # Slopes differ from head to head, so that most periods fail in the next head already.
-        if len(values) % heads or not np.array_equal(values[heads], first[0]):
+        if len(values) % heads:
             continue
-        times = len(values) // heads
-        if all(np.array_equal(first, copy) for copy in values.reshape(times, *first.shape)):
-            return HeadBias(first, (Repeated(0, times), *bias.arranged))
+        first_copy = values[:heads]
+        # Slopes differ from head to head: most wrong periods fail in the head after the first copy.
+        if not np.array_equal(values[heads], first_copy[0]):
+            continue
+        copies = values.reshape(-1, *first_copy.shape)
+        if all(np.array_equal(first_copy, copy) for copy in copies):
+            return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
     return bias
 
 

@@ -32,6 +32,9 @@ FLOAT32_DRIFT = 1e-6
 SIGMAS = 6.0
 """Standard errors within which a measured number may be off."""
 
+NO_MOVE = 6.0
+"""Standard errors within which a frequency may be 0."""
+
 MAX_SIGMAS = 12.0
 """Standard errors by which a measured frequency may miss its schedule, since errors are themselves estimates."""
 
@@ -100,6 +103,11 @@ class Frequencies(NamedTuple):
     def are_clean(self) -> bool:
         """True if many rows show that the channels are waves: then these are the frequencies, wherever rows belong."""
         return self.noise <= MAX_WAVE_NOISE
+
+    @property
+    def moving(self) -> Flags:
+        """Pairs that certainly turn: their frequency is not 0 within its error."""
+        return np.asarray(~(np.abs(self.values) <= NO_MOVE * self.errors))
 
     @property
     def known(self) -> Flags:

@@ -65,6 +65,14 @@ class RotatedComputation(WaveComputation):
         """True: other positions are those of tokens, not of the rows of a table."""
         return True
 
+    @property
+    def has_several_axes(self) -> bool:
+        """True if tokens have different positions along time, height and width.
+
+        Tokens of text have the same position along all axes, as if there were only one.
+        """
+        return bool((self.positions != self.positions[0]).any())
+
     def at_rows(self, rows: slice) -> "RotatedComputation":
         before = Heads(self.heads.before.array[:, :, rows])
         form = replace(self.heads, before=before)

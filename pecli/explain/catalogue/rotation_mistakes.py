@@ -560,8 +560,7 @@ class OtherPairAxes(RotationMistake):
         which axis a pair follows: then nothing is yielded.
         """
         expected = case.scheme.value_of("mrope_section")
-        has_axes = (rotated.positions != rotated.positions[0]).any()
-        if not has_axes or expected is None:
+        if expected is None or not rotated.has_several_axes:
             return
         yield cls._in_other_order(case.scheme)
         if case.measured_phasors is not None:

@@ -31,22 +31,22 @@ HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 
 
 DEGREES = 180 / math.pi
 
-NO_MOVE = 6.0
-"""Standard errors within which a frequency may be 0."""
-
 
 @dataclass(frozen=True)
 class ParameterMistake(ScheduleMistake):
     """Another value of one number of the schedule, solved from the measured frequencies."""
 
     value: float
-    is_at_hand: bool = (
-        False  # whether other numbers of the model suggest the value: then it costs no digits
-    )
+    is_at_hand: bool = False
+    """True if other numbers of the model suggest the value: then it costs no digits."""
     name: ClassVar[str]
+    """The name of the number, such as `base`, in the schedule or in its scaling."""
     smallest: ClassVar[float] = 0.0
+    """Fitted values are above it."""
     largest: ClassVar[float] = math.inf
+    """Fitted values are below it."""
     is_whole: ClassVar[bool] = False
+    """True if the number is an integer, such as a length."""
     usual: ClassVar[tuple[float, ...]] = ()
     """Values that public models have: they cost no digits."""
     fitted = ("value",)
@@ -71,9 +71,7 @@ class ParameterMistake(ScheduleMistake):
             return
         if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
-            for value in cls.usual:
-                if value != expected:
-                    yield cls(value)
+            yield from cls._usual_except(expected)
             return
         fit = fit_parameter(schedule, cls.name, case.measured_frequencies, (expected, *cls.usual))
         if fit is None:
@@ -81,25 +79,37 @@ class ParameterMistake(ScheduleMistake):
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             if value != expected:
-                yield cls(value, value in at_hand)
+                yield cls(value, is_at_hand=value in at_hand)
+
+    @classmethod
+    def _usual_except(cls, expected: float) -> Iterator[Self]:
+        for value in cls.usual:
+            if value != expected:
+                yield cls(value)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical wrong values, which need no data: for a base of 10000, 500000 and 1e6.
 
-        A number without typical values gets the first other value that the model or other models
-        have.
+        A number without examples of its own gets the first other value that the model or other
+        models have.
         """
         schedule = waves.schedule
         if schedule is None:
             return
-        typical = list(cls.examples_for_schedule(schedule))
-        yield from typical
+        examples = list(cls.examples_for_schedule(schedule))
+        if not examples:
+            examples = cls._first_other_value(schedule)
+        yield from examples
+
+    @classmethod
+    def _first_other_value(cls, schedule: FrequencySchedule) -> list[Self]:
+        """Return the likeliest wrong value; nothing if the schedule has no such number."""
         expected = schedule.number(cls.name)
-        if typical or expected is None:
-            return
+        if expected is None:
+            return []
         others = [value for value in (*cls.at_hand(schedule), *cls.usual) if value != expected]
-        yield from map(cls, others[:1])
+        return [cls(value) for value in others[:1]]
 
     @classmethod
     def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
@@ -113,9 +123,15 @@ class ParameterMistake(ScheduleMistake):
         """
         near = numbers_near(cls.usual, value, error)
         for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
-            is_possible = cls.smallest < candidate < cls.largest
-            if is_possible and (not cls.is_whole or candidate == round(candidate)):
+            if cls._may_be(candidate):
                 yield candidate
+
+    @classmethod
+    def _may_be(cls, candidate: float) -> bool:
+        """Return True if a value is in range, and whole if it has to be."""
+        is_in_range = cls.smallest < candidate < cls.largest
+        has_right_kind = not cls.is_whole or candidate == round(candidate)
+        return is_in_range and has_right_kind
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter(self.name, case.expected_schedule.value(self.name), self.value),)
@@ -243,13 +259,12 @@ class OtherExponentDim(ScheduleMistake):
                 yield cls(size)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        name, expected, found = wave_edit(
-            case.scheme, "exponent", case.expected_schedule.half, self.dim / 2
-        )
-        return (Parameter(name, _whole(expected), _whole(found)),)
+        edit = wave_edit(case.scheme, "exponent", case.expected_schedule.half, self.dim / 2)
+        return (Parameter(edit.parameter, _as_integer(edit.expected), _as_integer(edit.found)),)
 
 
-def _whole(value: float) -> float:
+def _as_integer(value: float) -> float:
+    """Return a whole number as an integer, and any other as it is: 128 for 128.0."""
     return round(value) if math.isclose(value, round(value)) else value
 
 
@@ -271,13 +286,11 @@ class FewerPairs(ScheduleMistake):
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
         if case.measured_frequencies is None:
             return
-        is_still = (
-            np.abs(case.measured_frequencies.values) <= NO_MOVE * case.measured_frequencies.errors
-        )
-        moving = np.flatnonzero(~is_still)
-        rotating = int(moving[-1]) + 1 if len(moving) else 0
-        if rotating != _rotating(schedule) and not is_still[:rotating].any():
-            yield cls(rotating)
+        is_moving = case.measured_frequencies.moving
+        pairs = int(np.count_nonzero(is_moving))
+        are_the_first = bool(is_moving[:pairs].all())
+        if are_the_first and pairs != schedule.rotating_pairs:
+            yield cls(pairs)
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
@@ -294,11 +307,7 @@ class FewerPairs(ScheduleMistake):
             yield cls(waves.schedule.pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("rotating_pairs", _rotating(case.expected_schedule), self.pairs),)
-
-
-def _rotating(schedule: FrequencySchedule) -> int:
-    return schedule.pairs if schedule.rotating is None else schedule.rotating
+        return (Parameter("rotating_pairs", case.expected_schedule.rotating_pairs, self.pairs),)
 
 
 def _plain_amplitudes(measured: Fit, expected: float) -> Iterator[float]:
@@ -315,9 +324,14 @@ class OtherAmplitude(WaveMistake):
     """Values scaled: an attention factor that is missing, applied twice, or another one."""
 
     value: float
-    expected: float  # of the computation that it is planted in
+    """The amplitude by which cosines and sines are multiplied."""
+    expected: float
+    """The amplitude that they should have, given the mistakes that are supposed already."""
     specified: float | None = None
-    """The specified amplitude, or its square, if other mistakes have changed what is expected."""
+    """The specified amplitude, or its square, if supposed mistakes have changed what is expected.
+
+    A supposed YaRN scaling expects its own 1.139; the amplitude may still be the specified 1.
+    """
     summary = "an attention factor (mscale) that is missing or applied twice, or scaled values"
     seen_in = ("YaRN in early llama.cpp", "MLX-LM's YaRN", "Phi-3 ports without LongRoPE's factor")
     stage = Stage.FREQUENCIES
@@ -328,43 +342,58 @@ class OtherAmplitude(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield typical amplitudes, the specified one and its square, and plain ones that were
-        measured.
+        """Yield amplitudes for which there is a reason, then plain numbers near the measured one.
 
-        The amplitude multiplies cosines and sines. With YaRN's factor of 1.139 expected and 1
-        measured, the factor is missing. The measured one may be plain itself or as a multiple of
-        the expected one: 2.278 is no plain number, but twice 1.139.
+        With YaRN's factor of 1.139 expected, 1 is a missing factor and 1.139² one that is applied
+        twice. A measured 2.278 is no plain number, but twice the expected 1.139.
         """
         yield from cls.examples_for_waves(waves)
-        expected = waves.amplitude
-        specified = case.expected_waves.amplitude
-        if specified != expected:  # Another supposed mistake has changed it.
-            yield cls(specified, expected, specified)
-            yield cls(specified**2, expected, specified**2)
+        yield from cls._specified_before_mistakes(case, waves)
         if case.measured_amplitude is None:
             return
+        expected = waves.amplitude
+        yielded_above = (1.0, expected**2, case.expected_waves.amplitude)
         for value in _plain_amplitudes(case.measured_amplitude, expected):
-            if value not in (expected, specified, 1.0, expected**2):
-                yield cls(value, expected)
+            if value != expected and value not in yielded_above:
+                yield cls(value=value, expected=expected)
+
+    @classmethod
+    def _specified_before_mistakes(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        """Yield the specified amplitude and its square, if a supposed mistake changed the amplitude.
+
+        Another supposed scaling has another attention factor, but a port that multiplies tables by
+        the factor in the config keeps the specified one.
+        """
+        specified = case.expected_waves.amplitude
+        if specified == waves.amplitude:
+            return
+        for value in (specified, specified**2):
+            yield cls(value=value, expected=waves.amplitude, specified=value)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.amplitude != 1:
-            yield cls(1.0, waves.amplitude)
-            yield cls(waves.amplitude**2, waves.amplitude)
+        """Yield an attention factor that is missing, and one that is applied twice."""
+        expected = waves.amplitude
+        if expected != 1:
+            yield cls(value=1.0, expected=expected)
+            yield cls(value=expected**2, expected=expected)
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The amplitude, or its ratio to the expected one, whichever is plainer."""
+        """The amplitude, or its ratio to the expected one, whichever is plainer.
+
+        An amplitude for which there is a reason was not solved from the data.
+        """
         if self.value in (1.0, self.expected**2, self.specified):
             return ()
         return (min(self.value, self.value / self.expected, key=digits),)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        expected = case.expected_waves.amplitude
+        """Return the amplitude as a parameter of the scheme; as a factor, if it has none for it."""
         if isinstance(case.specification, FrequencyComputation):
             return (Parameter("scale", 1.0, self.value),)
-        name, before, after = wave_edit(case.scheme, "amplitude", expected, self.value)
-        if name:
-            return (Parameter(name, before, after),)
-        return (Scaled(self.value / expected),)
+        specified = case.expected_waves.amplitude
+        edit = wave_edit(case.scheme, "amplitude", specified, self.value)
+        if edit.parameter:
+            return (Parameter(edit.parameter, edit.expected, edit.found),)
+        return (Scaled(self.value / specified),)
