@@ -45,7 +45,7 @@ from pecli.explain.catalogue.damage import (
     Uninitialised,
 )
 from pecli.explain.explanation import Explanation, best
-from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake, accept
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.storage import SIGNIFICANT_BITS
@@ -193,7 +193,7 @@ class ArrayPair:
         stored = explain_cases([case], self.atol, most_mistakes=0)
         explanations = [explanation for explanation in stored if explanation.edits]
         for tolerance in dict.fromkeys((0.0, self.atol)):
-            for stored_case in storages(case.within(tolerance)):
+            for stored_case in with_storages(case.within(tolerance)):
                 if not explanations:
                     explanations = [*_with_damage(stored_case)]
         return best(explanations)[0] if explanations else None
@@ -231,7 +231,7 @@ def _in_real_numbers(array: Array) -> Array:
 
 def _with_damage(case: Case) -> Iterator[Explanation]:
     for kind in DAMAGED:
-        yield from accepted(map(case.supposing, kind.proposals(case)))
+        yield from explain_by_kind(case, kind)
 
 
 def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:

@@ -18,7 +18,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.subject import computation_of
@@ -138,9 +138,9 @@ def _as_it_is(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]
 
 
 def _with_other_numbers(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
-    for stored in storages(_case(reading, scheme)):
+    for stored in with_storages(_case(reading, scheme)):
         for kind in Numbers:
-            yield from accepted(map(stored.supposing, kind.proposals(stored)))
+            yield from explain_by_kind(stored, kind)
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:

@@ -413,9 +413,9 @@ class Case:
         return self._errors(self.observations.matrix(rows), rows)
 
     def _errors(self, data: Floats, rows: Indices) -> "Errors":
-        """Compare some rows of the data with the numbers that the hypothesis predicts for them.
+        """Compare some rows of the data with the numbers that the supposed mistakes make.
 
-        An element that is NaN is wrong. Elements that the hypothesis calls damaged are never wrong:
+        An element that is NaN is wrong. Elements that are supposed to be damaged are never wrong:
         a mistake has already been stated for them.
 
         Args:
@@ -453,9 +453,9 @@ class Case:
         return allowed
 
     def remainders(self, rows: Indices) -> Floats:
-        """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
+        """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
 
-        They rank hypotheses that are all within their bounds. A table may have been computed in
+        They rank cases that are all within their bounds. A table may have been computed in
         float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
         """
         data = self.observations.matrix(rows)
@@ -523,7 +523,7 @@ class Case:
         """True if rows near position 0 are so wrong that no rounding of steps explains it.
 
         Phases of 32 radians are off by 0.06 in bfloat16, those of 4000 by any angle. So whatever is
-        rounded, two rows at positions up to 32 show whether the rest of a hypothesis is right.
+        rounded, two rows at positions up to 32 show whether the rest of the case is right.
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for it.

@@ -9,7 +9,7 @@ from pecli.engine.arrays import Array, Flags, Floats, Indices, dtype_name, row_b
 from pecli.explain.storage import SIGNIFICANT_BITS
 
 TESTED_ROWS = 8
-"""Rows that are compared before all are: they reject nearly every wrong hypothesis."""
+"""Rows that are compared before all are: they reject nearly every wrong case."""
 
 BLOCK_ELEMENTS = 1 << 18
 """Elements that are compared at once, so that they stay in the cache."""

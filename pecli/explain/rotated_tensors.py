@@ -13,7 +13,7 @@ from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases, located, ranked
+from pecli.explain.hypotheses import MAX_MISTAKES, explain_by_small_damage, explain_cases, ranked
 from pecli.explain.hypothesis import Case, Stage, accept
 from pecli.explain.rotated_computation import (
     HeadObservations,
@@ -246,7 +246,7 @@ def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explana
     are explained by themselves, and these are named beside («only rows 5, 6 differ»): nothing can be
     measured in them.
     """
-    damage = located([tensor.case.within(tolerance)])
+    damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
     is_token = tensor.is_token[0]

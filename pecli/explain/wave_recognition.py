@@ -19,7 +19,13 @@ from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns
 from pecli.explain.explanation import Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
-from pecli.explain.hypotheses import accepted, explain_cases, located, storages
+from pecli.explain.hypotheses import (
+    accepted,
+    explain_by_kind,
+    explain_by_small_damage,
+    explain_cases,
+    with_storages,
+)
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.measure import Frequencies, is_noise
 from pecli.explain.numbers import numbers_near, plain_numbers
@@ -328,11 +334,11 @@ def _moved(reading: WaveReading, case: Case) -> Iterator[Explanation]:
 
 def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations with one mistake that is none of parameters."""
-    for stored in storages(case):
+    for stored in with_storages(case):
         for kind in ONE_MISTAKE:
             is_reading = kind is SwappedFunctions and tuple(reading.tensors) != ("cos", "sin")
             if not is_reading:
-                for explanation in accepted(map(stored.supposing, kind.proposals(stored))):
+                for explanation in explain_by_kind(stored, kind):
                     yield _keeping_scheme(explanation, case.scheme)
 
 
@@ -340,13 +346,13 @@ def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
     for start in _starts(case):
         moved = _case(reading, with_parameter(_positioned(case), "offset", start))
-        yield from located([*storages(moved)])
+        yield from explain_by_small_damage([*with_storages(moved)])
 
 
 def _narrow(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which one step of the computation was rounded to 16 bits."""
-    for stored in storages(case):
-        yield from accepted(map(stored.supposing, RoundedSteps.proposals(stored)))
+    for stored in with_storages(case):
+        yield from explain_by_kind(stored, RoundedSteps)
 
 
 def _keeping_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
