@@ -100,8 +100,8 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
             yield candidate
 
 
-def measured(case: Case, bias: BiasComputation) -> Floats:
-    """Return the slopes that are measured in the data."""
+def measured_slopes(case: Case, bias: BiasComputation) -> Floats:
+    """Return the slope of each head that is measured in the data."""
     return bias.measured_slopes(case.observations.matrix(slice(None)))
 
 
@@ -123,9 +123,13 @@ class OtherRule(BiasMistake):
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
-        if count & (count - 1) and scheme.head_range is None:
-            yield cls("naive" if scheme.rule == "paper" else "paper", count, scheme.max_bias)
-            yield cls("paper", 1 << count.bit_length(), scheme.max_bias)
+        is_power_of_two = count.bit_count() <= 1
+        if is_power_of_two or scheme.head_range is not None:
+            return
+        other_rule = "naive" if scheme.rule == "paper" else "paper"
+        yield cls(rule=other_rule, heads=count, max_bias=scheme.max_bias)
+        next_power_of_two = 1 << count.bit_length()
+        yield cls(rule="paper", heads=next_power_of_two, max_bias=scheme.max_bias)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -157,15 +161,15 @@ class OtherMaxBias(BiasMistake):
         alibi = alibi_of(case.scheme)
         if alibi.head_range is not None:
             return  # The slopes of a shard do not begin with that of the first head.
-        for value in near_max_bias(measured(case, bias), alibi.rule):
+        for value in near_max_bias(measured_slopes(case, bias), alibi.rule):
             if value != alibi.max_bias:
-                yield cls(value, alibi.rule)
+                yield cls(value=value, rule=alibi.rule)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if scheme.head_range is None:
             value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
-            yield cls(value, scheme.rule)
+            yield cls(value=value, rule=scheme.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("max_bias", alibi_of(case.scheme).max_bias, self.value),)
@@ -198,10 +202,15 @@ class OtherShard(BiasMistake):
         shard = scheme.head_range
         if shard is None:
             return
-        yield cls(0, shard.size, scheme.rule, scheme.max_bias)
+        yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
         for other in shard.shards(scheme.heads // shard.size):
             if other != shard:
-                yield cls(other.start, scheme.heads, scheme.rule, scheme.max_bias)
+                yield cls(
+                    first=other.start,
+                    heads=scheme.heads,
+                    rule=scheme.rule,
+                    max_bias=scheme.max_bias,
+                )
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -292,27 +301,30 @@ class ReorderedHeads(BiasMistake):
 
         Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
         """
-        slopes = measured(case, bias)
+        slopes = measured_slopes(case, bias)
         count = len(slopes)
         if not np.isfinite(slopes).all():
             return
-        yield cls(tuple(range(count))[::-1])
+        yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
+        heads_by_measured_slope = np.argsort(-slopes, kind="stable")
+        heads_by_expected_slope = np.argsort(-bias.slopes, kind="stable")
         order = np.empty(count, np.intp)
-        order[np.argsort(-slopes, kind="stable")] = np.argsort(-bias.slopes, kind="stable")
+        order[heads_by_measured_slope] = heads_by_expected_slope
         if not np.array_equal(order, np.arange(count)):
             yield cls(tuple(order.tolist()))
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+        """Yield heads in reverse order, and the first two exchanged."""
         count = len(bias.slopes)
         if count > 1:
-            yield cls(tuple(range(count))[::-1])
+            yield cls(tuple(reversed(range(count))))
             yield cls((1, 0, *range(2, count)))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        is_reversed = self.order == tuple(range(len(self.order)))[::-1]
+        is_reversed = self.order == tuple(reversed(range(len(self.order))))
         return (Heads("reversed" if is_reversed else self.order),)
 
 
@@ -353,14 +365,15 @@ class ScaledBias(BiasMistake):
 
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
         """
-        slopes = measured(case, bias)
+        slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
             return
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
         if ratio > 0:
-            candidates.insert(0, 2.0 ** (round(2 * math.log2(ratio)) / 2))
+            half_powers = round(2 * math.log2(ratio))
+            candidates.insert(0, 2.0 ** (half_powers / 2))
         for by in numbers_near(dict.fromkeys(candidates), ratio, error):
             if by != 1:
                 yield cls(by)
@@ -420,24 +433,28 @@ class OtherMask(BiasMistake):
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
         All heads have one mask, so that the first one is looked at.
         """
-        head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
-        is_masked = head <= MASKED
-        numbers = np.unique(head[is_masked])
+        first_head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
+        is_masked = first_head <= MASKED
+        numbers = np.unique(first_head[is_masked])
         if len(numbers) == 1:
             number = float(numbers[0])
             if number != bias.mask or not np.array_equal(is_masked, bias.masked):
-                yield cls(number, is_masked)
-        has_zeros = bias.masked.any() and not head[bias.masked].any()
+                yield cls(value=number, masked=is_masked)
+        has_zeros = bias.masked.any() and not first_head[bias.masked].any()
         if has_zeros:
-            yield cls(0.0, bias.masked)
+            yield cls(value=0.0, masked=bias.masked)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
         if bias.masked.any():
-            yield cls(0.0, bias.masked)
+            yield cls(value=0.0, masked=bias.masked)
             queries, keys = bias.masked.shape
-            yield cls(bias.mask, np.arange(keys) >= np.arange(keys - queries, keys)[:, None])
+            key = np.arange(keys)
+            query = np.arange(keys - queries, keys)[
+                :, None
+            ]  # With a cache, these are the last ones.
+            yield cls(value=bias.mask, masked=key >= query)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification

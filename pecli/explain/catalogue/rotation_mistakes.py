@@ -213,8 +213,8 @@ class OtherDoubling(RotationMistake):
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula == RIGHT:
-            yield cls("halves", "interleaved")
-            yield cls("interleaved", "halves")
+            yield cls(pairs="halves", doubled="interleaved")
+            yield cls(pairs="interleaved", doubled="halves")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = expected_channels(case)
@@ -465,8 +465,8 @@ class NarrowModule(NarrowArithmetic):
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         for recipe in RECIPES:
             dtype = "bfloat16" if recipe.startswith("bfloat16") else "float16"
-            yield cls(recipe, dtype, has_narrow_products=True)
-            yield cls(recipe, dtype, has_narrow_products=False)
+            for has_narrow_products in (True, False):
+                yield cls(recipe=recipe, dtype=dtype, has_narrow_products=has_narrow_products)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if self.has_narrow_products:
@@ -575,14 +575,14 @@ class OtherPairAxes(RotationMistake):
         switched = with_parameters(scheme, mrope_interleaved=not is_interleaved)
         assert isinstance(switched, Positioned)
         edit = Parameter("mrope_interleaved", is_interleaved, not is_interleaved)
-        return cls(tuple(switched.pair_axes), edit)
+        return cls(axes=tuple(switched.pair_axes), edit=edit)
 
     @classmethod
     def _with_sections(cls, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
         """Return other sections as blocks: (2, 1, 1) are pairs that follow the axes 0, 0, 1, 2."""
         axes = np.repeat(np.arange(len(found)), found)
         edit = Parameter("mrope_section", ",".join(map(str, expected)), ",".join(map(str, found)))
-        return cls(tuple(axes.tolist()), edit)
+        return cls(axes=tuple(axes.tolist()), edit=edit)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (self.edit,)

@@ -63,10 +63,11 @@ class ComputedByRuntime(Mistake):
             return
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
         for name, scheme in runtimes:
-            runtime = cls((name,), scheme, case.waves.form.tensors)
+            if not _may_have_frequencies(scheme, case):
+                continue
+            runtime = cls(names=(name,), scheme=scheme, tensors=case.waves.form.tensors)
             supposed = case.supposing(runtime)
-            is_possible = _may_have_frequencies(scheme, case)
-            if is_possible and not supposed.wrong_in_few_rows.any():
+            if not supposed.wrong_in_few_rows.any():
                 yield supposed, runtime
 
     def scheme_after(self, scheme: Scheme) -> Scheme:

@@ -65,23 +65,23 @@ class RowMistake(WaveMistake):
         return None
 
 
-class Solved(NamedTuple):
+class MeasuredRows(NamedTuple):
     """Expected and measured positions of the located rows, along the first axis."""
 
     expected: Floats
-    used: Floats
+    used: Floats  # NaN for a row that is at no position
 
 
-def solved(case: Case, waves: WaveComputation) -> Solved | None:
-    """Return where rows were made; None if most are at no position, or all at the expected one."""
+def misplaced_rows(case: Case, waves: WaveComputation) -> MeasuredRows | None:
+    """Return the positions of rows; None if most are at no position, or all at the expected one."""
     if case.measured_positions is None:
         return None
-    used = case.measured_positions[0]
+    used, *_ = case.measured_positions
     expected = waves.positions[0, case.observations.located_rows]
     is_lost = np.isnan(used - expected)
     if is_lost.all() or is_lost.mean() > MAX_LOST or np.array_equal(used, expected):
         return None
-    return Solved(expected, used)
+    return MeasuredRows(expected, used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,9 @@ class SolvedRowMistake(RowMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is not None:
-            yield from cls.proposals_for_positions(positions.used, positions.expected)
+        rows = misplaced_rows(case, waves)
+        if rows is not None:
+            yield from cls.proposals_for_positions(used=rows.used, expected=rows.expected)
 
     @classmethod
     @abstractmethod
@@ -236,9 +236,9 @@ class OnePosition(RowMistake):
         """Yield the median measured position, or 0 if none is measured and all rows are equal."""
         if case.observations.rows == 1:
             return
-        positions = solved(case, waves)
-        if positions is not None:
-            yield cls(int(np.nanmedian(positions.used)))
+        rows = misplaced_rows(case, waves)
+        if rows is not None:
+            yield cls(int(np.nanmedian(rows.used)))
         elif (case.observations.sample == case.observations.sample[0]).all():
             yield cls(0)
 
@@ -304,7 +304,9 @@ class LeftPadded(SolvedRowMistake):
     """Positions that count from the first token after padding on the left."""
 
     padding: int
+    """The number of rows before the first token."""
     filler: int
+    """The position that all these rows have."""
     summary = "positions count from the first token after left padding"
     seen_in = ("generate() with left-padded batches",)
     fitted = ("padding",)
@@ -320,12 +322,12 @@ class LeftPadded(SolvedRowMistake):
         """
         padding = expected[-1] - used[-1]
         if 0 < padding <= expected[-1] - expected[0] and np.isfinite(used[0]):
-            yield cls(int(padding), int(used[0]))
+            yield cls(padding=int(padding), filler=int(used[0]))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
-            yield cls(5, filler=1)
+            yield cls(padding=5, filler=1)
 
 
 @dataclass(frozen=True, eq=False)
