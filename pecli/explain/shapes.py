@@ -50,82 +50,82 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
     If a table (8, 64) is expected, an array (64, 8) may be its transpose, (16, 64) a longer table, (8, 32)
     one column per pair instead of two, and (2, 8, 64) two copies of it.
     """
-    given = Shaped(scheme, tensors)
-    if given.name not in named_tensors(scheme):
+    tables = Shaped(scheme, tensors)
+    if tables.name not in named_tensors(scheme):
         return
-    if len(given.shape) == 1:
-        given = replace(given, tensors={name: array[None] for name, array in tensors.items()})
-    if len(given.shape) == 2:
-        yield from resized(given)
-        if given.shape[0] > 1 and _may_be_transposed(given):
-            yield from resized(transposed(given))
-    copies = repeated(given)
+    if len(tables.shape) == 1:
+        tables = replace(tables, tensors={name: array[None] for name, array in tensors.items()})
+    if len(tables.shape) == 2:
+        yield from resized(tables)
+        if tables.shape[0] > 1 and _may_be_transposed(tables):
+            yield from resized(transposed(tables))
+    copies = repeated(tables)
     if copies is not None:
         yield from resized(copies)
 
 
-def _may_be_transposed(given: Shaped) -> bool:
+def _may_be_transposed(tables: Shaped) -> bool:
     """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
-    rows, columns = given.shape
-    return rows == columns or given.expected_shape != given.shape
+    rows, columns = tables.shape
+    return rows == columns or tables.expected_shape != tables.shape
 
 
-def transposed(given: Shaped) -> Shaped:
+def transposed(tables: Shaped) -> Shaped:
     """Return tensors with their two axes exchanged."""
-    tensors = {name: array.T for name, array in given.tensors.items()}
-    return Shaped(given.scheme, tensors, (*given.edits, Transposed((1, 0))))
+    tensors = {name: array.T for name, array in tables.tensors.items()}
+    return Shaped(tables.scheme, tensors, (*tables.edits, Transposed((1, 0))))
 
 
-def repeated(given: Shaped) -> Shaped | None:
+def repeated(tables: Shaped) -> Shaped | None:
     """Return one of several equal copies along the first axis; None if they are not copies."""
-    if len(given.shape) != 3:
+    if len(tables.shape) != 3:
         return None
-    for array in given.tensors.values():
+    for array in tables.tensors.values():
         if not all(np.array_equal(array[0], copy, equal_nan=True) for copy in array[1:]):
             return None
-    tensors = {name: array[0] for name, array in given.tensors.items()}
-    edits = (*given.edits, Repeated(0, given.shape[0])) if given.shape[0] > 1 else given.edits
-    return Shaped(given.scheme, tensors, edits)
+    tensors = {name: array[0] for name, array in tables.tensors.items()}
+    edits = (*tables.edits, Repeated(0, tables.shape[0])) if tables.shape[0] > 1 else tables.edits
+    return Shaped(tables.scheme, tensors, edits)
 
 
-def resized(given: Shaped) -> Iterator[Shaped]:
+def resized(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with parameters that give it the rows and columns of the tensors.
 
-    Other rows are another length, or a known mistake in placing them if positions were given one by one.
+    Other rows are another length, or a known mistake in placing them if positions are listed.
     Other columns are another layout, or another dim.
     """
-    for with_rows in _with_rows_of_tensors(given):
+    for with_rows in _with_rows_of_tensors(tables):
         yield from _with_columns_of_tensors(with_rows)
 
 
-def _with_rows_of_tensors(given: Shaped) -> Iterator[Shaped]:
+def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, of another length, or with a known mistake in placing rows."""
-    rows = given.shape[0]
-    if rows == given.expected_shape[0]:
-        yield given
-    elif given.scheme.is_range:
-        edit = Parameter("seq_len", given.scheme.seq_len, rows)
-        for longer in _changed(given.scheme, seq_len=rows):
-            yield replace(given, scheme=longer, edits=(*given.edits, edit))
+    rows = tables.shape[0]
+    if rows == tables.expected_shape[0]:
+        yield tables
+    elif tables.scheme.is_range:
+        edit = Parameter("seq_len", tables.scheme.seq_len, rows)
+        for longer in _changed(tables.scheme, seq_len=rows):
+            yield replace(tables, scheme=longer, edits=(*tables.edits, edit))
     else:
-        yield from _neighbours_of_shape(given)
+        yield from _neighbours_of_shape(tables)
 
 
-def _with_columns_of_tensors(given: Shaped) -> Iterator[Shaped]:
+def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
-    if given.shape[1] == given.expected_shape[1]:
-        yield given
+    if tables.shape[1] == tables.expected_shape[1]:
+        yield tables
         return
-    yield from _in_another_layout(given)
-    yield from _with_another_dim(given)
+    yield from _in_another_layout(tables)
+    yield from _with_another_dim(tables)
 
 
-def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
+def _in_another_layout(tables: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
-    expected = given.scheme.value_of("layout")
-    for other in _layouts_of_width(given.scheme, given.name, given.shape[1]):
+    expected = tables.scheme.value_of("layout")
+    for other in _layouts_of_width(tables.scheme, tables.name, tables.shape[1]):
         moved = Layout(expected, other.value_of("layout"))
-        yield replace(given, scheme=other, edits=(*given.edits, moved))
+        yield replace(tables, scheme=other, edits=(*tables.edits, moved))
 
 
 @singledispatch
@@ -144,14 +144,14 @@ def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Po
             yield from _changed(scheme, layout=layout)
 
 
-def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
+def _with_another_dim(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
-    dim = _dim_of(given.scheme)
-    for other in _of_width(given.scheme, given.name, given.shape[1]):
-        edits = (*given.edits, Parameter("dim", dim, other.dim))
-        yield replace(given, scheme=other, edits=edits)
+    dim = _dim_of(tables.scheme)
+    for other in _of_width(tables.scheme, tables.name, tables.shape[1]):
+        edits = (*tables.edits, Parameter("dim", dim, other.dim))
+        yield replace(tables, scheme=other, edits=edits)
         kept = Parameter("exponent_dim", dim, "same")
-        yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=dim)
+        yield replace(tables, scheme=other, edits=(*edits, kept), exponent_dim=dim)
 
 
 @singledispatch
@@ -165,12 +165,12 @@ def _rotary_dim_of(scheme: Rope) -> int:
     return scheme.rotary_dim
 
 
-def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
+def _neighbours_of_shape(tables: Shaped) -> Iterator[Shaped]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
-    for neighbour in neighbours(given.scheme):
-        if named_tensors(neighbour.scheme)[given.name].shape == given.shape:
+    for neighbour in neighbours(tables.scheme):
+        if named_tensors(neighbour.scheme)[tables.name].shape == tables.shape:
             assert isinstance(neighbour.scheme, Positioned)
-            yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
+            yield replace(tables, scheme=neighbour.scheme, edits=(*tables.edits, *neighbour.edits))
 
 
 @singledispatch

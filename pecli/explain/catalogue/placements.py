@@ -8,6 +8,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
 from pecli.engine.edits import Edit, Parameter
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -18,7 +19,7 @@ from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Columns, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.known_mistakes import neighbours
+from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
 from pecli.explain.measure import Frequencies, fit_number
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
@@ -214,19 +215,24 @@ def _span_of(scheme: Scheme) -> float | None:
 
 
 def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
-    """Return the channels of each axis, if they are a parameter; None if axes take turns in
-    frequencies.
+    """Return the channels of each axis of a grid, if they are a parameter; else None.
+
+    None is also returned if axes take turns in the frequencies of the whole head, as in Pixtral: then
+    no channels can be moved from one axis to the other.
     """
     if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
         return None
     blocks = _placed(scheme).axis_blocks
-    is_plain = all(
-        not block.progression and block.step == 1 and block.start == 0 for block in blocks
-    )
-    has_one_each = len({block.axis for block in blocks}) == len(blocks)
-    if len(blocks) < 2 or not is_plain or not has_one_each:
+    if len(blocks) < 2 or not has_one_block_per_axis(blocks):
+        return None
+    if not all(map(_has_consecutive_powers, blocks)):
         return None
     return tuple(block.channels for block in blocks)
+
+
+def _has_consecutive_powers(block: AxisBlock) -> bool:
+    """Return True if an axis has the frequencies base^(−i/d) with i = 0, 1, 2, …"""
+    return not block.progression and block.step == 1 and block.start == 0
 
 
 def _channels_following_each_axis(phasors: Complex, positions: Floats) -> tuple[int, ...]:
@@ -302,11 +308,12 @@ def _stretch(case: Case, phasors: Complex, waves: WaveComputation) -> float:
     """Return the median ratio of angles to the expected ones, of pairs that have not made half a
     turn.
     """
-    expected = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
-    is_slow = (np.abs(expected) < SLOW_ANGLE) & (expected != 0)
+    expected_angles = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
+    is_slow = (np.abs(expected_angles) < SLOW_ANGLE) & (expected_angles != 0)
     if not is_slow.any():
         return 1.0
-    return float(np.median((np.angle(phasors) / np.where(is_slow, expected, 1.0))[is_slow]))
+    ratios = np.angle(phasors)[is_slow] / expected_angles[is_slow]
+    return float(np.median(ratios))
 
 
 class OtherGridBase(OtherPlacement):
