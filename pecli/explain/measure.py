@@ -435,48 +435,72 @@ def fit_numbers(
     known = measured.known & (measured.values > 0)
     if np.count_nonzero(known) <= len(start) or _mostly_ascend(measured.values[known]):
         return None
-    measured_logs = np.log(measured.values[known])
-    weights = measured.values[known] / measured.errors[known]
-
-    def residuals(logs: Floats) -> Floats:
-        frequencies = np.maximum(schedule(np.exp(logs).tolist())[known], TINY)
-        return np.asarray(weights * (np.log(frequencies) - measured_logs))
-
-    logs = np.log(np.array(start))
-    covariance: Floats = np.zeros((len(start), len(start)))
+    fit = _NumbersFit(
+        schedule=schedule,
+        known=known,
+        logs=np.log(measured.values[known]),
+        weights=measured.values[known] / measured.errors[known],
+    )
     with np.errstate(all="ignore"):
-        for _ in range(4 * SOLVER_STEPS):
-            check_time()
-            left = residuals(logs)
-            jacobian = _jacobian(residuals, logs, left)
-            if not np.isfinite(jacobian).all():
-                return None
-            covariance = np.asarray(np.linalg.pinv(jacobian.T @ jacobian), np.float64)
-            move = np.clip(-covariance @ (jacobian.T @ left), -1.0, 1.0)
-            nearer = _moved_nearer(residuals, logs, move, _size(left))
-            if nearer is None:
-                break
-            logs = nearer
+        return _fit_all_by_gauss_newton(fit, np.log(np.array(start)))
+
+
+class _NumbersFit(NamedTuple):
+    """A schedule with several unknown numbers, and measured frequencies that it should give, as logarithms."""
+
+    schedule: Callable[[Sequence[float]], Floats]
+    known: Flags  # pairs whose frequencies are positive and measured well enough
+    logs: Floats  # of the known frequencies
+    weights: Floats  # the inverse errors of these logarithms
+
+    def residuals(self, logs: Floats) -> Floats:
+        """Return how far known frequencies are from the measured ones, in standard errors.
+
+        Args:
+            logs: The logarithms of the unknown numbers.
+        """
+        frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.known], TINY)
+        return np.asarray(self.weights * (np.log(frequencies) - self.logs))
+
+    def slopes(self, logs: Floats, left: Floats) -> Floats:
+        """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
+        columns = []
+        for unit in np.eye(len(logs)):
+            columns.append((self.residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
+        return np.stack(columns, axis=1)
+
+
+def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
+    """Return the numbers whose frequencies come nearest, from the logarithms of a first guess on.
+
+    Each step solves the linear equations slopes · move = −residuals by least squares, and moves by a
+    factor of e = 2.7 at most. The inverse of slopesᵀ · slopes is the covariance of the logarithms.
+    None is returned if the schedule has no finite frequencies.
+    """
+    logs = start
+    covariance: Floats = np.zeros((len(start), len(start)))
+    for _ in range(4 * SOLVER_STEPS):
+        check_time()
+        left = fit.residuals(logs)
+        slopes = fit.slopes(logs, left)
+        if not np.isfinite(slopes).all():
+            return None
+        covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
+        move = np.clip(-covariance @ (slopes.T @ left), -1.0, 1.0)
+        nearer = _moved_nearer(fit, logs, move, _size(left))
+        if nearer is None:
+            break
+        logs = nearer
     values = np.exp(logs)
     errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return [Fit(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
+    return list(map(Fit, values.tolist(), errors.tolist()))
 
 
-def _jacobian(residuals: Callable[[Floats], Floats], logs: Floats, left: Floats) -> Floats:
-    """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
-    slopes = []
-    for unit in np.eye(len(logs)):
-        slopes.append((residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
-    return np.stack(slopes, axis=1)
-
-
-def _moved_nearer(
-    residuals: Callable[[Floats], Floats], logs: Floats, move: Floats, left: float
-) -> Floats | None:
+def _moved_nearer(fit: _NumbersFit, logs: Floats, move: Floats, left: float) -> Floats | None:
     """Return numbers after a move, or half of it, or a quarter, …, that leaves less; None if none does."""
     for halved in range(MAX_HALVED):
         moved = logs + 0.5**halved * move
-        if _size(residuals(moved)) < left:
+        if _size(fit.residuals(moved)) < left:
             return np.asarray(moved)
     return None
 

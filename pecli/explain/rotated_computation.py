@@ -172,12 +172,12 @@ def rotated_computation(
     assert waves is not None  # A rotary scheme has cosines and sines.
     form = RotatedHeads(before, plan.channels(before.channels))
     return RotatedComputation(
-        waves.frequencies,
-        waves.axes,
-        tokens.expected[:, tokens.is_token],
-        waves.amplitude,
-        form,
-        waves.schedule,
+        frequencies=waves.frequencies,
+        axes=waves.axes,
+        positions=tokens.expected[:, tokens.is_token],
+        amplitude=waves.amplitude,
+        form=form,
+        schedule=waves.schedule,
         tokens=tokens,
         dtype=dtype,
         head_shape=head_shape,

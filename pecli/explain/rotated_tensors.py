@@ -14,7 +14,7 @@ from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_by_small_damage, explain_cases, ranked
-from pecli.explain.hypothesis import Case, Stage, accept
+from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.rotated_computation import (
     HeadObservations,
     HeadRotation,
@@ -380,16 +380,22 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
         tensor: A tensor that passes.
         passes: Returns True if the second array passes where the first is expected.
     """
-    # A case is the data of one or all sequences, and the rotation that should have made them.
     cases = [part.case for part in tensor.sequences_apart() if part.is_token.any()]
-    first = cases[0]
+    for mistake in _typical_mistakes(cases[0]):
+        planted = [case.supposing(mistake) for case in cases]
+        would_pass = all(_would_pass(case, passes) for case in planted)
+        if would_pass and not is_harmless(planted[0]):
+            yield mistake.edits(planted[0])
+
+
+def _typical_mistakes(case: Case) -> Iterator[Mistake]:
+    """Yield typical mistakes of a rotation, without rounding and damage.
+
+    Rounding is what a tolerance allows, and damage is not a known mistake.
+    """
     for kind in MISTAKES:
-        if kind.stage in UNSEEN:
-            continue  # Rounding is what a tolerance allows, and damage is not a known mistake.
-        for mistake in kind.examples(first.computation, first.scheme):
-            planted = [case.supposing(mistake) for case in cases]
-            if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):
-                yield mistake.edits(planted[0])
+        if kind.stage not in UNSEEN:
+            yield from kind.examples(case.computation, case.scheme)
 
 
 def _would_pass(case: Case, passes: Passes) -> bool:

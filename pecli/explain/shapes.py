@@ -37,6 +37,14 @@ class Shaped:
         return self.tensors[self.name].shape
 
     @property
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def columns(self) -> int:
+        return self.shape[1]
+
+    @property
     def expected_shape(self) -> tuple[int, int]:
         """The rows and columns that the first tensor should have; a vector has one row."""
         table = named_tensors(self.scheme)[self.name]
@@ -57,7 +65,7 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
         tables = replace(tables, tensors={name: array[None] for name, array in tensors.items()})
     if len(tables.shape) == 2:
         yield from resized(tables)
-        if tables.shape[0] > 1 and _may_be_transposed(tables):
+        if tables.rows > 1 and _may_be_transposed(tables):
             yield from resized(transposed(tables))
     copies = repeated(tables)
     if copies is not None:
@@ -83,9 +91,12 @@ def repeated(tables: Shaped) -> Shaped | None:
     for array in tables.tensors.values():
         if not all(np.array_equal(array[0], copy, equal_nan=True) for copy in array[1:]):
             return None
-    tensors = {name: array[0] for name, array in tables.tensors.items()}
-    edits = (*tables.edits, Repeated(0, tables.shape[0])) if tables.shape[0] > 1 else tables.edits
-    return Shaped(tables.scheme, tensors, edits)
+    first_copies = {name: array[0] for name, array in tables.tensors.items()}
+    edits = tables.edits
+    times = len(tables.tensors[tables.name])
+    if times > 1:
+        edits = (*edits, Repeated(axis=0, times=times))
+    return Shaped(tables.scheme, first_copies, edits)
 
 
 def resized(tables: Shaped) -> Iterator[Shaped]:
@@ -100,12 +111,12 @@ def resized(tables: Shaped) -> Iterator[Shaped]:
 
 def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, of another length, or with a known mistake in placing rows."""
-    rows = tables.shape[0]
-    if rows == tables.expected_shape[0]:
+    expected_rows, _ = tables.expected_shape
+    if tables.rows == expected_rows:
         yield tables
     elif tables.scheme.is_range:
-        edit = Parameter("seq_len", tables.scheme.seq_len, rows)
-        for longer in _changed(tables.scheme, seq_len=rows):
+        edit = Parameter("seq_len", tables.scheme.seq_len, tables.rows)
+        for longer in _changed(tables.scheme, seq_len=tables.rows):
             yield replace(tables, scheme=longer, edits=(*tables.edits, edit))
     else:
         yield from _neighbours_of_shape(tables)
@@ -113,7 +124,8 @@ def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
 
 def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
-    if tables.shape[1] == tables.expected_shape[1]:
+    _, expected_columns = tables.expected_shape
+    if tables.columns == expected_columns:
         yield tables
         return
     yield from _in_another_layout(tables)
@@ -123,9 +135,9 @@ def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
 def _in_another_layout(tables: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
     expected = tables.scheme.value_of("layout")
-    for other in _layouts_of_width(tables.scheme, tables.name, tables.shape[1]):
-        moved = Layout(expected, other.value_of("layout"))
-        yield replace(tables, scheme=other, edits=(*tables.edits, moved))
+    for other in _layouts_of_width(tables.scheme, tables.name, tables.columns):
+        edit = Layout(expected, other.value_of("layout"))
+        yield replace(tables, scheme=other, edits=(*tables.edits, edit))
 
 
 @singledispatch
@@ -147,11 +159,11 @@ def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Po
 def _with_another_dim(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
     dim = _dim_of(tables.scheme)
-    for other in _of_width(tables.scheme, tables.name, tables.shape[1]):
+    same_exponents = Parameter("exponent_dim", dim, "same")
+    for other in _of_width(tables.scheme, tables.name, tables.columns):
         edits = (*tables.edits, Parameter("dim", dim, other.dim))
         yield replace(tables, scheme=other, edits=edits)
-        kept = Parameter("exponent_dim", dim, "same")
-        yield replace(tables, scheme=other, edits=(*edits, kept), exponent_dim=dim)
+        yield replace(tables, scheme=other, edits=(*edits, same_exponents), exponent_dim=dim)
 
 
 @singledispatch

@@ -105,10 +105,20 @@ class WaveReading:
     @property
     def waves(self) -> WaveComputation:
         """The computation of such tables at consecutive positions from 0 on, without frequencies."""
-        form = Columns(tuple(self.tensors), self.layout, self.pairs, self.width, self.cos_first)
-        positions = np.arange(self.rows, dtype=np.float64)[None]
-        still = np.zeros(self.pairs)
-        return WaveComputation(still, np.zeros(self.pairs, np.intp), positions, 1.0, form)
+        form = Columns(
+            tensors=tuple(self.tensors),
+            layout=self.layout,
+            pairs=self.pairs,
+            dim=self.width,
+            cos_first=self.cos_first,
+        )
+        return WaveComputation(
+            frequencies=np.zeros(self.pairs),
+            axes=np.zeros(self.pairs, np.intp),
+            positions=np.arange(self.rows, dtype=np.float64)[None],
+            amplitude=1.0,
+            form=form,
+        )
 
     def measured_frequencies(self) -> Frequencies | None:
         """Return the frequencies of all pairs; None if the columns are not waves."""
