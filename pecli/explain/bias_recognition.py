@@ -206,10 +206,8 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
     heads, _, keys = values.shape
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return
-    multiples = np.ones(1)
     options: dict[str, Any] = {"slopes": True}
     if name == "bias":
-        multiples = multiples_of(form, 1, keys).values[0]
         options = {"seq_len": keys, "form": form}
     dtype = dtype_name(values.dtype)
     if dtype in SIGNIFICANT_BITS:
@@ -219,10 +217,19 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
     except ParameterError:
         return
     yield usual
-    slopes = _slopes(_biases(values[:, -1]), multiples)
-    for value in near_max_bias(np.abs(slopes), rule):
-        if value >= 1 and digits(value) <= MAX_DIGITS and value != usual.max_bias:
-            yield replace(usual, max_bias=value)
+    for max_bias in near_max_bias(np.abs(_measured_slopes(name, values, form)), rule):
+        is_plain = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
+        if is_plain and max_bias != usual.max_bias:
+            yield replace(usual, max_bias=max_bias)
+
+
+def _measured_slopes(name: str, values: Array, form: str) -> Floats:
+    """Return the slope of each head: of a bias, from the row of its last query."""
+    _, _, keys = values.shape
+    distances = np.ones(1)
+    if name == "bias":
+        distances = multiples_of(form, queries=1, keys=keys).values[0]
+    return _slopes(_biases(values[:, -1]), distances)
 
 
 def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
@@ -242,25 +249,21 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
         return  # (6, 63, 64) lacks a query, and (6, 64, 64) is expected of 64 keys.
     case = Case.of(scheme, computation, observations, bias.arranged)
     yield from explain_cases([case], 0.0, most_mistakes=0)
-    if name == "slopes":
-        return
-    for mistakes in _mistakes(bias.values[0], computation):
-        mistaken = case
-        for mistake in mistakes:
-            mistaken = mistaken.supposing(mistake)
-        yield from accepted([mistaken])
+    if name == "bias":
+        yield from accepted(_cases_with_mistakes(case, bias.values[0], computation))
 
 
-def _mistakes(head: Array, computation: BiasComputation) -> Iterator[tuple[BiasMistake, ...]]:
-    """Yield mistakes that a bias may have, going by its first head, (queries, keys)."""
-    masks = [*_masks(widened(head), computation)]
-    signs: tuple[tuple[BiasMistake, ...], ...] = ((), (NegatedBias(),))
-    for sign in signs:
-        if sign:
-            yield sign
-        for mask in masks:
-            yield (*sign, mask)
-    yield from ((RoundedSlopes(dtype),) for dtype in ("bfloat16", "float16"))
+def _cases_with_mistakes(
+    case: Case, first_head: Array, computation: BiasComputation
+) -> Iterator[Case]:
+    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes."""
+    masks = [*_masks(widened(first_head), computation)]
+    yield from map(case.supposing, masks)
+    negated = case.supposing(NegatedBias())
+    yield negated
+    yield from map(negated.supposing, masks)
+    for dtype in ("bfloat16", "float16"):
+        yield case.supposing(RoundedSlopes(dtype))
 
 
 def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:

@@ -278,17 +278,17 @@ def _frequencies_along_axis(
     places, place_of_row = np.unique(positions, return_inverse=True)
     if len(places) < 2:
         return None
-    rows_by_place = [phasors[place_of_row == place] for place in range(len(places))]
-    means = np.stack([rows[:, pairs].mean(axis=0) for rows in rows_by_place])
+    are_at_place = [place_of_row == place for place in range(len(places))]
+    table = np.stack([phasors[rows][:, pairs].mean(axis=0) for rows in are_at_place])
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
     if not is_even:
         # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
-        return frequencies_of(means, places, max(rounding, _roughness(means)))
-    if len(places) < MIN_RUN and _roughness(means) > COARSE:
+        return frequencies_of(table, places, max(rounding, _roughness(table)))
+    if len(places) < MIN_RUN and _roughness(table) > COARSE:
         return None
     # Places of a stretched grid may be 0, 0.5, 1, …: they are measured as 0, 1, 2, … steps.
-    per_step = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
+    per_step = frequencies_of(table, np.arange(len(places), dtype=np.float64), rounding)
     if per_step is None:
         return None
     return per_step._replace(values=per_step.values / step, errors=per_step.errors / step)

@@ -69,6 +69,10 @@ class RotatedTensor:
         return int(self.after.shape[1])
 
     @property
+    def rows(self) -> int:
+        return int(self.after.shape[2])
+
+    @property
     def has_common_positions(self) -> bool:
         """True if all sequences should be rotated by the same positions."""
         return len(self.is_token) == 1
@@ -191,27 +195,32 @@ class RotatedTensor:
             The case; None if somebody stated the positions, if there are no two such axes, or if heads
             are not all rotated alike with the axes exchanged.
         """
-        rows = self.after.shape[2]
-        if self.are_stated or len(self.head_shape) == 0 or min(self.heads, rows) < 2:
+        has_heads = len(self.head_shape) > 0
+        if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
             return None
-        positions = np.arange(self.heads)[None, None] + self.plan.rope.offset
-        exchanged = replace(
-            self,
-            before=self.before.swapaxes(1, 2),
-            after=self.after.swapaxes(1, 2),
-            positions=np.broadcast_to(positions, (len(self.positions), 1, self.heads)),
-            is_token=np.ones((1, self.heads), bool),
-            head_shape=(*self.head_shape[:-1], rows),
-        )
-        case = exchanged.case
+        case = self._with_heads_and_rows_exchanged().case
         assert isinstance(case.computation, RotatedComputation)
         few_rows = case.observations.tested_rows
         fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
         if not fit.shows_rotation:
             return None
-        axis = self.plan.axis
-        edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
+        expected_axis = self.plan.axis
+        other_axis = -3 if expected_axis == -2 else -2
+        edit = Parameter("position_axis", expected_axis, other_axis)
         return replace(case, arranged=(edit,))
+
+    def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
+        """Return the tensor with its heads read as rows, at consecutive positions, and the reverse."""
+        positions = np.arange(self.heads) + self.plan.rope.offset
+        axes = len(self.positions)
+        return replace(
+            self,
+            before=self.before.swapaxes(1, 2),
+            after=self.after.swapaxes(1, 2),
+            positions=np.broadcast_to(positions, (axes, 1, self.heads)),
+            is_token=np.ones((1, self.heads), bool),
+            head_shape=(*self.head_shape[:-1], self.rows),
+        )
 
 
 class SomeHeads(NamedTuple):

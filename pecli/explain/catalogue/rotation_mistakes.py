@@ -319,14 +319,20 @@ class OtherRotaryDim(RotationMistake):
 
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head."""
+        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head.
+
+        Nothing is yielded for M-RoPE, whose sections have as many pairs as rotate, or if only some
+        pairs of the schedule turn.
+        """
         schedule = rotated.schedule
         if schedule is None or schedule.rotating is not None or len(rotated.positions) > 1:
             return
         width = rotated.heads.before.channels
-        sizes = dict.fromkeys((_rotated_channels(case, rotated), width, width // 2, width // 4))
-        for dim in sizes:
-            if dim > 0 and dim % 2 == 0 and dim != 2 * schedule.pairs:
+        expected = 2 * schedule.pairs
+        candidates = (_rotated_channels(case, rotated), width, width // 2, width // 4)
+        for dim in dict.fromkeys(candidates):
+            is_possible = dim > 0 and dim % 2 == 0
+            if is_possible and dim != expected:
                 yield cls(dim)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
@@ -339,12 +345,11 @@ class OtherRotaryDim(RotationMistake):
 def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
     """Return the channels of a head up to the last one that differs from before, as an even number."""
     rows = case.observations.sampled_rows
-    heads = rotated.heads.before.few.matrix(rows)
-    differs = (case.observations.sample != heads).any(axis=0)
-    by_channel = differs.reshape(-1, rotated.heads.before.channels).any(axis=0)
-    changed = np.flatnonzero(by_channel)
-    last = int(changed[-1]) + 1 if len(changed) else 0
-    return last + last % 2
+    before = rotated.heads.before.few.matrix(rows)  # (rows, heads · channels)
+    is_changed = (case.observations.sample != before).any(axis=0)
+    is_channel_changed = is_changed.reshape(-1, rotated.heads.before.channels).any(axis=0)
+    count = int(np.flatnonzero(is_channel_changed).max(initial=-1)) + 1
+    return count + count % 2
 
 
 @dataclass(frozen=True)

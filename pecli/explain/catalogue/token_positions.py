@@ -175,11 +175,14 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     if not is_known.any():
         return None
     shifts = (used - expected)[is_known]
-    if (shifts == shifts[0]).all():
+    is_one_shift = bool((shifts == shifts[0]).all())
+    if is_one_shift:
         return np.asarray(rotated.positions + shifts[0])
-    places = used[is_known]
-    if (places == places[0]).all():
-        return np.full_like(rotated.positions, places[0])
-    if len(rows) == rotated.rows:
+    known_positions = used[is_known]
+    is_one_position = bool((known_positions == known_positions[0]).all())
+    if is_one_position:
+        return np.full_like(rotated.positions, known_positions[0])
+    are_all_measured = len(rows) == rotated.rows
+    if are_all_measured:
         return np.where(is_known, used, expected)
     return None
