@@ -30,7 +30,7 @@ class SquaredPositions(RowMistake):
         return expected**2
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:

@@ -8,7 +8,8 @@ from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
 from pecli.engine.edits import Edit
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.explain.computation import FLOAT32_FUNCTION, Computation
-from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.hypothesis import Case
+from pecli.explain.observations import Observations
 from pecli.explain.tables import observed_dtype
 
 NO_SCHEME = LearnedInit(1, 1)

@@ -45,7 +45,7 @@ from pecli.explain.catalogue.damage import (
     Uninitialised,
 )
 from pecli.explain.explanation import Explanation, best
-from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake, accept
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.storage import SIGNIFICANT_BITS
@@ -190,13 +190,20 @@ class ArrayPair:
             return None
         computation = ArrayComputation((expected,))
         case = array_case(computation, ArrayObservations({self.name: found}), ())
-        stored = explain_cases([case], self.atol, most_mistakes=0)
-        explanations = [explanation for explanation in stored if explanation.edits]
-        for tolerance in dict.fromkeys((0.0, self.atol)):
-            for stored_case in storages(case.within(tolerance)):
-                if not explanations:
-                    explanations = [*_with_damage(stored_case)]
+        explained_by_storage = explain_cases([case], self.atol, most_mistakes=0)
+        explanations = [explanation for explanation in explained_by_storage if explanation.edits]
+        if not explanations:
+            explanations = self._explain_damage(case)
         return best(explanations)[0] if explanations else None
+
+    def _explain_damage(self, case: Case) -> list[Explanation]:
+        """Return the small parts of an array that may be the wrong ones."""
+        for tolerance in dict.fromkeys((0.0, self.atol)):
+            for stored_case in with_storages(case.within(tolerance)):
+                explanations = [*_with_damage(stored_case)]
+                if explanations:
+                    return explanations
+        return []
 
     def _changed_arrays(self) -> Iterator[Candidate]:
         """Yield the expected array, changed in every way in which it may be the found one.
@@ -205,33 +212,43 @@ class ArrayPair:
         these with other values (a factor, a constant per row, another mask), then rows, channels
         or heads in another order.
         """
-        is_complex = self.found.dtype.kind == "c"
-        rearranged = []
-        for candidate in _of_shape(self.expected, self.found.shape):
-            if (candidate.array.dtype.kind == "c") == is_complex:
-                rearranged.append(candidate)
+        rearranged = self._rearranged_arrays()
         yield from rearranged
         for candidate in rearranged:
             yield from _scaled(candidate, self.found)
             yield from _with_row_constants(candidate, self.found)
             yield from _with_mask_of(self.found, candidate)
-        starts = rearranged[:1]
-        if not starts or starts[0].edits:  # Rows may be missing or added, and not repeated.
-            starts.insert(0, Candidate((), self.expected))
-        for start in starts:
-            yield from _with_slices_in_order_of(self.found, start)
+        yield from _with_slices_in_order_of(self.found, Candidate((), self.expected))
+        for candidate in rearranged[:1]:
+            if candidate.edits:
+                yield from _with_slices_in_order_of(self.found, candidate)
+
+    def _rearranged_arrays(self) -> list[Candidate]:
+        """Return the expected array in every arrangement that has the shape of the found one.
+
+        Complex numbers are compared with complex ones only, and real numbers with real ones.
+        """
+        candidates = []
+        for candidate in _in_shape(self.found.shape, self.expected):
+            if _is_complex(candidate.array) == _is_complex(self.found):
+                candidates.append(candidate)
+        return candidates
+
+
+def _is_complex(array: Array) -> bool:
+    return array.dtype.kind == "c"
 
 
 def _in_real_numbers(array: Array) -> Array:
     """Return an array; real and imaginary parts of complex numbers one after the other."""
-    if array.dtype.kind != "c":
+    if not _is_complex(array):
         return array
     return np.stack([array.real, array.imag])
 
 
 def _with_damage(case: Case) -> Iterator[Explanation]:
     for kind in DAMAGED:
-        yield from accepted(map(case.given, kind.proposals(case)))
+        yield from explain_by_kind(case, kind)
 
 
 def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:
@@ -245,8 +262,10 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> li
         One explanation for the first two tensors that did; an empty list if none did.
     """
     for first, second in combinations(pairs, 2):
-        expected = (pairs[second][0], pairs[first][0])
-        found = {first: pairs[first][1], second: pairs[second][1]}
+        expected_first, found_first = pairs[first]
+        expected_second, found_second = pairs[second]
+        expected = (expected_second, expected_first)  # in the place of each other
+        found = {first: found_first, second: found_second}
         if not _can_be_compared((*expected, *found.values())):
             continue
         case = array_case(ArrayComputation(expected), ArrayObservations(found), (Swapped(),))
@@ -258,47 +277,60 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> li
 
 def _can_be_compared(arrays: Sequence[Array]) -> bool:
     """Return True if arrays have one shape, are all real or all complex, and are not too large."""
-    kinds = {(array.shape, array.dtype.kind == "c") for array in arrays}
+    kinds = {(array.shape, _is_complex(array)) for array in arrays}
     return len(kinds) == 1 and 0 < arrays[0].size <= MAX_COMPARED
 
 
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _squeezed(array: Array) -> Array:
+    """Return an array without axes of length 1."""
+    return array.reshape(_squeezed_shape(array.shape))
+
+
+def _squeezed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a shape without axes of length 1."""
     return tuple(size for size in shape if size != 1)
 
 
-def _of_shape(array: Array, shape: tuple[int, ...]) -> Iterator[Candidate]:
+def _in_shape(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
     """Yield an array with other axes, repeated or laid out differently, if that gives it a shape."""
-    wanted = _squeezed(shape)
-    plain = array.reshape(_squeezed(array.shape))
-    if plain.shape == wanted:
+    wanted_shape = _squeezed_shape(shape)
+    plain = _squeezed(array)
+    if plain.shape == wanted_shape:
         yield Candidate((), plain.reshape(shape))
     for rearrange in (_transposed, _repeated, _in_other_layouts):
-        for edits, made, _ in rearrange(plain, wanted):
-            if made.shape == wanted:
-                yield Candidate(edits, made.reshape(shape))
+        for candidate in rearrange(plain, wanted_shape):
+            if candidate.array.shape == wanted_shape:
+                yield candidate._replace(array=candidate.array.reshape(shape))
 
 
-def _transposed(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+def _transposed(plain: Array, _: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield a table with its two or three axes in every other order."""
     if plain.ndim not in (2, 3):
         return
-    straight = tuple(range(plain.ndim))
-    for axes in permutations(straight):
-        if axes != straight:
+    axes_in_order = tuple(range(plain.ndim))
+    for axes in permutations(axes_in_order):
+        if axes != axes_in_order:
             yield Candidate((Transposed(axes),), plain.transpose(axes))
 
 
-def _repeated(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
-    for axis, times in enumerate(wanted):
-        if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
-            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted)
+def _repeated(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield copies of a table along one axis more, or one below the other.
+
+    A table (64, 32) becomes (8, 64, 32) with a copy for each of 8 heads, or (512, 32) with 8 copies
+    below each other.
+    """
+    for axis, times in enumerate(wanted_shape):
+        shape_of_one_copy = wanted_shape[:axis] + wanted_shape[axis + 1 :]
+        if shape_of_one_copy == plain.shape:
+            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted_shape)
             yield Candidate((Repeated(axis, times),), copies)
-    times = wanted[0] // len(plain)
-    if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1:
+    times = wanted_shape[0] // len(plain)
+    has_same_columns = len(wanted_shape) > 1 and wanted_shape[1:] == plain.shape[1:]
+    if has_same_columns and times > 1:
         yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
 
 
-def _in_other_layouts(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+def _in_other_layouts(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
     """Yield a table with cosines and sines exchanged, one of them negated, or in another layout.
 
     [cos | sin] becomes [sin | cos], [−cos | sin], [cos | −sin], and cos and sin interleaved. An
@@ -306,18 +338,20 @@ def _in_other_layouts(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candida
 
     Args:
         plain: The expected table, without axes of length 1.
-        wanted: The shape of the found one.
+        wanted_shape: The shape of the found one.
     """
     if plain.ndim not in (2, 3) or plain.size > MAX_LAID_OUT:
         return
+    has_odd_width = plain.shape[-1] % 2 == 1
     for layout in forms(plain):
-        is_odd = layout.arrangement == "interleaved" and plain.shape[-1] % 2
-        functions = None if is_odd else layout.split(plain)
+        if layout.arrangement == "interleaved" and has_odd_width:
+            continue
+        functions = layout.split(plain)
         if functions is None:
             continue
         if len(functions) == 2:
             yield from _swapped_or_negated(layout, *functions)
-        yield from _in_layouts_of_size(math.prod(wanted), layout, functions)
+        yield from _in_layouts_of_size(math.prod(wanted_shape), layout, functions)
 
 
 def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
@@ -347,7 +381,8 @@ def _in_layouts_of_size(
         edit = Layout(source.name, target.name)
         yield Candidate((edit,), target.join(*functions))
         if has_both:
-            yield Candidate((edit, Swapped()), target.join(*functions[::-1]))
+            first, second = functions
+            yield Candidate((edit, Swapped()), target.join(second, first))
 
 
 def _size(form: Form, part: Array) -> int:
@@ -376,10 +411,11 @@ class Sides(NamedTuple):
 
 
 def _sample(made: Array, found: Array) -> Sides:
-    """Return about as many elements as a factor is estimated from, in whole rows."""
-    rows = as_matrix(found)
-    step = max(1, rows.size // SOME_ELEMENTS)
-    return Sides(as_floats(as_matrix(made)[::step]), as_floats(rows[::step]))
+    """Return some rows of both arrays: about SOME_ELEMENTS elements, or one row if it is longer."""
+    rows_made = as_matrix(made)
+    rows_found = as_matrix(found)
+    step = max(1, rows_found.size // SOME_ELEMENTS)
+    return Sides(expected=as_floats(rows_made[::step]), found=as_floats(rows_found[::step]))
 
 
 def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
@@ -399,6 +435,7 @@ def plain_factor(sides: Sides) -> float | None:
     """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
+    # The factor of least squares is Σ expected·found / Σ expected².
     power = float((expected**2).sum())
     factor = float((expected * found).sum()) / max(power, TINY)
     size = abs(factor)
@@ -476,17 +513,17 @@ def _with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
 
     A causal mask is −inf in one program and −65504 in another; both hide the same keys.
     """
-    made = candidate.array
-    if "c" in (made.dtype.kind, found.dtype.kind):
+    if _is_complex(candidate.array) or _is_complex(found):
         return
-    expected = widened(made)
+    expected = widened(candidate.array)
     is_masked = ~is_unmasked(expected)
     if not is_masked.any():
         return
     observed = widened(found)
     has_same_places = np.array_equal(is_masked, ~is_unmasked(observed))
     if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
-        edits = (*candidate.edits, Mask(f"{float(observed[is_masked][0]):.2g}"))
+        first_masked = float(observed[is_masked][0])
+        edits = (*candidate.edits, Mask(f"{first_masked:.2g}"))
         yield Candidate(edits, np.where(is_masked, observed, expected))
 
 
@@ -498,11 +535,11 @@ class Slices(Enum):
     CHANNELS = "channels"
 
     @classmethod
-    def along(cls, axis: int, axes: int) -> "Slices":
-        """Return what lies along an axis of so many: channels along the last, rows before it."""
-        if axis == axes - 1:
+    def along(cls, axis: int, ndim: int) -> "Slices":
+        """Return what lies along an axis of an array: channels along the last, rows along the one before."""
+        if axis == ndim - 1:
             return cls.CHANNELS
-        return cls.ROWS if axis == axes - 2 else cls.HEADS
+        return cls.ROWS if axis == ndim - 2 else cls.HEADS
 
 
 def _with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
@@ -511,22 +548,29 @@ def _with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Can
     A table whose rows are reversed, or whose heads 0 and 1 are exchanged, is such an array. Each
     axis is looked at alone: its slices are matched with the nearest ones of the found array.
     """
-    expected = candidate.array.reshape(_squeezed(candidate.array.shape))
-    wanted = found.reshape(_squeezed(found.shape))
-    is_complex = "c" in (expected.dtype.kind, wanted.dtype.kind)
-    if expected.ndim not in (2, 3) or expected.ndim != wanted.ndim or is_complex:
+    expected = _squeezed(candidate.array)
+    wanted = _squeezed(found)
+    if _is_complex(expected) or _is_complex(wanted):
+        return
+    if expected.ndim not in (2, 3) or expected.ndim != wanted.ndim:
         return
     for axis in range(expected.ndim):
-        sources = np.moveaxis(expected, axis, 0)
-        targets = np.moveaxis(wanted, axis, 0)
-        if not _can_be_matched(sources, targets):
-            continue
-        slices = Slices.along(axis, expected.ndim)
-        reordered = _reordered(sources, targets, slices)
-        extended = _with_added_rows(sources, targets, slices)
-        for moved in chain(reordered, extended):
-            array = np.moveaxis(moved.array, 0, axis).reshape(found.shape)
-            yield Candidate((*candidate.edits, *moved.edits), array)
+        for moved in _with_slices_along(axis, expected, wanted):
+            edits = (*candidate.edits, *moved.edits)
+            yield Candidate(edits, moved.array.reshape(found.shape))
+
+
+def _with_slices_along(axis: int, expected: Array, wanted: Array) -> Iterator[Candidate]:
+    """Yield the expected array with its slices along one axis in the order of the wanted one."""
+    sources = np.moveaxis(expected, axis, 0)
+    targets = np.moveaxis(wanted, axis, 0)
+    if not _can_be_matched(sources, targets):
+        return
+    slices = Slices.along(axis, expected.ndim)
+    reordered = _reordered(sources, targets, slices)
+    extended = _with_added_rows(sources, targets, slices)
+    for moved in chain(reordered, extended):
+        yield moved._replace(array=np.moveaxis(moved.array, 0, axis))
 
 
 def _can_be_matched(sources: Array, targets: Array) -> bool:
@@ -548,12 +592,17 @@ def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candid
     for sign in (1, -1):
         sources = _matching_slices(expected, found, sign)
         edit = _order_edit(sources, len(expected), slices)
-        is_lost = sources < 0
-        is_padding = not is_lost.any() or not np.ptp(widened(found[is_lost]))
-        if edit is None or not is_padding:
+        if edit is None:
             continue
-        reordered = sign * widened(expected[np.maximum(sources, 0)])
-        reordered[is_lost] = widened(found[is_lost])
+        is_lost = sources < 0
+        lost_slices = widened(found[is_lost])
+        if lost_slices.size and np.ptp(lost_slices):
+            continue  # They hold several numbers, so that they are no padding.
+        first_or_source = np.maximum(
+            sources, 0
+        )  # Lost slices have no source, and are replaced below.
+        reordered = sign * widened(expected[first_or_source])
+        reordered[is_lost] = lost_slices
         edits = (edit,) if sign > 0 else (Negated("all"), edit)
         yield Candidate(edits, reordered)
 

@@ -21,8 +21,9 @@ from pecli.explain.catalogue.biases import (
 )
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases
-from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.hypothesis import Case
 from pecli.explain.numbers import digits
+from pecli.explain.observations import Observations
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 from pecli.explain.time_limit import check_time
@@ -88,39 +89,52 @@ def _as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array as a bias (heads, queries, keys), for every axis that may be the heads.
 
     A matrix is (heads, keys) for one query, or the reverse. Of four axes, the first two are batch
-    and heads. Heads that are last, (queries, keys, heads), are possible if the first two axes are
-    equal, and exchanged queries and keys if the last two are.
+    and heads.
     """
-    if array.ndim == 2:
-        yield _without_batch(HeadBias(array[:, None]))
-        yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
-    if array.ndim == 4:
-        array = array.reshape(-1, *array.shape[2:])
-    if array.ndim != 3:
-        return
+    match array.ndim:
+        case 2:
+            yield _without_copies(HeadBias(array[:, None]))
+            yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
+        case 3:
+            yield from _with_axes_as_heads(array)
+        case 4:
+            yield from _with_axes_as_heads(array.reshape(-1, *array.shape[2:]))
+
+
+def _with_axes_as_heads(array: Array) -> Iterator[HeadBias]:
+    """Yield an array of three axes as a bias (heads, queries, keys).
+
+    A query sees at least itself, so that there are at least as many keys as queries. Axes in another
+    order are supposed only if there are as many queries as keys, as there are while a prompt is read.
+
+    The edit is the inverse of the transposition here: it says how (heads, queries, keys) came to lie
+    as in the file.
+    """
     first, second, third = array.shape
     if second <= third:
-        yield _without_batch(HeadBias(array))
-    if first == second:
+        yield _without_copies(HeadBias(array))
+    if first == second:  # (queries, keys, heads)
         yield HeadBias(array.transpose(2, 0, 1), (Transposed((1, 2, 0)),))
-    if second == third:
+    if second == third:  # (heads, keys, queries); this exchange is its own inverse.
         yield HeadBias(array.transpose(0, 2, 1), (Transposed((0, 2, 1)),))
 
 
-def _without_batch(bias: HeadBias) -> HeadBias:
+def _without_copies(bias: HeadBias) -> HeadBias:
     """Return the heads once if they repeat, as in BLOOM's (batch · heads, 1, keys).
 
     24 heads of which the 8 first are there three times become 8 heads, with the edit «repeated».
     """
     values = bias.values
     for heads in range(MIN_HEADS, len(values) // 2 + 1):
-        first = values[:heads]
-        # Slopes differ from head to head, so that most periods fail in the next head already.
-        if len(values) % heads or not np.array_equal(values[heads], first[0]):
+        if len(values) % heads:
             continue
-        times = len(values) // heads
-        if all(np.array_equal(first, copy) for copy in values.reshape(times, *first.shape)):
-            return HeadBias(first, (Repeated(0, times), *bias.arranged))
+        first_copy = values[:heads]
+        # Slopes differ from head to head: most wrong periods fail in the head after the first copy.
+        if not np.array_equal(values[heads], first_copy[0]):
+            continue
+        copies = values.reshape(-1, *first_copy.shape)
+        if all(np.array_equal(first_copy, copy) for copy in copies):
+            return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
     return bias
 
 
@@ -192,10 +206,8 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
     heads, _, keys = values.shape
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return
-    multiples = np.ones(1)
     options: dict[str, Any] = {"slopes": True}
     if name == "bias":
-        multiples = multiples_of(form, 1, keys).values[0]
         options = {"seq_len": keys, "form": form}
     dtype = dtype_name(values.dtype)
     if dtype in SIGNIFICANT_BITS:
@@ -205,10 +217,19 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
     except ParameterError:
         return
     yield usual
-    slopes = _slopes(_biases(values[:, -1]), multiples)
-    for value in near_max_bias(np.abs(slopes), rule):
-        if value >= 1 and digits(value) <= MAX_DIGITS and value != usual.max_bias:
-            yield replace(usual, max_bias=value)
+    for max_bias in near_max_bias(np.abs(_measured_slopes(name, values, form)), rule):
+        is_plain = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
+        if is_plain and max_bias != usual.max_bias:
+            yield replace(usual, max_bias=max_bias)
+
+
+def _measured_slopes(name: str, values: Array, form: str) -> Floats:
+    """Return the slope of each head: of a bias, from the row of its last query."""
+    _, _, keys = values.shape
+    distances = np.ones(1)
+    if name == "bias":
+        distances = multiples_of(form, queries=1, keys=keys).values[0]
+    return _slopes(_biases(values[:, -1]), distances)
 
 
 def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
@@ -228,25 +249,21 @@ def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation
         return  # (6, 63, 64) lacks a query, and (6, 64, 64) is expected of 64 keys.
     case = Case.of(scheme, computation, observations, bias.arranged)
     yield from explain_cases([case], 0.0, most_mistakes=0)
-    if name == "slopes":
-        return
-    for mistakes in _mistakes(bias.values[0], computation):
-        mistaken = case
-        for mistake in mistakes:
-            mistaken = mistaken.given(mistake)
-        yield from accepted([mistaken])
+    if name == "bias":
+        yield from accepted(_cases_with_mistakes(case, bias.values[0], computation))
 
 
-def _mistakes(head: Array, computation: BiasComputation) -> Iterator[tuple[BiasMistake, ...]]:
-    """Yield mistakes that a bias may have, going by its first head, (queries, keys)."""
-    masks = [*_masks(widened(head), computation)]
-    signs: tuple[tuple[BiasMistake, ...], ...] = ((), (NegatedBias(),))
-    for sign in signs:
-        if sign:
-            yield sign
-        for mask in masks:
-            yield (*sign, mask)
-    yield from ((RoundedSlopes(dtype),) for dtype in ("bfloat16", "float16"))
+def _cases_with_mistakes(
+    case: Case, first_head: Array, computation: BiasComputation
+) -> Iterator[Case]:
+    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes."""
+    masks = [*_masks(widened(first_head), computation)]
+    yield from map(case.supposing, masks)
+    negated = case.supposing(NegatedBias())
+    yield negated
+    yield from map(negated.supposing, masks)
+    for dtype in ("bfloat16", "float16"):
+        yield case.supposing(RoundedSlopes(dtype))
 
 
 def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:

@@ -178,12 +178,15 @@ class Columns(Form):
     @cached_property
     def columns(self) -> ColumnMap:
         """The contents of each column, with the mistakes that this form has."""
-        placed = self._added_columns() if self.tensors == ("pe",) else self._rotary_columns()
-        is_negated = np.where(placed.is_sine, "sin" in self.negated, "cos" in self.negated)
+        right = self._added_columns() if self.tensors == ("pe",) else self._rotary_columns()
+        pair = right.pair
+        if self.reversed:
+            pair = self.pairs - 1 - pair
+        is_negated = np.where(right.is_sine, "sin" in self.negated, "cos" in self.negated)
         return ColumnMap(
-            self.pairs - 1 - placed.pair if self.reversed else placed.pair,
-            placed.is_sine != self.swapped,
-            np.where(is_negated, -placed.sign, placed.sign),
+            pair=pair,
+            is_sine=right.is_sine != self.swapped,
+            sign=np.where(is_negated, -right.sign, right.sign),
         )
 
     def _rotary_columns(self) -> ColumnMap:
@@ -456,10 +459,14 @@ class WaveComputation(Computation):
         phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
         positions = self._computed_positions[:, rows]  # (axes, rows)
         has_one_axis = (self._computed_positions == self._computed_positions[0]).all()
-        if phasors is not None and not has_one_axis:
+        if not has_one_axis:
+            if phasors is None:
+                return None
             return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
-        values = self.form.one_function(sample) if phasors is None else phasors
-        if values is None or not has_one_axis:
+        values: Complex | Floats | None = phasors
+        if values is None:
+            values = self.form.one_function(sample)
+        if values is None:
             return None
         return measure.frequencies_of(values, positions[0], self._rounding)
 

@@ -88,7 +88,7 @@ class Explanation:
         """Return the explanation of the rest, with an edit that names the part that was left out."""
         return replace(self, edits=(*self.edits, damage))
 
-    def supposing(
+    def with_suppositions(
         self, edits: tuple[Edit, ...], cost: float, doubts: tuple[str, ...]
     ) -> "Explanation":
         """Return the explanation of tensors that were read in some way, by a schedule that was supposed.

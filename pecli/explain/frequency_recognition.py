@@ -39,13 +39,13 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
     if len(values) < MIN_FREQUENCIES or not is_possible:
         return
-    measured = Frequencies(values, _errors(values), 1.0, False)
+    measured = Frequencies(values, _errors(values), amplitude=1.0, is_folded=False)
     for prior in rotary_schedules(measured):
         check_time()
         if not _is_sure(prior.schedule):
             continue
         for explanation in _explanations_by_schedule(prior.schedule, values):
-            yield explanation.supposing((), prior.cost, prior.open)
+            yield explanation.with_suppositions(edits=(), cost=prior.cost, doubts=prior.open)
             return
 
 
@@ -61,10 +61,14 @@ def _errors(values: Floats) -> Floats:
 
 
 def _is_sure(schedule: FrequencySchedule) -> bool:
-    """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base."""
-    over = schedule.base ** (1 - 1 / schedule.half)
-    plainer = next(plain_numbers(over, SAME_BASE * over), over)
-    return digits(schedule.base) <= digits(plainer) + 2
+    """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base.
+
+    The frequencies b^(−i/half) are those of the base b^(1 − 1/half) with exponents over half − 1. With
+    32 frequencies, base 13459.6 is base 10000 like this: such a vector belongs to a sinusoidal table.
+    """
+    other_base = schedule.base ** (1 - 1 / schedule.half)
+    plainest = next(plain_numbers(other_base, SAME_BASE * other_base), other_base)
+    return digits(schedule.base) <= digits(plainest) + 2
 
 
 def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> Iterator[Explanation]:
@@ -76,6 +80,6 @@ def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> It
     yield from explain_cases([case], 0.0, most_mistakes=0)
     names = scheme.recipe_names()
     steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
-    yield from accepted(map(case.given, steps))
+    yield from accepted(map(case.supposing, steps))
     # The engine has no recipe for 8 bits: such frequencies are named by their storage.
-    yield from accepted(case.given(Stored(grid)) for grid in storages_of(values, "bfloat16"))
+    yield from accepted(case.supposing(Stored(grid)) for grid in storages_of(values, "bfloat16"))

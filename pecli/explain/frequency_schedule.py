@@ -33,15 +33,19 @@ class FrequencySchedule:
     """
 
     pairs: int
+    """The number of frequencies."""
     half: float
+    """The denominator of the exponents, usually half of the channels that rotate."""
     base: float
     scale: float = 1.0
+    """Multiplies all frequencies, as if positions were multiplied."""
     scaling: Scaling = NO_SCALING
     rotating: int | None = None
-    scaling_half: float | None = None  # the half that the scaling uses, if it is not the exponent's
-    applied: str = (
-        "once"  # the scaling: once, "again" to its own result, or with its ratios "squared"
-    )
+    """The number of pairs that turn, if not all do."""
+    scaling_half: float | None = None
+    """The half that the scaling uses, if it is not the exponent's."""
+    applied: str = "once"
+    """How the scaling is applied: «once», «again» to its own result, or with its ratios «squared»."""
 
     @cached_property
     def frequencies(self) -> Floats:
@@ -65,6 +69,11 @@ class FrequencySchedule:
     def _scaled(self, frequencies: Floats) -> Floats:
         half = self.half if self.scaling_half is None else self.scaling_half
         return np.asarray(self.scaling.approximate(frequencies, self.base, half))
+
+    @property
+    def rotating_pairs(self) -> int:
+        """The number of pairs that turn."""
+        return self.pairs if self.rotating is None else self.rotating
 
     @property
     def scaling_name(self) -> str:
@@ -113,11 +122,6 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
     return FrequencySchedule(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
 
 
-def attention_of(schedule: FrequencySchedule) -> float:
-    """Return the factor by which the schedule's scaling multiplies cosines and sines."""
-    return schedule.scaling.attention_value
-
-
 def fit_parameter(
     schedule: FrequencySchedule, name: str, measured: Frequencies, starts: Sequence[float]
 ) -> Fit | None:
@@ -147,23 +151,25 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
         cos_first=True,
         separate=True,
     )
-    return with_schedule(unscaled, schedule)
+    return with_frequencies_of(schedule, unscaled)
 
 
-def with_schedule(waves: WaveTable, schedule: FrequencySchedule) -> WaveTable:
+def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
     """Return a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
         exponent=schedule.half,
         base=schedule.base,
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.pairs if schedule.rotating is None else schedule.rotating,
+        rotating=schedule.rotating_pairs,
     )
 
 
-def consecutive(scheme: Scheme) -> WaveTable | None:
+def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
     """Return the waves of a scheme; of one whose positions are listed, those that it has at
     consecutive ones.
+
+    None is returned for schemes on a grid, and for schemes without waves.
     """
     waves = wave_table(scheme)
     if waves is not None or not isinstance(scheme, Positioned) or scheme.positions is None:

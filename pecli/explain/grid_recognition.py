@@ -18,7 +18,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.subject import computation_of
@@ -51,7 +51,7 @@ ROWS_ELEMENTS = 1 << 20
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, height and width in models that do not take the shares of their style."""
 
-Numbers: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan)
+OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan)
 """Numbers of a style that are solved from the data."""
 
 
@@ -75,7 +75,7 @@ def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
         if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
             continue
         schemes = list(_possible_schemes(reading))
-        for explain in (_as_it_is, _with_other_numbers):
+        for explain in (_explain_by_style, _explain_by_style_with_other_numbers):
             for scheme in schemes:
                 check_time()
                 explanations = [*explain(reading, scheme)]
@@ -133,14 +133,18 @@ def _case(reading: WaveReading, scheme: Positioned) -> Case:
     return Case.of(scheme, computation, reading.observations, reading.edits)
 
 
-def _as_it_is(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
+def _explain_by_style(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
+    """Yield explanations by the scheme of a style with the base and the span that its project has."""
     yield from explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
 
 
-def _with_other_numbers(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
-    for stored in storages(_case(reading, scheme)):
-        for kind in Numbers:
-            yield from accepted(map(stored.given, kind.proposals(stored)))
+def _explain_by_style_with_other_numbers(
+    reading: WaveReading, scheme: Positioned
+) -> Iterator[Explanation]:
+    """Yield explanations by the scheme of a style with a base or a span that are solved from the data."""
+    for stored in with_storages(_case(reading, scheme)):
+        for kind in OTHER_NUMBERS:
+            yield from explain_by_kind(stored, kind)
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
@@ -244,18 +248,20 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
     axis has its sines before its cosines: with two axes of two pairs, s0 s1 c0 c1 | s0 s1 c0 c1.
     """
     if style.layout == "interleaved":
-        return np.asarray(values[:, 1::2] + 1j * values[:, 0:-1:2])
-    sizes = [block.pairs for block in blocks]
-    if style.sines_first:
-        sizes = [values.shape[1] // 2]
-    pairs = []
+        sines = values[:, 0:-1:2]
+        cosines = values[:, 1::2]
+        return np.asarray(cosines + 1j * sines)
+    pairs_of_blocks = [block.pairs for block in blocks]
+    if style.sines_first:  # All pairs are one block.
+        pairs_of_blocks = [values.shape[1] // 2]
+    phasors_of_blocks = []
     start = 0
-    for size in sizes:
-        sines = values[:, start : start + size]
-        cosines = values[:, start + size : start + 2 * size]
-        pairs.append(cosines + 1j * sines)
-        start += 2 * size
-    return np.concatenate(pairs, axis=1)
+    for pairs in pairs_of_blocks:
+        middle = start + pairs
+        end = middle + pairs
+        phasors_of_blocks.append(values[:, middle:end] + 1j * values[:, start:middle])
+        start = end
+    return np.concatenate(phasors_of_blocks, axis=1)
 
 
 def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
@@ -264,11 +270,14 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
     Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
     has no angle either, so that one row less may be beside the grid.
     """
+    usual = prior.style.keep
     phasors = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
-    is_still = (np.abs(phasors - 1).max(axis=1) <= limit) | ~phasors.any(axis=1)
-    still = int(np.argmin(np.append(is_still, False)))
-    candidates = {prior.style.keep, still, max(0, still - 1)}
-    return sorted(candidates, key=lambda keep: (keep != prior.style.keep, keep))
+    has_no_angle = np.abs(phasors - 1).max(axis=1) <= limit
+    is_zero = ~phasors.any(axis=1)
+    is_beside = np.append(has_no_angle | is_zero, False)  # The end counts as a row of the grid.
+    first_on_grid = int(np.argmin(is_beside))
+    candidates = {usual, first_on_grid, max(0, first_on_grid - 1)}
+    return sorted(candidates, key=lambda keep: (keep != usual, keep))
 
 
 def _on_grid(prior: GridPrior, keep: int) -> Complex:
@@ -298,22 +307,26 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
         limit: How much equal numbers may differ.
     """
     phasors = _on_grid(prior, keep)
-    first = 0 if prior.style.keep_last else keep
+    first_row = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
-    source_of_rows = coordinates.index(first, first + len(phasors))  # (axes, rows)
-    axis_of_pairs = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
-    axis_of_pairs = axis_of_pairs[: phasors.shape[1]]
-    return all(
-        _is_equal_by_place(phasors[:, axis_of_pairs == axis], place, limit)
-        for axis, place in enumerate(source_of_rows)
-    )
+    place_of_rows = coordinates.index(first_row, first_row + len(phasors))  # (axes, rows)
+    axis_of_blocks = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
+    axis_of_pairs = axis_of_blocks[: phasors.shape[1]]  # An odd width lacks the last pair.
+    for axis, places in enumerate(place_of_rows):
+        if not _is_equal_by_place(phasors[:, axis_of_pairs == axis], places, limit):
+            return False
+    return True
 
 
-def _is_equal_by_place(phasors: Complex, place: Indices, limit: float) -> bool:
-    """Return True if all rows at one place have the phasors of the first row that is there."""
-    _, first_rows, place_numbers = np.unique(place, return_index=True, return_inverse=True)
-    left = np.abs(phasors[first_rows[place_numbers]] - phasors)
-    return bool(left.max(initial=0.0) <= limit)
+def _is_equal_by_place(phasors: Complex, places: Indices, limit: float) -> bool:
+    """Return True if all rows at one place have the phasors of the first row that is there.
+
+    Rows at the places 0 0 1 1 are compared with the rows 0 0 2 2.
+    """
+    _, first_rows, place_numbers = np.unique(places, return_index=True, return_inverse=True)
+    first_row_at_place = first_rows[place_numbers]
+    differences = np.abs(phasors[first_row_at_place] - phasors)
+    return bool(differences.max(initial=0.0) <= limit)
 
 
 def _grids_of(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:

@@ -1,22 +1,21 @@
 """The order of the search: storage, a damaged part, one mistake, two, three, until time is up."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.edits import Recipe
 from pecli.explain.bias_computation import BiasComputation
-from pecli.explain.catalogue import DAMAGE, MISTAKES
+from pecli.explain.catalogue import DAMAGE
 from pecli.explain.catalogue.coarse_storage import Stored
-from pecli.explain.catalogue.kinds import ScheduleMistake
 from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.readable import is_readable
-from pecli.explain.time_limit import OutOfTimeError, check_time
+from pecli.explain.suppositions import cases_with_mistakes
+from pecli.explain.time_limit import OutOfTimeError
 
 CHEAP = 1.5
 """Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long
@@ -36,9 +35,7 @@ SIMILAR_GRIDS = 8.0
 """Ratio of the units of two grids that both may hold the data: finer ones hold any data."""
 
 MAX_MISTAKES = 3
-SEVERAL = 2
-"""Mistakes from which on their combinations are many: data that show nothing are given up before.
-"""
+"""Mistakes that are supposed at once: four would explain nearly anything."""
 
 
 def explain_cases(
@@ -76,10 +73,11 @@ class Search:
 
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         self.tolerance = tolerance
-        self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
-        self.rounded = [
-            rounded for case in cases for rounded in other_roundings(case.within(tolerance))
-        ]
+        self.cases: list[Case] = []  # as the numbers are, and on each grid that holds them
+        self.cut_off_cases: list[Case] = []  # on each grid, but not rounded to nearest
+        for case in cases:
+            self.cases += with_storages(case.within(tolerance))
+            self.cut_off_cases += _with_other_roundings(case.within(tolerance))
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.exact: list[Explanation] = []  # those that hold to the last place that the data show
         self.within_tolerance: list[Explanation] = []  # those that hold only within it
@@ -103,16 +101,16 @@ class Search:
     def find_explanations_with(self, count: int) -> bool:
         """Keep the explanations with so many mistakes; return True if the search is over then.
 
-        It is over if more mistakes are unlikely to make a shorter explanation.
+        It is over if more mistakes are unlikely to make a shorter explanation. Combinations of two
+        and three are many, so data that show nothing of the scheme are given up before.
         """
-        match count:
-            case 0:
-                return self._find_tables_without_mistake()
-            case 1:
-                return self._find_single_mistakes()
-        if count == SEVERAL:
+        if count == 0:
+            return self._find_tables_without_mistake()
+        if count == 1:
+            return self._find_single_mistakes()
+        if count == 2:
             self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
-        return self._test_hypotheses(count) or self._conclude_after(count)
+        return self._test_cases_with(count) or self._conclude_after(count)
 
     def _find_tables_without_mistake(self) -> bool:
         """Keep the explanations without a mistake; return True if there are any.
@@ -120,8 +118,8 @@ class Search:
         The table is then right, but may be transposed, stored in float16, or computed in float32. A
         runtime that computes such numbers says more than «float32», so it comes first.
         """
-        self._test_hypotheses(0)
-        self.exact = [*by_runtime(self.cases, self.explanations), *self.exact]
+        self._test_cases_with(0)
+        self.exact = [*_explain_by_runtime(self.cases, self.explanations), *self.exact]
         return self._conclude_after(0)
 
     def _find_single_mistakes(self) -> bool:
@@ -136,7 +134,7 @@ class Search:
         without_tolerance = [case.within(0.0) for case in self.cases]
         if self._find_small_damage(without_tolerance):
             return True
-        return self._test_hypotheses(1) or self._conclude_after(1)
+        return self._test_cases_with(1) or self._conclude_after(1)
 
     def _conclude_after(self, count: int) -> bool:
         """Return True if more than so many mistakes are unlikely to make a shorter explanation.
@@ -169,61 +167,63 @@ class Search:
 
         «Rows 5 and 6 are wrong» replaces all other explanations: nothing is left for them.
         """
-        small = located(cases)
+        small = explain_by_small_damage(cases)
         if small:
             self.exact = small
             self.within_tolerance = []
         return bool(small)
 
-    def _test_hypotheses(self, count: int) -> bool:
-        """Test all hypotheses of so many mistakes; return True at once if a plain one holds.
+    def _test_cases_with(self, count: int) -> bool:
+        """Test all cases with so many mistakes; return True at once if a plain explanation holds.
 
         A single mistake is always compared with all other single ones. Values that were cut off
         instead of rounded are supposed only if nothing else holds.
         """
-        for hypothesis in hypotheses(self.cases, count):
-            explanation = self._tested(hypothesis)
+        for case in cases_with_mistakes(self.cases, count):
+            explanation = self._test(case)
             if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
                 return True
-        if count < SEVERAL and not self.explanations:
-            for hypothesis in hypotheses(self.rounded, count):
-                self._tested(hypothesis)
+        if count <= 1 and not self.explanations:
+            for case in cases_with_mistakes(self.cut_off_cases, count):
+                self._test(case)
         return False
 
-    def _tested(self, hypothesis: Case) -> Explanation | None:
-        """Keep and return the explanation if supposed mistakes make the data; None if they do not.
+    def _test(self, case: Case) -> Explanation | None:
+        """Keep and return the explanation if the supposed mistakes make the data; None if they do not.
 
         It is kept as exact, or as one within the tolerance that the user granted.
         """
-        if self._is_not_worth_comparing(hypothesis):
+        if not self._is_worth_comparing(case):
             return None
-        exact = accept(hypothesis.within(0.0))
+        exact = accept(case.within(0.0))
         if exact is not None:
             self.exact.append(exact)
             return exact
-        explanation = accept(hypothesis) if self.tolerance else None
+        if not self.tolerance:
+            return None
+        explanation = accept(case)
         if explanation is not None:
             self.within_tolerance.append(explanation)
         return explanation
 
-    def _is_not_worth_comparing(self, hypothesis: Case) -> bool:
-        """Return True if a hypothesis would not be preferred, or fails in a few rows already.
+    def _is_worth_comparing(self, case: Case) -> bool:
+        """Return True if a case may be the best explanation, and a few rows do not reject it.
 
         One that is longer than an explanation at hand would not be preferred. Storage is always
         compared: a table that is right within float32 arithmetic may be exactly right in float32.
         """
-        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in hypothesis.mistakes)
-        is_longer = any(hypothesis.cost > explanation.cost for explanation in self.exact)
+        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
+        is_longer = any(case.cost > explanation.cost for explanation in self.exact)
         if is_longer and not is_only_stored:
-            return True
-        return hypothesis.is_far_off or hypothesis.fails_in_few_rows
+            return False
+        return not case.is_far_off and not case.fails_in_few_rows
 
 
 SMALL_PARTS: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
 """Mistakes of a small part of a table. Rows of zeros have names of their own."""
 
 
-def located(cases: Sequence[Case]) -> list[Explanation]:
+def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
     """Return the small part of a table that is wrong, if the rest is right: then it is the answer.
 
     «Rows 5 and 6 are wrong» is a better answer than two mistakes that change all rows. Parts that
@@ -235,20 +235,26 @@ def located(cases: Sequence[Case]) -> list[Explanation]:
     damaged: list[Case] = []
     for case in cases:
         for kind in SMALL_PARTS:
-            damaged += map(case.given, kind.proposals(case))
+            damaged += map(case.supposing, kind.proposals(case))
     return [small for small in accepted(damaged) if small.cost <= SMALL_DAMAGE_COST]
 
 
-def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
-    """Return the runtimes that compute such a table, if float32 arithmetic explains it: they say
-    more.
+def _explain_by_runtime(
+    cases: Sequence[Case], explanations: Sequence[Explanation]
+) -> list[Explanation]:
+    """Return the runtimes that compute a table, if it is explained by float32 arithmetic.
+
+    «As vLLM computes it» says more than «computed in float32».
     """
-    if not explanations or ranked(explanations)[0].edits[:1] != (Recipe("float32"),):
+    if not explanations:
         return []
-    found: list[Explanation] = []
+    shortest, *_ = ranked(explanations)
+    if shortest.edits[:1] != (Recipe("float32"),):
+        return []
+    by_runtime: list[Explanation] = []
     for case in cases:
-        found += accepted(case.given(mistake) for mistake in ComputedByRuntime.proposals(case))
-    return found
+        by_runtime += explain_by_kind(case, ComputedByRuntime)
+    return by_runtime
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
@@ -258,11 +264,14 @@ def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
     return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
 
 
-def storages(case: Case) -> Iterator[Case]:
-    """Yield the case as it is, and with each grid on which all values lie."""
+def with_storages(case: Case) -> Iterator[Case]:
+    """Yield the case as it is, and rounded to each grid on which all values lie.
+
+    Values that are all multiples of 0.001 may have been printed with three decimals.
+    """
     yield case
     for stored in Stored.proposals(case):
-        yield case.given(stored)
+        yield case.supposing(stored)
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
@@ -287,195 +296,26 @@ def _rounding_unit(case: Case) -> float:
     return float(storage.half_unit(np.ones(1))[0])
 
 
-def other_roundings(case: Case) -> Iterator[Case]:
-    """Yield the case with each grid on which all values lie, not rounded once to nearest.
+def _with_other_roundings(case: Case) -> Iterator[Case]:
+    """Yield the case with each grid on which all values lie, cut off or rounded twice.
 
-    Biases that are right lie on grids too, and differ from other biases in one direction.
+    Nothing is yielded for biases. Those that are right lie on grids too, and differ from other biases
+    in one direction, as numbers do that were cut off.
     """
     if isinstance(case.computation, BiasComputation):
         return
     for stored in Stored.proposals(case):
         for rounded in stored.roundings:
-            yield case.given(rounded)
+            yield case.supposing(rounded)
 
 
-def hypotheses(cases: Iterable[Case], count: int) -> Iterator[Case]:
-    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it."""
-    for case in cases:
-        if count == 0:
-            yield case
-        else:
-            yield from _with_mistakes(case, count)
-
-
-def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with every set of so many mistakes supposed in them.
-
-    For two mistakes, one is taken for granted first, such as exchanged columns. The other one is
-    then measured in the data as if the first were undone: the base follows from the frequencies
-    of the exchanged columns. Two mistakes that are found in either order are yielded once.
-    """
-    seen: set[frozenset[Mistake]] = set()
-    for granted, count_left in _all_but_the_last(case, count):
-        for mistake in _proposed_mistakes(granted, count_left):
-            mistakes = frozenset((*granted.mistakes, mistake))
-            if mistakes not in seen:
-                seen.add(mistakes)
-                yield granted.given(mistake)
-
-
-def _proposed_mistakes(case: Case, count: int) -> Iterator[Mistake]:
-    """Yield the mistakes that the data suggest beside those that are taken for granted.
-
-    Args:
-        case: The numbers of a file, and the mistakes that are taken for granted.
-        count: The number of mistakes that one stands for: 2 for two numbers of a scaling that are
-            solved at once.
-    """
-    for kind in kinds_after(case, count):
-        for mistake in kind.proposals(case):
-            check_time()
-            yield mistake
-
-
-def _all_but_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
-    """Yield the case with all but one or two mistakes taken for granted, and how many are left.
-
-    Two numbers of one schedule are solved at once, which is soon done.
-    """
-    if count >= SEVERAL:
-        for reading in readings(case, count - 2):
-            yield reading, 2
-    for granted in supposed(case, count - 1):
-        yield granted, 1
-
-
-def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with so many mistakes taken for granted, the likeliest first.
-
-    One more mistake can then be measured in them. First come mistakes that only change how columns
-    and rows are read (exchanged columns), which need no measurement; then those after which the
-    frequencies are the measured ones; then all others. Damage is never taken for granted, since any
-    other mistake looks like damage.
-    """
-    if count == 0:
-        yield case
-        return
-    yield from readings(case, count)
-    unlikely: list[Case] = []
-    for fewer, count_left in _all_but_the_last(case, count):
-        for granted in _with_one_more(fewer, count_left, changes_reading=False):
-            if granted.frequencies_are_as_measured:
-                yield granted
-            else:
-                unlikely.append(granted)
-    yield from sorted(unlikely, key=_has_schedule_mistake)
-
-
-def readings(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with so many mistakes that change how they are read.
-
-    Exchanged columns and reversed rows are such mistakes: once they are undone, frequencies can be
-    measured. Two of them are yielded once, in whichever order they were supposed.
-    """
-    if count == 0:
-        yield case
-        return
-    seen: set[frozenset[Mistake]] = set()
-    for fewer in readings(case, count - 1):
-        for granted in _with_one_more(fewer, 1, changes_reading=True):
-            mistakes = frozenset(granted.mistakes)
-            if mistakes not in seen:
-                seen.add(mistakes)
-                yield granted
-
-
-def _with_one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case]:
-    """Yield the case with one more mistake taken for granted, before another is measured.
-
-    Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
-    A mistake of the frequencies is not supposed if these are already the measured ones.
-
-    Args:
-        case: The numbers of a file, and the mistakes that are taken for granted so far.
-        count: The number of mistakes that the kind stands for: 2 for two numbers that are solved at
-            once.
-        changes_reading: Whether the mistake changes how rows and columns are read.
-    """
-    stages_so_far = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
-    if Stage.ARITHMETIC in stages_so_far:
-        return
-    excluded_stages = {Stage.DAMAGE}
-    if stages_so_far:
-        excluded_stages.add(Stage.ARITHMETIC)
-    for kind in kinds_after(case, count):
-        is_idle = case.frequencies_are_as_measured and issubclass(kind, ScheduleMistake)
-        if kind.stage in excluded_stages or is_idle or kind.changes_reading != changes_reading:
-            continue
-        for mistake in kind.suppositions(case):
-            check_time()
-            yield case.given(mistake)
-
-
-def _has_schedule_mistake(case: Case) -> bool:
-    return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
-
-
-class _LeftKinds(NamedTuple):
-    """The groups of mistakes that may be left beside those that are supposed."""
-
-    readings: bool
-    schedules: bool
-    others: bool
-
-    def allows(self, kind: type[Mistake]) -> bool:
-        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always
-        may.
-        """
-        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
-            return True
-        if kind.changes_reading:
-            return self.readings
-        if issubclass(kind, ScheduleMistake):
-            return self.schedules
-        return self.others
-
-
-def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left and that stand for so many; schedules first if
-    frequencies disagree.
-    """
-    present = {type(mistake) for mistake in case.mistakes}
-    left = _left_kinds(case)
-    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
-    if case.frequencies_are_as_measured is False:
-        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
-    for kind in kinds:
-        if kind not in present and kind.counts_as == count and left.allows(kind):
-            yield kind
-
-
-def _left_kinds(case: Case) -> _LeftKinds:
-    """Return what may be left beside the supposed mistakes.
-
-    - A mistake that changes how data are read comes before those that are measured in what was
-      read.
-    - If the supposed frequencies are the measured ones, none is left in the schedule. A single mistake
-      may still be in the schedule: slow pairs in 16 bits do not show their frequencies, but show that
-      they are not as expected.
-    - If they are not, and many rows show it, no other positions or amplitude explain the data; and
-      if a mistake of the schedule was supposed, another one is left in it.
-    """
-    is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
-    has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
-    is_schedule_settled = case.frequencies_are_as_measured is True and has_mistakes
-    is_in_schedule = case.frequencies_are_as_measured is False and _has_schedule_mistake(case)
-    others_may_explain = not is_in_schedule and not case.has_other_frequencies
-    return _LeftKinds(not is_measured, not is_schedule_settled, others_may_explain)
+def explain_by_kind(case: Case, kind: type[Mistake]) -> Iterator[Explanation]:
+    """Yield the explanations of a case by one more mistake of some kind."""
+    yield from accepted(map(case.supposing, kind.proposals(case)))
 
 
 def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:
-    """Yield the explanations of the cases that explain something."""
+    """Yield the explanations of the cases whose supposed mistakes make the data."""
     for case in cases:
         explanation = accept(case)
         if explanation is not None:

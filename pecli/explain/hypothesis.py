@@ -10,16 +10,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import (
-    Array,
-    Complex,
-    Flags,
-    Floats,
-    Indices,
-    dtype_name,
-    row_blocks,
-    widened,
-)
+from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
@@ -29,7 +20,8 @@ from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits
-from pecli.explain.storage import SIGNIFICANT_BITS, TruncatedStorage, half_ulp, rounded_to
+from pecli.explain.observations import TESTED_ROWS, Observations
+from pecli.explain.storage import TruncatedStorage, half_ulp, rounded_to
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -39,32 +31,11 @@ VALUES_PER_NUMBER = 8
 MIN_VALUES = 2
 """Different values that data must have more than: a constant is explained by too many things."""
 
-TESTED_ROWS = 8
-"""Rows that are compared before all are: they reject nearly every wrong hypothesis."""
-
 FAR_OFF = 0.5
 """Share of the largest value by which no float32 arithmetic and no storage moves an element."""
 
 EXACT_POSITIONS = 32
 """Positions up to which steps in 16 bits move no cosine by more than a fifth."""
-
-BLOCK_ELEMENTS = 1 << 18
-"""Elements that are compared at once, so that they stay in the cache."""
-
-MEASURED_ROWS = 512
-"""Consecutive rows from which frequencies are measured."""
-
-SPREAD_ROWS = 128
-"""Rows over the rest of a long table that sharpen the frequencies."""
-
-SAMPLED_ELEMENTS = 1 << 23
-"""Elements that are measured at most: 64 MiB in float64, of which there are several copies."""
-
-MIN_SAMPLED_ROWS = 80
-"""Rows that are measured however long they are."""
-
-LOCATED_ELEMENTS = 1 << 21
-"""Elements of a table whose rows are all looked up: a quarter of a second."""
 
 MAX_LOST = 0.5
 """Share of rows that may be at no position: if more are, the table does not consist of such rows.
@@ -80,7 +51,7 @@ TABLE_RECIPES: Mapping[tuple[str | None, str], str] = {
     ("float32", "bfloat16"): "float32-bfloat16-table",
     ("bfloat16-inv-freq", "bfloat16"): "bfloat16-module",
 }
-"""Recipes that compute in one way and store in another, by both."""
+"""Recipes of a computation and a dtype of storage, by the recipe of the computation and that dtype."""
 
 FLOAT32_COST = 0.3
 """Cost of float32 arithmetic as a reason of its own: values that were only rounded need none."""
@@ -105,116 +76,6 @@ class Stage(IntEnum):
     FORM = 5
     DAMAGE = 6
     STORAGE = 7
-
-
-class Observations:
-    """The numbers of some tensors, side by side: a matrix with one row per position.
-
-    A tensor may be large and on disk; only the rows that are asked for are converted to float64.
-    """
-
-    def __init__(self, tensors: Mapping[str, Array], dtype: str) -> None:
-        self.tensors = dict(tensors)
-        self.dtype = dtype
-        self.rows = len(next(iter(self.tensors.values())))
-        self.columns: int = sum(array.shape[1] for array in self.tensors.values())
-
-    def matrix(self, rows: Indices | slice) -> Floats:
-        """Return some rows of all tensors in float64."""
-        return np.concatenate([widened(array[rows]) for array in self.tensors.values()], axis=1)
-
-    def measured(self, rows: Indices | slice) -> Floats:
-        """Return what is measured of some rows: all of it, unless many heads tell the same."""
-        return self.matrix(rows)
-
-    def at_rows(self, rows: slice) -> "Observations":
-        """Return the observations of some rows."""
-        tensors = {name: array[rows] for name, array in self.tensors.items()}
-        return Observations(tensors, self.dtype)
-
-    @cached_property
-    def held_dtype(self) -> str:
-        """The finest floating-point dtype of the tensors; integers with a scale are float64 here."""
-        dtypes = {dtype_name(array.dtype) for array in self.tensors.values()}
-        known = dtypes & SIGNIFICANT_BITS.keys()
-        return max(known, key=SIGNIFICANT_BITS.__getitem__, default="float64")
-
-    def rows_of_zeros(self) -> Flags:
-        """Return True for each row in which all numbers are 0."""
-        is_empty = np.ones(self.rows, np.bool_)
-        for rows in row_blocks((self.rows, self.columns)):
-            is_empty[rows] = ~self.matrix(rows).any(axis=1)
-        return is_empty
-
-    @cached_property
-    def sampled_rows(self) -> Indices:
-        """Rows to measure: a run from the first one on, and some of the rest.
-
-        They are 512 and 128, and fewer in the same proportion if rows are longer than 13,107
-        elements, as those of a transposed table are.
-        """
-        most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // max(1, self.measured_columns))
-        spread_rows = min(SPREAD_ROWS, most_rows // 5)
-        run_rows = min(MEASURED_ROWS, most_rows - spread_rows)
-        if self.rows <= run_rows + spread_rows:
-            return np.arange(self.rows)
-        run = np.arange(run_rows)
-        rest = np.geomspace(run_rows, self.rows - 1, spread_rows).astype(np.intp)
-        return np.unique(np.concatenate([run, rest]))
-
-    @property
-    def measured_columns(self) -> int:
-        """Columns of what is measured."""
-        return self.columns
-
-    @cached_property
-    def sample(self) -> Floats:
-        """The numbers of the sampled rows."""
-        return self.measured(self.sampled_rows)
-
-    @cached_property
-    def tested_rows(self) -> Indices:
-        """A few rows that are compared before all are."""
-        last = self.rows - 1
-        return np.unique(np.linspace(min(1, last), last, TESTED_ROWS).astype(np.intp))
-
-    @cached_property
-    def tested(self) -> Floats:
-        return self.matrix(self.tested_rows)
-
-    @cached_property
-    def probed_rows(self) -> Indices:
-        """Two rows that are looked at before all others."""
-        return self.tested_rows[len(self.tested_rows) // 2 :][:2]
-
-    @cached_property
-    def probed(self) -> Floats:
-        return self.matrix(self.probed_rows)
-
-    @cached_property
-    def size(self) -> float:
-        """The largest finite value of the sample."""
-        finite = self.sample[np.isfinite(self.sample)]
-        return float(np.abs(finite).max(initial=0.0))
-
-    @cached_property
-    def located_rows(self) -> Indices:
-        """Rows whose positions are solved: all of them, unless that takes too long."""
-        if self.rows * self.columns <= LOCATED_ELEMENTS:
-            return np.arange(self.rows)
-        return self.sampled_rows
-
-    def blocks(self) -> Iterator[Indices]:
-        """Yield all rows in blocks that fit the cache."""
-        step = max(1, BLOCK_ELEMENTS // max(1, self.columns))
-        for start in range(0, self.rows, step):
-            yield np.arange(start, min(start + step, self.rows))
-
-    def by_tensor(self, flags: Flags) -> dict[str, Flags]:
-        """Split flags of the matrix (…, columns) into those of each tensor."""
-        widths = [array.shape[1] for array in self.tensors.values()]
-        parts = np.split(flags, np.cumsum(widths)[:-1], axis=-1)
-        return dict(zip(self.tensors, parts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)  # Kinds that hold arrays are equal only to themselves.
@@ -297,20 +158,28 @@ class Mistake(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Observations, and the computation that is supposed to have made them: the specification with some
-    mistakes.
+    """A case to explain: the numbers of a file, and the mistakes that are supposed in them.
+
+    An example: `cos` and `sin` of a file, which should be `pecli rope --base 500000`, supposed to
+    have the base 10000. Then `specification` makes the tables of base 500000 and `computation`
+    those of base 10000, which are compared with the `observations`.
 
     The supposition includes float32 arithmetic, since nearly all projects compute tables in it.
     """
 
     scheme: Scheme
     specification: Computation
+    """The steps by which the scheme makes the tensors, without a mistake."""
     observations: Observations
     computation: Computation
+    """The same steps with the supposed mistakes."""
     tolerance: float = 0.0
-    arranged: tuple[Edit, ...] = ()  # what was supposed about the shape of the tensors
+    arranged: tuple[Edit, ...] = ()
+    """Edits of the shape that the tensors are supposed to have, such as transposed."""
     mistakes: tuple[Mistake, ...] = ()
+    """The supposed mistakes, in the order in which an implementation makes them."""
     measured: dict[tuple[object, ...], object] = field(default_factory=dict, repr=False)
+    """Measurements by what they depend on; all cases of the same numbers share them."""
     computations: tuple[Computation, ...] = field(default=(), repr=False)
     """The specification, then the computation after each mistake was planted; empty if not kept."""
 
@@ -322,19 +191,27 @@ class Case:
         observations: Observations,
         arranged: tuple[Edit, ...] = (),
     ) -> "Case":
-        """Return the case without a mistake."""
-        supposed = replace(computation, arithmetic=FLOAT32)
-        return cls(scheme, supposed, observations, supposed, arranged=arranged)
+        """Return the case in which no mistake is supposed."""
+        in_float32 = replace(computation, arithmetic=FLOAT32)
+        return cls(
+            scheme=scheme,
+            specification=in_float32,
+            observations=observations,
+            computation=in_float32,
+            arranged=arranged,
+        )
 
-    def given(self, mistake: Mistake) -> "Case":
-        """Return the case in which a mistake is taken for granted, so that others are measured in
-        what is left.
+    def supposing(self, mistake: Mistake) -> "Case":
+        """Return the case with one more supposed mistake.
+
+        Others are then measured in what is left: once exchanged columns are supposed, the base
+        follows from the frequencies of the right columns.
         """
         return self._with_mistakes((*self.mistakes, mistake))
 
     def without(self, mistake: Mistake) -> "Case":
-        """Return the case in which all mistakes but one are taken for granted."""
-        return self._with_mistakes(each for each in self.mistakes if each is not mistake)
+        """Return the case without one of its supposed mistakes."""
+        return self._with_mistakes(other for other in self.mistakes if other is not mistake)
 
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
         """Return the case with mistakes planted in the order in which an implementation makes them.
@@ -365,7 +242,12 @@ class Case:
         return replace(self, tolerance=tolerance)
 
     def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """Return a measurement, which another case that reads the data alike may have made already."""
+        """Return a measurement, computed only if no case of the same numbers has made it already.
+
+        Args:
+            key: Everything that the measurement depends on beside the numbers, such as the layout.
+            compute: Makes the measurement.
+        """
         if key not in self.measured:
             self.measured[key] = compute()
         return self.measured[key]  # type: ignore[return-value]
@@ -415,38 +297,62 @@ class Case:
     def measured_frequencies(self) -> Frequencies | None:
         """The frequencies measured in the data, with their errors; None if there are too few rows.
 
-        They do not depend on the supposed frequencies, only on how columns are read. If the
-        supposed mistake is that frequencies were rounded to bfloat16, the rounding is added to the
-        errors, so that 0.5 agrees with the exact 0.5003.
+        If frequencies are supposed to be rounded to bfloat16, the rounding is added to the errors:
+        the 0.5 that was measured then agrees with the exact 0.5003.
+        """
+        measured = self._frequencies_as_read
+        rounded_to_dtype = self.computation.arithmetic.frequencies
+        if measured is None or rounded_to_dtype is None:
+            return measured
+        rounding = half_ulp(measured.values, rounded_to_dtype)
+        return measured._replace(errors=measured.errors + rounding)
+
+    @property
+    def _frequencies_as_read(self) -> Frequencies | None:
+        """The measured frequencies, without errors of a supposed rounding.
+
+        They do not depend on the supposed frequencies, but on how columns and rows are read: cases
+        with the same `reading` share one measurement.
         """
         observed = self.observations
-        measured = self.once(
+        return self.once(
             ("frequencies", *self.computation.reading),
             lambda: self.computation.measured_frequencies(observed.sample, observed.sampled_rows),
         )
-        dtype = self.computation.arithmetic.frequencies
-        if measured is None or dtype is None:
-            return measured
-        return measured._replace(errors=measured.errors + half_ulp(measured.values, dtype))
 
     @cached_property
-    def frequencies_are_as_measured(self) -> bool | None:
-        """True if the computation has the measured frequencies; None if none could be measured."""
+    def can_judge_frequencies(self) -> bool:
+        """True if the measured frequencies show whether the supposed ones are right.
+
+        They do not if elements may hold anything, if phases are supposed to be rounded, or if values
+        were cut off: all values are then off to one side, by which frequencies seem to move.
+        """
         if self.measured_frequencies is None:
-            return None
+            return False
         waves = self.waves
         assert waves is not None  # Nothing else has frequencies.
-        if waves.damaged is not None or not waves.arithmetic.turns_evenly:
-            return None
-        if isinstance(waves.storage, TruncatedStorage):
-            return None  # All values are off to one side, which moves frequencies by more than their errors.
-        return self.agrees_with(waves.frequencies)
+        is_cut_off = isinstance(waves.storage, TruncatedStorage)
+        return waves.damaged is None and waves.arithmetic.turns_evenly and not is_cut_off
+
+    @cached_property
+    def frequencies_are_confirmed(self) -> bool:
+        """True if the computation has the frequencies that were measured."""
+        if not self.can_judge_frequencies:
+            return False
+        assert self.waves is not None  # Nothing else has frequencies.
+        return self.agrees_with(self.waves.frequencies)
+
+    @property
+    def frequencies_are_refuted(self) -> bool:
+        """True if the computation has other frequencies than those that were measured."""
+        return self.can_judge_frequencies and not self.frequencies_are_confirmed
 
     def agrees_with(self, frequencies: Floats) -> bool:
-        """Return True if the data have some frequencies, as far as these were measured."""
-        return self.measured_frequencies is None or self.measured_frequencies.agree_with(
-            frequencies
-        )
+        """Return True if the data may have some frequencies: these are as measured, or none could be
+        measured.
+        """
+        measured = self.measured_frequencies
+        return measured is None or measured.agree_with(frequencies)
 
     @property
     def has_other_frequencies(self) -> bool:
@@ -455,7 +361,7 @@ class Case:
 
         If no channel moves at all, all rows may be at one position.
         """
-        if self.frequencies_are_as_measured is not False:
+        if not self.frequencies_are_refuted:
             return False
         assert self.measured_frequencies is not None
         return self.measured_frequencies.are_clean and bool(self.measured_frequencies.known.any())
@@ -467,17 +373,20 @@ class Case:
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for them.
-        return self.once(
-            ("positions", waves.form, waves.frequencies.tobytes()), lambda: self._solved(waves)
-        )
+        key = ("positions", waves.form, waves.frequencies.tobytes())
+        return self.once(key, lambda: self._solve_positions(waves))
 
-    def _solved(self, waves: WaveComputation) -> Floats | None:
-        """Return the positions of the located rows; None if most of a few rows are at none."""
+    def _solve_positions(self, waves: WaveComputation) -> Floats | None:
+        """Return the positions (axes, rows) of the located rows; None if most of a few rows are at none.
+
+        Solving all rows takes long, so that a few are solved first: they show that noise, or waves
+        of other frequencies, are at no positions.
+        """
         observed = self.observations
         rows = observed.located_rows
-        some = rows[:: max(1, len(rows) // TESTED_ROWS)]
-        few = waves.measured_positions(observed.measured(some), some)
-        if few is None or np.isnan(few).mean() > MAX_LOST:
+        few_rows = rows[:: max(1, len(rows) // TESTED_ROWS)]
+        few_positions = waves.measured_positions(observed.measured(few_rows), few_rows)
+        if few_positions is None or np.isnan(few_positions).mean() > MAX_LOST:
             return None
         return waves.measured_positions(observed.measured(rows), rows)
 
@@ -504,9 +413,9 @@ class Case:
         return self._errors(self.observations.matrix(rows), rows)
 
     def _errors(self, data: Floats, rows: Indices) -> "Errors":
-        """Compare some rows of the data with the numbers that the hypothesis predicts for them.
+        """Compare some rows of the data with the numbers that the supposed mistakes make.
 
-        An element that is NaN is wrong. Elements that the hypothesis calls damaged are never wrong:
+        An element that is NaN is wrong. Elements that are supposed to be damaged are never wrong:
         a mistake has already been stated for them.
 
         Args:
@@ -544,9 +453,9 @@ class Case:
         return allowed
 
     def remainders(self, rows: Indices) -> Floats:
-        """Return the sizes of the differences that the hypothesis leaves unexplained in some rows.
+        """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
 
-        They rank hypotheses that are all within their bounds. A table may have been computed in
+        They rank cases that are all within their bounds. A table may have been computed in
         float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
         """
         data = self.observations.matrix(rows)
@@ -584,22 +493,26 @@ class Case:
     def is_far_off(self) -> bool:
         """True if two rows are so wrong that no rounding explains it: the cheapest way to reject.
 
-        Most hypotheses predict a cosine of −0.9 where the file has 0.8. Elements that may hold
+        Most wrong cases predict a cosine of −0.9 where the file has 0.8. Elements that may hold
         anything, or that are computed in 16 bits, cannot be judged like this.
         """
         computation = self.computation
         if computation.damaged is not None or computation.arithmetic not in (EXACT, FLOAT32):
             return False
-        observed = self.observations
+        return self._are_far_off(self.observations.probed, self.observations.probed_rows)
+
+    def _are_far_off(self, data: Floats, rows: Indices) -> bool:
+        """Return True if some element of these rows is farther off than rounding could move it."""
         with np.errstate(all="ignore"):
-            residual = observed.probed - computation.rendered(observed.probed_rows)
+            residual = data - self.computation.rendered(rows)
             largest = np.nanmax(np.abs(residual), initial=0.0)
-        return bool(largest > FAR_OFF * observed.size + self.tolerance)
+        return bool(largest > FAR_OFF * self.observations.size + self.tolerance)
 
     @property
     def fails_in_few_rows(self) -> bool:
-        """True if `tested` has a wrong element. Nearly all hypotheses have one in two of its rows,
-        which are compared first.
+        """True if a few rows of the data have a wrong element.
+
+        Nearly all wrong cases have one in the two rows that are compared first.
         """
         observed = self.observations
         probed = self._errors(observed.probed, observed.probed_rows)
@@ -610,19 +523,16 @@ class Case:
         """True if rows near position 0 are so wrong that no rounding of steps explains it.
 
         Phases of 32 radians are off by 0.06 in bfloat16, those of 4000 by any angle. So whatever is
-        rounded, two rows at positions up to 32 show whether the rest of a hypothesis is right.
+        rounded, two rows at positions up to 32 show whether the rest of the case is right.
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for it.
-        distance = np.abs(waves.positions).max(axis=0)
-        rows = np.flatnonzero((distance > 0) & (distance <= EXACT_POSITIONS))[-2:]
-        if not len(rows):
+        farthest_axis = np.abs(waves.positions).max(axis=0)  # (rows,)
+        is_near_zero = (farthest_axis > 0) & (farthest_axis <= EXACT_POSITIONS)
+        last_two = np.flatnonzero(is_near_zero)[-2:]
+        if not len(last_two):
             return False
-        observed = self.observations
-        with np.errstate(all="ignore"):
-            residual = observed.matrix(rows) - waves.rendered(rows)
-            largest = np.nanmax(np.abs(residual), initial=0.0)
-        return bool(largest > FAR_OFF * observed.size + self.tolerance)
+        return self._are_far_off(self.observations.matrix(last_two), last_two)
 
     @cached_property
     def wrong_in_few_rows(self) -> Flags:
@@ -672,10 +582,10 @@ def accept(case: Case) -> Explanation | None:
         recipe_residual = _left_by_recipe(case, statement.edits)
         residual = min(residual, recipe_residual)
     return Explanation(
-        statement.edits,
-        _scheme_with_mistakes(case, statement.edits),
-        _affected_tensors(case),
-        statement.cost,
+        edits=statement.edits,
+        scheme=_scheme_with_mistakes(case, statement.edits),
+        tensors=_affected_tensors(case),
+        cost=statement.cost,
         residual=residual,
         recipe_residual=recipe_residual,
         noise=remainder.noise,
@@ -689,7 +599,7 @@ def _is_refuted_soon(case: Case) -> bool:
     """
     if case.tolerance >= case.observations.size > 0:
         return True  # Within such a tolerance anything explains the data.
-    return case.is_far_off or case.frequencies_are_as_measured is False or case.fails_in_few_rows
+    return case.is_far_off or case.frequencies_are_refuted or case.fails_in_few_rows
 
 
 class Statement(NamedTuple):
@@ -745,20 +655,37 @@ def _scheme_with_mistakes(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
     None is returned if no scheme has them: rows that were overwritten are no parameter. If the
     edits name a recipe, such as bfloat16-table, the scheme has that recipe.
     """
-    scheme = case.scheme
-    for mistake in case.mistakes:
-        mistaken = mistake.scheme_after(scheme)
-        if mistaken is None:
-            return None
-        scheme = mistaken
-    made = scheme_of(case.computation, scheme)
+    with_other_parameters = _scheme_after_mistakes(case)
+    if with_other_parameters is None:
+        return None
+    scheme = scheme_of(case.computation, with_other_parameters)
     recipe = _recipe_of(edits)
-    if made is None or recipe is None or "recipe" not in made.parameters():
-        return made
+    if scheme is None or recipe is None:
+        return scheme
+    return _computed_by_recipe(scheme, recipe)
+
+
+def _scheme_after_mistakes(case: Case) -> Scheme | None:
+    """Return the specified scheme with those mistakes that are other parameters of it.
+
+    None is returned as soon as no scheme can have a mistake.
+    """
+    scheme: Scheme | None = case.scheme
+    for mistake in case.mistakes:
+        if scheme is None:
+            return None
+        scheme = mistake.scheme_after(scheme)
+    return scheme
+
+
+def _computed_by_recipe(scheme: Scheme, recipe: str) -> Scheme:
+    """Return the scheme with a recipe; as it is, if it has no recipe or one that cannot change."""
+    if "recipe" not in scheme.parameters():
+        return scheme
     try:
-        return with_parameters(made, recipe=recipe)
-    except ParameterError:  # A runtime has a recipe of its own.
-        return made
+        return with_parameters(scheme, recipe=recipe)
+    except ParameterError:  # `--runtime vllm` already says by which recipe.
+        return scheme
 
 
 def _recipe_of(edits: tuple[Edit, ...]) -> str | None:
@@ -769,12 +696,12 @@ def _recipe_of(edits: tuple[Edit, ...]) -> str | None:
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
     recipe = _recipe_of(edits)
-    tables = [edit.found for edit in edits if isinstance(edit, Dtype)] or [dtype]
-    together = TABLE_RECIPES.get((recipe, tables[0]))
-    if together is None:
+    stored_as = next((edit.found for edit in edits if isinstance(edit, Dtype)), dtype)
+    recipe_of_both = TABLE_RECIPES.get((recipe, stored_as))
+    if recipe_of_both is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
-    return Recipe(together), *others
+    return Recipe(recipe_of_both), *others
 
 
 def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
@@ -866,7 +793,7 @@ def _has_superfluous_mistake(case: Case) -> bool:
 def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     """Return True if neither the elements nor the measured frequencies need a mistake."""
     without = case.without(mistake)
-    if case.frequencies_are_as_measured and without.frequencies_are_as_measured is False:
+    if case.frequencies_are_confirmed and without.frequencies_are_refuted:
         return False
     if without.fails_in_few_rows:
         return False

@@ -40,8 +40,7 @@ def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     """
     (array,) = tensors.values()
     index = array.reshape([size for size in array.shape if size != 1])
-    is_square = index.ndim == 2 and index.shape[0] == index.shape[1]
-    if not is_square or len(index) < MIN_LENGTH:
+    if not _is_square(index) or len(index) < MIN_LENGTH:
         return
     for usual_schemes in (_t5_schemes, _deberta_schemes, _swin_schemes):
         # Making one row of a scheme is cheap, and leaves few of about a hundred.
@@ -52,12 +51,16 @@ def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
             return
 
 
+def _is_square(array: Array) -> bool:
+    return array.ndim == 2 and array.shape[0] == array.shape[1]
+
+
 def _first_explanation(schemes: list[Relative], index: Array) -> Explanation | None:
     """Return the explanation by the first scheme that makes an index, with those that it may also be."""
     for place, scheme in enumerate(schemes):
         for explanation in accepted(cases_of(scheme, {"index": index})):
             doubts = tuple(_doubts(scheme, schemes[place + 1 :]))
-            return explanation.supposing((), 0.0, doubts)
+            return explanation.with_suppositions(edits=(), cost=0.0, doubts=doubts)
     return None
 
 

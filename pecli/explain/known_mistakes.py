@@ -134,8 +134,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         return
     style = _style_of(scheme)
     blocks = scheme.axis_blocks
-    has_one_block_each = len({block.axis for block in blocks}) == len(blocks) > 1
-    if style.in_turns or not has_one_block_each:
+    if style.in_turns or len(blocks) < 2 or not has_one_block_per_axis(blocks):
         return
     positions_of_axes = Points.of(scheme, style).listed()
     changes: dict[str, object] = {
@@ -146,6 +145,11 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     edit = edit_of("axis_frequencies", "their own", "shared")
     for mistake in neighbour(scheme, **changes, **dict.fromkeys(of_grid)):
         yield Neighbour((edit,), mistake.scheme)
+
+
+def has_one_block_per_axis(blocks: Sequence[AxisBlock]) -> bool:
+    """Return True if each axis of positions has a single block of frequencies."""
+    return len({block.axis for block in blocks}) == len(blocks)
 
 
 def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:

@@ -32,6 +32,9 @@ FLOAT32_DRIFT = 1e-6
 SIGMAS = 6.0
 """Standard errors within which a measured number may be off."""
 
+NO_MOVE = 6.0
+"""Standard errors within which a frequency may be 0."""
+
 MAX_SIGMAS = 12.0
 """Standard errors by which a measured frequency may miss its schedule, since errors are themselves estimates."""
 
@@ -100,6 +103,11 @@ class Frequencies(NamedTuple):
     def are_clean(self) -> bool:
         """True if many rows show that the channels are waves: then these are the frequencies, wherever rows belong."""
         return self.noise <= MAX_WAVE_NOISE
+
+    @property
+    def moving(self) -> Flags:
+        """Pairs that certainly turn: their frequency is not 0 within its error."""
+        return np.asarray(~(np.abs(self.values) <= NO_MOVE * self.errors))
 
     @property
     def known(self) -> Flags:
@@ -270,17 +278,17 @@ def _frequencies_along_axis(
     places, place_of_row = np.unique(positions, return_inverse=True)
     if len(places) < 2:
         return None
-    rows_by_place = [phasors[place_of_row == place] for place in range(len(places))]
-    means = np.stack([rows[:, pairs].mean(axis=0) for rows in rows_by_place])
+    are_at_place = [place_of_row == place for place in range(len(places))]
+    table = np.stack([phasors[rows][:, pairs].mean(axis=0) for rows in are_at_place])
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
     if not is_even:
         # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
-        return frequencies_of(means, places, max(rounding, _roughness(means)))
-    if len(places) < MIN_RUN and _roughness(means) > COARSE:
+        return frequencies_of(table, places, max(rounding, _roughness(table)))
+    if len(places) < MIN_RUN and _roughness(table) > COARSE:
         return None
     # Places of a stretched grid may be 0, 0.5, 1, …: they are measured as 0, 1, 2, … steps.
-    per_step = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
+    per_step = frequencies_of(table, np.arange(len(places), dtype=np.float64), rounding)
     if per_step is None:
         return None
     return per_step._replace(values=per_step.values / step, errors=per_step.errors / step)
@@ -427,48 +435,72 @@ def fit_numbers(
     known = measured.known & (measured.values > 0)
     if np.count_nonzero(known) <= len(start) or _mostly_ascend(measured.values[known]):
         return None
-    measured_logs = np.log(measured.values[known])
-    weights = measured.values[known] / measured.errors[known]
-
-    def residuals(logs: Floats) -> Floats:
-        frequencies = np.maximum(schedule(np.exp(logs).tolist())[known], TINY)
-        return np.asarray(weights * (np.log(frequencies) - measured_logs))
-
-    logs = np.log(np.array(start))
-    covariance: Floats = np.zeros((len(start), len(start)))
+    fit = _NumbersFit(
+        schedule=schedule,
+        known=known,
+        logs=np.log(measured.values[known]),
+        weights=measured.values[known] / measured.errors[known],
+    )
     with np.errstate(all="ignore"):
-        for _ in range(4 * SOLVER_STEPS):
-            check_time()
-            left = residuals(logs)
-            jacobian = _jacobian(residuals, logs, left)
-            if not np.isfinite(jacobian).all():
-                return None
-            covariance = np.asarray(np.linalg.pinv(jacobian.T @ jacobian), np.float64)
-            move = np.clip(-covariance @ (jacobian.T @ left), -1.0, 1.0)
-            nearer = _moved_nearer(residuals, logs, move, _size(left))
-            if nearer is None:
-                break
-            logs = nearer
+        return _fit_all_by_gauss_newton(fit, np.log(np.array(start)))
+
+
+class _NumbersFit(NamedTuple):
+    """A schedule with several unknown numbers, and measured frequencies that it should give, as logarithms."""
+
+    schedule: Callable[[Sequence[float]], Floats]
+    known: Flags  # pairs whose frequencies are positive and measured well enough
+    logs: Floats  # of the known frequencies
+    weights: Floats  # the inverse errors of these logarithms
+
+    def residuals(self, logs: Floats) -> Floats:
+        """Return how far known frequencies are from the measured ones, in standard errors.
+
+        Args:
+            logs: The logarithms of the unknown numbers.
+        """
+        frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.known], TINY)
+        return np.asarray(self.weights * (np.log(frequencies) - self.logs))
+
+    def slopes(self, logs: Floats, left: Floats) -> Floats:
+        """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
+        columns = []
+        for unit in np.eye(len(logs)):
+            columns.append((self.residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
+        return np.stack(columns, axis=1)
+
+
+def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
+    """Return the numbers whose frequencies come nearest, from the logarithms of a first guess on.
+
+    Each step solves the linear equations slopes · move = −residuals by least squares, and moves by a
+    factor of e = 2.7 at most. The inverse of slopesᵀ · slopes is the covariance of the logarithms.
+    None is returned if the schedule has no finite frequencies.
+    """
+    logs = start
+    covariance: Floats = np.zeros((len(start), len(start)))
+    for _ in range(4 * SOLVER_STEPS):
+        check_time()
+        left = fit.residuals(logs)
+        slopes = fit.slopes(logs, left)
+        if not np.isfinite(slopes).all():
+            return None
+        covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
+        move = np.clip(-covariance @ (slopes.T @ left), -1.0, 1.0)
+        nearer = _moved_nearer(fit, logs, move, _size(left))
+        if nearer is None:
+            break
+        logs = nearer
     values = np.exp(logs)
     errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return [Fit(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
+    return list(map(Fit, values.tolist(), errors.tolist()))
 
 
-def _jacobian(residuals: Callable[[Floats], Floats], logs: Floats, left: Floats) -> Floats:
-    """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
-    slopes = []
-    for unit in np.eye(len(logs)):
-        slopes.append((residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
-    return np.stack(slopes, axis=1)
-
-
-def _moved_nearer(
-    residuals: Callable[[Floats], Floats], logs: Floats, move: Floats, left: float
-) -> Floats | None:
+def _moved_nearer(fit: _NumbersFit, logs: Floats, move: Floats, left: float) -> Floats | None:
     """Return numbers after a move, or half of it, or a quarter, …, that leaves less; None if none does."""
     for halved in range(MAX_HALVED):
         moved = logs + 0.5**halved * move
-        if _size(residuals(moved)) < left:
+        if _size(fit.residuals(moved)) < left:
             return np.asarray(moved)
     return None
 

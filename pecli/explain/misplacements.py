@@ -79,7 +79,7 @@ def _move_mistake(rows: TokenPositions) -> PositionMistake | None:
     All rows of the cache are rotated once more, by one position: the number of rows by which it is
     moved. If nobody states that number, the expected one is 0.
     """
-    is_one_move = not np.ptp(rows.expected) and not np.ptp(rows.used)
+    is_one_move = _is_constant(rows.expected) and _is_constant(rows.used)
     if not is_one_move or len(rows.used) == 1:
         return None
     expected = int(rows.expected[0])
@@ -102,7 +102,7 @@ def _dtype_mistake(rows: TokenPositions) -> PositionMistake | None:
     """
     expected = rows.expected
     used = rows.used
-    if not np.ptp(used):
+    if _is_constant(used):
         return None
     for dtype in NARROW_DTYPES:
         if np.array_equal(expected.astype(np.int64).astype(dtype), used):
@@ -119,12 +119,14 @@ def _whole_sequence_mistake(rows: TokenPositions) -> PositionMistake | None:
     After 3 rows of left padding, tokens at 3 4 5 instead of 0 1 2 were counted from the first row of the
     batch on, as if the padding were tokens.
     """
-    expected, used, padding, is_rotated = rows
-    if padding > 0 and _counts_up(used) and used[0] - expected[0] == padding:
+    expected = rows.expected
+    used = rows.used
+    counts_padding = _counts_up(used) and used[0] - expected[0] == rows.padding
+    if rows.padding > 0 and counts_padding:
         return PositionMistake(Misplacement.PADDING_IGNORED)
-    if is_rotated and not used.any():
+    if rows.rotated and not used.any():
         return PositionMistake(Misplacement.NOT_ROTATED)
-    if np.ptp(expected) and not np.ptp(used):
+    if _is_constant(used) and not _is_constant(expected):
         return PositionMistake(Misplacement.ONE_POSITION)
     if np.array_equal(used, -expected):
         return PositionMistake(Misplacement.REVERSED)
@@ -132,13 +134,17 @@ def _whole_sequence_mistake(rows: TokenPositions) -> PositionMistake | None:
 
 
 def _decoding_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0."""
-    first = int((rows.used != rows.expected).argmax())
-    decoded = rows.used[first:]
-    may_be_one = len(decoded) > 1 or decoded[0] == 0
-    if first < 2 or np.ptp(decoded) or not may_be_one:
+    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0.
+
+    A single decoded token has to be at position 0, where code without a cache begins: any other
+    position is a shift of one row.
+    """
+    first_wrong = int((rows.used != rows.expected).argmax())
+    decoded = rows.used[first_wrong:]
+    is_stuck = _is_constant(decoded) and (len(decoded) > 1 or decoded[0] == 0)
+    if first_wrong < 2 or not is_stuck:
         return None
-    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=rows.padding + first)
+    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=rows.padding + first_wrong)
 
 
 def _packing_mistake(rows: TokenPositions) -> PositionMistake | None:
@@ -148,8 +154,9 @@ def _packing_mistake(rows: TokenPositions) -> PositionMistake | None:
     if _counts_up(used) and (np.diff(expected) < 0).any():
         return PositionMistake(Misplacement.NOT_RESET)
     steps = np.diff(used)
-    restarts = (steps < 0).any() and ((steps == 1) | (used[1:] == 0)).all()
-    if _counts_up(expected) and restarts:
+    falls_back = bool((steps < 0).any())
+    counts_or_begins_anew = bool(((steps == 1) | (used[1:] == 0)).all())
+    if _counts_up(expected) and falls_back and counts_or_begins_anew:
         return PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
     return None
 
@@ -177,13 +184,15 @@ def _neighbour_mistake(rows: TokenPositions) -> PositionMistake | None:
 def _shift(rows: TokenPositions) -> PositionMistake | None:
     """Return the shift of all rows, or of all from the first one that is off."""
     differences = rows.used - rows.expected
-    by = differences[-1]
-    first = int((differences != 0).argmax())
-    if by == 0 or by % 1 or (differences[first:] != by).any():
+    by = float(differences[-1])
+    first_wrong = int((differences != 0).argmax())
+    is_one_shift = bool((differences[first_wrong:] == by).all())
+    if by == 0 or not by.is_integer() or not is_one_shift:
         return None
-    return PositionMistake(
-        Misplacement.SHIFTED, by=int(by), row=rows.padding + first if first else 0
-    )
+    row = 0  # All rows are shifted.
+    if first_wrong > 0:
+        row = rows.padding + first_wrong
+    return PositionMistake(Misplacement.SHIFTED, by=int(by), row=row)
 
 
 _FINDERS: tuple[Callable[[TokenPositions], PositionMistake | None], ...] = (
@@ -199,4 +208,10 @@ _FINDERS: tuple[Callable[[TokenPositions], PositionMistake | None], ...] = (
 
 
 def _counts_up(positions: Floats) -> bool:
+    """Return True if each position is one more than the position before."""
     return bool((np.diff(positions) == 1).all())
+
+
+def _is_constant(positions: Floats) -> bool:
+    """Return True if all rows are at one position."""
+    return bool((positions == positions[0]).all())

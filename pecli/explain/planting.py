@@ -14,7 +14,8 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain.bias_computation import BiasComputation
 from pecli.explain.computation import FLOAT32, Computation, SchemeComputation
-from pecli.explain.hypothesis import Case, Mistake, Observations
+from pecli.explain.hypothesis import Case, Mistake
+from pecli.explain.observations import Observations
 from pecli.explain.subject import computation_of
 
 WAVES = ("cos", "sin", "pe")
@@ -65,7 +66,7 @@ class Tensors(NamedTuple):
         """Return a mistake in the vocabulary of results."""
         wrong = self.with_mistake(mistake).every_row
         case = Case.of(self.scheme, self.computation, Observations(wrong, "float64"))
-        return mistake.edits(case.given(mistake))
+        return mistake.edits(case.supposing(mistake))
 
 
 @singledispatch

@@ -65,7 +65,7 @@ def _readings_of_heads(case: Case) -> list[Case]:
     kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
     for kind in kinds:
         for reading in tuple(readings):
-            readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
+            readings += [reading.supposing(mistake) for mistake in kind.proposals(reading)]
     return readings
 
 
@@ -81,7 +81,7 @@ def is_as_supposed(case: Case) -> bool:
     If one of them could not be measured, they are not known to be.
     """
     waves = case.waves
-    if waves is None or not case.frequencies_are_as_measured:
+    if waves is None or not case.frequencies_are_confirmed:
         return False
     if case.measured_positions is None or case.measured_amplitude is None:
         return False
@@ -103,7 +103,7 @@ def _shows_waves(case: Case) -> bool:
         if not kind.changes_reading:
             continue
         for mistake in kind.suppositions(case):
-            if _has_waves(case.given(mistake)):
+            if _has_waves(case.supposing(mistake)):
                 return True
     return False
 

@@ -11,8 +11,8 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import EXACT, FLOAT32_FUNCTION, WaveComputation, unit_phasors
-from pecli.explain.hypothesis import LOCATED_ELEMENTS, Observations
 from pecli.explain.measure import Frequencies
+from pecli.explain.observations import LOCATED_ELEMENTS, Observations
 from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import computation_of
@@ -64,6 +64,14 @@ class RotatedComputation(WaveComputation):
     def places_tokens(self) -> bool:
         """True: other positions are those of tokens, not of the rows of a table."""
         return True
+
+    @property
+    def has_several_axes(self) -> bool:
+        """True if tokens have different positions along time, height and width.
+
+        Tokens of text have the same position along all axes, as if there were only one.
+        """
+        return bool((self.positions != self.positions[0]).any())
 
     def at_rows(self, rows: slice) -> "RotatedComputation":
         before = Heads(self.heads.before.array[:, :, rows])
@@ -164,12 +172,12 @@ def rotated_computation(
     assert waves is not None  # A rotary scheme has cosines and sines.
     form = RotatedHeads(before, plan.channels(before.channels))
     return RotatedComputation(
-        waves.frequencies,
-        waves.axes,
-        tokens.expected[:, tokens.is_token],
-        waves.amplitude,
-        form,
-        waves.schedule,
+        frequencies=waves.frequencies,
+        axes=waves.axes,
+        positions=tokens.expected[:, tokens.is_token],
+        amplitude=waves.amplitude,
+        form=form,
+        schedule=waves.schedule,
         tokens=tokens,
         dtype=dtype,
         head_shape=head_shape,

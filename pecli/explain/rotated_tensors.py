@@ -13,8 +13,8 @@ from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases, located, ranked
-from pecli.explain.hypothesis import Case, Stage, accept
+from pecli.explain.hypotheses import MAX_MISTAKES, explain_by_small_damage, explain_cases, ranked
+from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.rotated_computation import (
     HeadObservations,
     HeadRotation,
@@ -67,6 +67,10 @@ class RotatedTensor:
     @property
     def heads(self) -> int:
         return int(self.after.shape[1])
+
+    @property
+    def rows(self) -> int:
+        return int(self.after.shape[2])
 
     @property
     def has_common_positions(self) -> bool:
@@ -191,27 +195,32 @@ class RotatedTensor:
             The case; None if somebody stated the positions, if there are no two such axes, or if heads
             are not all rotated alike with the axes exchanged.
         """
-        rows = self.after.shape[2]
-        if self.are_stated or len(self.head_shape) == 0 or min(self.heads, rows) < 2:
+        has_heads = len(self.head_shape) > 0
+        if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
             return None
-        positions = np.arange(self.heads)[None, None] + self.plan.rope.offset
-        exchanged = replace(
-            self,
-            before=self.before.swapaxes(1, 2),
-            after=self.after.swapaxes(1, 2),
-            positions=np.broadcast_to(positions, (len(self.positions), 1, self.heads)),
-            is_token=np.ones((1, self.heads), bool),
-            head_shape=(*self.head_shape[:-1], rows),
-        )
-        case = exchanged.case
+        case = self._with_heads_and_rows_exchanged().case
         assert isinstance(case.computation, RotatedComputation)
         few_rows = case.observations.tested_rows
         fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
         if not fit.shows_rotation:
             return None
-        axis = self.plan.axis
-        edit = Parameter("position_axis", axis, -3 if axis == -2 else -2)
+        expected_axis = self.plan.axis
+        other_axis = -3 if expected_axis == -2 else -2
+        edit = Parameter("position_axis", expected_axis, other_axis)
         return replace(case, arranged=(edit,))
+
+    def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
+        """Return the tensor with its heads read as rows, at consecutive positions, and the reverse."""
+        positions = np.arange(self.heads) + self.plan.rope.offset
+        axes = len(self.positions)
+        return replace(
+            self,
+            before=self.before.swapaxes(1, 2),
+            after=self.after.swapaxes(1, 2),
+            positions=np.broadcast_to(positions, (axes, 1, self.heads)),
+            is_token=np.ones((1, self.heads), bool),
+            head_shape=(*self.head_shape[:-1], self.rows),
+        )
 
 
 class SomeHeads(NamedTuple):
@@ -246,7 +255,7 @@ def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explana
     are explained by themselves, and these are named beside («only rows 5, 6 differ»): nothing can be
     measured in them.
     """
-    damage = located([tensor.case.within(tolerance)])
+    damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
     is_token = tensor.is_token[0]
@@ -316,7 +325,7 @@ def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
         is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
         if not is_known and not mistake.are_stated:
             continue
-        explanation = accept(case.given(mistake))
+        explanation = accept(case.supposing(mistake))
         if explanation is not None:
             return [explanation]
     return []
@@ -380,16 +389,22 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
         tensor: A tensor that passes.
         passes: Returns True if the second array passes where the first is expected.
     """
-    # A case is the data of one or all sequences, and the rotation that should have made them.
     cases = [part.case for part in tensor.sequences_apart() if part.is_token.any()]
-    first = cases[0]
+    for mistake in _typical_mistakes(cases[0]):
+        planted = [case.supposing(mistake) for case in cases]
+        would_pass = all(_would_pass(case, passes) for case in planted)
+        if would_pass and not is_harmless(planted[0]):
+            yield mistake.edits(planted[0])
+
+
+def _typical_mistakes(case: Case) -> Iterator[Mistake]:
+    """Yield typical mistakes of a rotation, without rounding and damage.
+
+    Rounding is what a tolerance allows, and damage is not a known mistake.
+    """
     for kind in MISTAKES:
-        if kind.stage in UNSEEN:
-            continue  # Rounding is what a tolerance allows, and damage is not a known mistake.
-        for mistake in kind.examples(first.computation, first.scheme):
-            planted = [case.given(mistake) for case in cases]
-            if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):
-                yield mistake.edits(planted[0])
+        if kind.stage not in UNSEEN:
+            yield from kind.examples(case.computation, case.scheme)
 
 
 def _would_pass(case: Case, passes: Passes) -> bool:

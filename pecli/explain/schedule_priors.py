@@ -16,7 +16,7 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import number
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
-from pecli.explain.catalogue.schedule_numbers import NO_MOVE, USUAL_BASES, OtherBase
+from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, OtherBase
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies, is_noise
 from pecli.explain.numbers import digits, plain_numbers
@@ -280,8 +280,8 @@ def _plainest(fit: Fit) -> float:
 
 def _turning(measured: Frequencies) -> int:
     """Return the number of pairs up to the last one that turns."""
-    is_turning = np.abs(measured.values) > NO_MOVE * measured.errors
-    return int(np.flatnonzero(is_turning)[-1]) + 1 if is_turning.any() else 0
+    turning_pairs = np.flatnonzero(measured.moving)
+    return int(turning_pairs.max(initial=-1)) + 1
 
 
 def _with_bases(prior: SchedulePrior, measured: Frequencies) -> Iterator[SchedulePrior]:
@@ -367,17 +367,26 @@ def _llama3_and_yarn_schedules(measured: Frequencies, half: float) -> Iterator[S
     Llama 3.1 (base 500000, factor 8, 64 pairs) has the frequencies of its base in pairs 0 to 28,
     and an eighth of them in pairs 35 to 63. So the first pairs give the base, and the last one the
     factor.
+
+    Args:
+        measured: The frequencies of a table, one per pair.
+        half: Half of the channels: without a scaling, pair i has the frequency base^(−i/half).
     """
     known = np.flatnonzero(measured.known & (measured.values > 0))
-    if len(known) < MIN_PAIRS:
-        return
-    relative_errors = measured.errors[known] / measured.values[known]
-    if np.median(relative_errors) > MAX_BLUR:
+    if not _may_show_a_bend(measured, known):
         return
     for base in _bases_of_fast_pairs(measured, known, half):
-        unscaled = FrequencySchedule(len(measured.values), half, base)
+        unscaled = FrequencySchedule(pairs=len(measured.values), half=half, base=base)
         for factor in _blend_factors(unscaled, measured, known):
             yield from _with_usual_blends(unscaled, factor, measured)
+
+
+def _may_show_a_bend(measured: Frequencies, known: Indices) -> bool:
+    """Return True if frequencies are so many and so sharp that few blends agree with them by chance."""
+    if len(known) < MIN_PAIRS:
+        return False
+    relative_errors = measured.errors[known] / measured.values[known]
+    return bool(np.median(relative_errors) <= MAX_BLUR)
 
 
 def _blend_factors(
@@ -494,16 +503,10 @@ def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> tuple[float
     None is returned unless those that are known well are numbers of two or three decimals, and
     differ: linear scaling divides all frequencies by one number.
     """
-    known = measured.known
-    # A pair that hardly turns also has a divisor, which changes nothing: about half its error is a
-    # frequency for it.
-    usable = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = unscaled.frequencies / np.where(known, measured.values, usable)
-    relative_errors = np.where(known, measured.errors / np.abs(usable), 0.01)
-    errors = np.abs(divisors) * relative_errors
-    is_sharp = (errors < SHARP_DIVISOR) & known
+    divisors, errors = _measured_divisors(unscaled, measured)
+    is_sharp = (errors < SHARP_DIVISOR) & measured.known
     has_enough = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not has_enough or not _are_possible(divisors[known]):
+    if not has_enough or not _are_possible(divisors[measured.known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
@@ -512,6 +515,26 @@ def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> tuple[float
     allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
+
+
+class MeasuredDivisors(NamedTuple):
+    """The number by which each frequency was divided, and its standard error."""
+
+    values: Floats
+    errors: Floats
+
+
+def _measured_divisors(unscaled: FrequencySchedule, measured: Frequencies) -> MeasuredDivisors:
+    """Return the divisors that lead from unscaled frequencies to measured ones.
+
+    A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
+    the divisor for known to 1 %: whatever it is, it changes nothing.
+    """
+    known = measured.known
+    never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
+    divisors = unscaled.frequencies / np.where(known, measured.values, never_zero)
+    relative_errors = np.where(known, measured.errors / never_zero, 0.01)
+    return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
 def _are_possible(divisors: Floats) -> bool:

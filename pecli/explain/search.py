@@ -133,11 +133,16 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
     If one of the two is right, a cheap mistake such as negated sines is one of both tables; any other
     is a mistake of the wrong table only.
     """
-    is_one_right = any(_explain_each(scheme, waves, atol, 0))
-    in_both = _best(scheme, waves, atol, 1 if is_one_right else MAX_MISTAKES)
-    if in_both is not None and (in_both.cost <= CHEAP or not is_one_right):
+    is_one_right = any(_explain_each(scheme, waves, atol, most=0))
+    if is_one_right:
+        in_both = _best(scheme, waves, atol, most_mistakes=1)
+        if in_both is not None and in_both.cost <= CHEAP:
+            return [in_both]
+        return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
+    in_both = _best(scheme, waves, atol, MAX_MISTAKES)
+    if in_both is not None:
         return [in_both]
-    return list(_explain_each(scheme, waves, atol, MAX_MISTAKES if is_one_right else 1))
+    return [*_explain_each(scheme, waves, atol, most=1)]
 
 
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:

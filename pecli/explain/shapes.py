@@ -37,6 +37,14 @@ class Shaped:
         return self.tensors[self.name].shape
 
     @property
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def columns(self) -> int:
+        return self.shape[1]
+
+    @property
     def expected_shape(self) -> tuple[int, int]:
         """The rows and columns that the first tensor should have; a vector has one row."""
         table = named_tensors(self.scheme)[self.name]
@@ -50,82 +58,86 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
     If a table (8, 64) is expected, an array (64, 8) may be its transpose, (16, 64) a longer table, (8, 32)
     one column per pair instead of two, and (2, 8, 64) two copies of it.
     """
-    given = Shaped(scheme, tensors)
-    if given.name not in named_tensors(scheme):
+    tables = Shaped(scheme, tensors)
+    if tables.name not in named_tensors(scheme):
         return
-    if len(given.shape) == 1:
-        given = replace(given, tensors={name: array[None] for name, array in tensors.items()})
-    if len(given.shape) == 2:
-        yield from resized(given)
-        if given.shape[0] > 1 and _may_be_transposed(given):
-            yield from resized(transposed(given))
-    copies = repeated(given)
+    if len(tables.shape) == 1:
+        tables = replace(tables, tensors={name: array[None] for name, array in tensors.items()})
+    if len(tables.shape) == 2:
+        yield from resized(tables)
+        if tables.rows > 1 and _may_be_transposed(tables):
+            yield from resized(transposed(tables))
+    copies = repeated(tables)
     if copies is not None:
         yield from resized(copies)
 
 
-def _may_be_transposed(given: Shaped) -> bool:
+def _may_be_transposed(tables: Shaped) -> bool:
     """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
-    rows, columns = given.shape
-    return rows == columns or given.expected_shape != given.shape
+    rows, columns = tables.shape
+    return rows == columns or tables.expected_shape != tables.shape
 
 
-def transposed(given: Shaped) -> Shaped:
+def transposed(tables: Shaped) -> Shaped:
     """Return tensors with their two axes exchanged."""
-    tensors = {name: array.T for name, array in given.tensors.items()}
-    return Shaped(given.scheme, tensors, (*given.edits, Transposed((1, 0))))
+    tensors = {name: array.T for name, array in tables.tensors.items()}
+    return Shaped(tables.scheme, tensors, (*tables.edits, Transposed((1, 0))))
 
 
-def repeated(given: Shaped) -> Shaped | None:
+def repeated(tables: Shaped) -> Shaped | None:
     """Return one of several equal copies along the first axis; None if they are not copies."""
-    if len(given.shape) != 3:
+    if len(tables.shape) != 3:
         return None
-    for array in given.tensors.values():
+    for array in tables.tensors.values():
         if not all(np.array_equal(array[0], copy, equal_nan=True) for copy in array[1:]):
             return None
-    tensors = {name: array[0] for name, array in given.tensors.items()}
-    edits = (*given.edits, Repeated(0, given.shape[0])) if given.shape[0] > 1 else given.edits
-    return Shaped(given.scheme, tensors, edits)
+    first_copies = {name: array[0] for name, array in tables.tensors.items()}
+    edits = tables.edits
+    times = len(tables.tensors[tables.name])
+    if times > 1:
+        edits = (*edits, Repeated(axis=0, times=times))
+    return Shaped(tables.scheme, first_copies, edits)
 
 
-def resized(given: Shaped) -> Iterator[Shaped]:
+def resized(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with parameters that give it the rows and columns of the tensors.
 
-    Other rows are another length, or a known mistake in placing them if positions were given one by one.
+    Other rows are another length, or a known mistake in placing them if positions are listed.
     Other columns are another layout, or another dim.
     """
-    for with_rows in _with_rows_of_tensors(given):
+    for with_rows in _with_rows_of_tensors(tables):
         yield from _with_columns_of_tensors(with_rows)
 
 
-def _with_rows_of_tensors(given: Shaped) -> Iterator[Shaped]:
+def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, of another length, or with a known mistake in placing rows."""
-    rows = given.shape[0]
-    if rows == given.expected_shape[0]:
-        yield given
-    elif given.scheme.is_range:
-        edit = Parameter("seq_len", given.scheme.seq_len, rows)
-        for longer in _changed(given.scheme, seq_len=rows):
-            yield replace(given, scheme=longer, edits=(*given.edits, edit))
+    expected_rows, _ = tables.expected_shape
+    if tables.rows == expected_rows:
+        yield tables
+    elif tables.scheme.is_range:
+        edit = Parameter("seq_len", tables.scheme.seq_len, tables.rows)
+        for longer in _changed(tables.scheme, seq_len=tables.rows):
+            yield replace(tables, scheme=longer, edits=(*tables.edits, edit))
     else:
-        yield from _neighbours_of_shape(given)
+        yield from _neighbours_of_shape(tables)
 
 
-def _with_columns_of_tensors(given: Shaped) -> Iterator[Shaped]:
+def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
-    if given.shape[1] == given.expected_shape[1]:
-        yield given
+    _, expected_columns = tables.expected_shape
+    if tables.columns == expected_columns:
+        yield tables
         return
-    yield from _in_another_layout(given)
-    yield from _with_another_dim(given)
+    yield from _in_another_layout(tables)
+    yield from _with_another_dim(tables)
 
 
-def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
+def _in_another_layout(tables: Shaped) -> Iterator[Shaped]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
-    expected = given.scheme.value_of("layout")
-    for other in _layouts_of_width(given.scheme, given.name, given.shape[1]):
-        moved = Layout(expected, other.value_of("layout"))
-        yield replace(given, scheme=other, edits=(*given.edits, moved))
+    expected = tables.scheme.value_of("layout")
+    for other in _layouts_of_width(tables.scheme, tables.name, tables.columns):
+        edit = Layout(expected, other.value_of("layout"))
+        yield replace(tables, scheme=other, edits=(*tables.edits, edit))
 
 
 @singledispatch
@@ -144,14 +156,14 @@ def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Po
             yield from _changed(scheme, layout=layout)
 
 
-def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
+def _with_another_dim(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
-    dim = _dim_of(given.scheme)
-    for other in _of_width(given.scheme, given.name, given.shape[1]):
-        edits = (*given.edits, Parameter("dim", dim, other.dim))
-        yield replace(given, scheme=other, edits=edits)
-        kept = Parameter("exponent_dim", dim, "same")
-        yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=dim)
+    dim = _dim_of(tables.scheme)
+    same_exponents = Parameter("exponent_dim", dim, "same")
+    for other in _of_width(tables.scheme, tables.name, tables.columns):
+        edits = (*tables.edits, Parameter("dim", dim, other.dim))
+        yield replace(tables, scheme=other, edits=edits)
+        yield replace(tables, scheme=other, edits=(*edits, same_exponents), exponent_dim=dim)
 
 
 @singledispatch
@@ -165,12 +177,12 @@ def _rotary_dim_of(scheme: Rope) -> int:
     return scheme.rotary_dim
 
 
-def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
+def _neighbours_of_shape(tables: Shaped) -> Iterator[Shaped]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
-    for neighbour in neighbours(given.scheme):
-        if named_tensors(neighbour.scheme)[given.name].shape == given.shape:
+    for neighbour in neighbours(tables.scheme):
+        if named_tensors(neighbour.scheme)[tables.name].shape == tables.shape:
             assert isinstance(neighbour.scheme, Positioned)
-            yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
+            yield replace(tables, scheme=neighbour.scheme, edits=(*tables.edits, *neighbour.edits))
 
 
 @singledispatch

@@ -22,10 +22,10 @@ from pecli.explain.computation import (
 )
 from pecli.explain.frequency_schedule import (
     FrequencySchedule,
-    consecutive,
     schedule_of,
+    table_at_consecutive_positions,
     waves_of_schedule,
-    with_schedule,
+    with_frequencies_of,
 )
 from pecli.explain.wave_tables import scheme_of_waves
 
@@ -40,23 +40,28 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
     Returns:
         Frequencies, positions, amplitude and columns.
     """
-    waves = consecutive(scheme)
+    waves = table_at_consecutive_positions(scheme)
     schedule = schedule_of(waves) if waves is not None else None
     frequencies = _frequencies(scheme, schedule)
     pairs = len(frequencies)
     axes = np.array(scheme.pair_axes[:pairs])
     if tensors == ("inv_freq",):
-        one_row = np.ones((1, 1))
-        return FrequencyComputation(frequencies, 0 * axes, one_row, 1.0, Vector(), schedule)
-    columns = _columns(scheme, tensors, pairs)
+        return FrequencyComputation(
+            frequencies=frequencies,
+            axes=np.zeros_like(axes),
+            positions=np.ones((1, 1)),  # A vector is one row: the angles at position 1.
+            amplitude=1.0,
+            form=Vector(),
+            schedule=schedule,
+        )
     positions = _positions(scheme)
     return WaveComputation(
-        frequencies,
-        axes,
-        positions,
-        _amplitude(scheme),
-        columns,
-        schedule,
+        frequencies=frequencies,
+        axes=axes,
+        positions=positions,
+        amplitude=_amplitude(scheme),
+        form=_columns(scheme, tensors, pairs),
+        schedule=schedule,
         empty_rows=_empty_rows(scheme, positions),
     )
 
@@ -140,22 +145,27 @@ def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:
         return None  # The numbers of another file may be of any scheme.
     if isinstance(computation, SchemeComputation):
         return computation.scheme
-    if (
-        not isinstance(computation, WaveComputation)
-        or computation.schedule is None
-        or not specification.is_range
-    ):
+    if not isinstance(computation, WaveComputation) or not specification.is_range:
         return specification
-    is_expressible = (
-        computation.schedule.applied == "once" and computation.schedule.scaling_half is None
-    )
-    if not is_expressible:
+    return _scheme_of_waves(computation, specification)
+
+
+def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
+    """Return the scheme that makes tables, rotated queries or a vector of frequencies as they were found.
+
+    None is returned if no scheme has the frequencies: there are no parameters for a scaling that is
+    applied twice, or that uses another dimension than the exponents.
+    """
+    schedule = computation.schedule
+    if schedule is None:
+        return specification
+    if schedule.applied != "once" or schedule.scaling_half is not None:
         return None
     if computation.places_tokens:
-        return _scheme_of_rotation(specification, computation.schedule, computation)
+        return _scheme_of_rotation(specification, schedule, computation)
     if isinstance(computation.form, Columns):
-        return _scheme_of_table(specification, computation.schedule, computation, computation.form)
-    return _with_schedule(specification, computation.schedule)
+        return _scheme_of_table(specification, schedule, computation, computation.form)
+    return _scheme_of_vector(specification, schedule)
 
 
 def _scheme_of_table(
@@ -204,28 +214,44 @@ def _offset_of(positions: Floats) -> int:
 def _scheme_of_rotation(
     specification: Scheme, schedule: FrequencySchedule, computation: WaveComputation
 ) -> Scheme | None:
-    """Return the scheme that rotates queries or keys as they were, from their first position on.
+    """Return the scheme whose tables rotate queries or keys as they were found to be rotated.
 
-    If only positions differ, it is the specification with another offset, so that a command repeats all
-    of its options. Otherwise it has the schedule and the amplitude that were found.
+    If they begin at position 7 and nothing else is wrong, it is the specification with the offset 7,
+    so that a command repeats all of its options. Otherwise it has the frequencies and the amplitude
+    that were found.
+
+    Args:
+        specification: The scheme that should have rotated them.
+        schedule: The formula of the frequencies that were found.
+        computation: The steps of the rotation that was found, with its positions and amplitude.
+
+    Returns:
+        The scheme; None if none has such parameters.
     """
-    waves = consecutive(specification)
-    assert waves is not None  # The schedule is one of consecutive positions.
+    specified = table_at_consecutive_positions(specification)
+    assert specified is not None  # The schedule is one of consecutive positions.
     offset = _offset_of(computation.positions[0])
-    if schedule == schedule_of(waves) and computation.amplitude == waves.amplitude:
+    has_specified_frequencies = schedule == schedule_of(specified)
+    if has_specified_frequencies and computation.amplitude == specified.amplitude:
         return with_parameter(specification, "offset", offset)
-    changed = with_schedule(waves, schedule)._replace(
-        dim=2 * schedule.pairs, amplitude=computation.amplitude, offset=offset
+    rotating_channels = 2 * schedule.pairs
+    found = with_frequencies_of(schedule, specified)._replace(
+        dim=rotating_channels, amplitude=computation.amplitude, offset=offset
     )
-    return scheme_of_waves(changed, dtype=specification.dtype)
+    return scheme_of_waves(found, dtype=specification.dtype)
 
 
-def _with_schedule(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
-    """Return a scheme with the frequencies of a schedule, and everything else as specified."""
-    waves = consecutive(specification)
-    assert waves is not None  # The schedule is one of consecutive positions.
-    changed = with_schedule(waves, schedule)._replace(amplitude=schedule.scaling.attention_value)
-    return scheme_of_waves(changed, dtype=specification.dtype)
+def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
+    """Return the scheme that makes a vector of frequencies, with everything else as specified.
+
+    Frequencies do not show an amplitude: it is the default of their scaling.
+    """
+    specified = table_at_consecutive_positions(specification)
+    assert specified is not None  # The schedule is one of consecutive positions.
+    found = with_frequencies_of(schedule, specified)._replace(
+        amplitude=schedule.scaling.attention_value
+    )
+    return scheme_of_waves(found, dtype=specification.dtype)
 
 
 def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:

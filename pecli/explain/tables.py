@@ -18,7 +18,8 @@ from pecli.explain.bias_computation import BiasComputation, without_masks
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
-from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.hypothesis import Case
+from pecli.explain.observations import Observations
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.subject import computation_of, with_parameter
@@ -68,9 +69,9 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
 
 @cases_of.register
 def _cases_of_waves(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
-    for given in shaped(scheme, tensors):
-        if not _has_too_many_rows(given):
-            yield wave_case(given)
+    for tables in shaped(scheme, tensors):
+        if not _has_too_many_rows(tables):
+            yield wave_case(tables)
 
 
 @cases_of.register
@@ -90,18 +91,25 @@ def _schemes_of_shapes(
     if _has_shapes(scheme, tensors):
         yield scheme, ()
         return
-    sizes = {size for array in tensors.values() for size in array.shape}
+    sizes: set[int] = set()
+    for array in tensors.values():
+        sizes.update(array.shape)
     for name, parameter in scheme.parameters().items():
         expected = getattr(scheme, name)
         if not isinstance(parameter, Whole) or expected is None:
             continue
         for size in sorted(sizes - {expected}):
-            try:
-                resized = with_parameter(scheme, name, size)
-            except ParameterError:
-                continue
-            if _has_shapes(resized, tensors):
-                yield resized, (Parameter(name, expected, size),)
+            for resized in _with_size(size, name, scheme):
+                if _has_shapes(resized, tensors):
+                    yield resized, (Parameter(name, expected, size),)
+
+
+def _with_size(size: int, name: str, scheme: Scheme) -> Iterator[Scheme]:
+    """Yield the scheme with another value of a parameter; nothing if it refuses the value."""
+    try:
+        yield with_parameter(scheme, name, size)
+    except ParameterError:
+        return
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
@@ -110,24 +118,24 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
     return all(name in made and made[name].shape == array.shape for name, array in tensors.items())
 
 
-def wave_case(given: Shaped) -> Case:
+def wave_case(tables: Shaped) -> Case:
     """Return the case of tables of cosines and sines."""
-    computation = computation_of(given.scheme, tuple(given.tensors))
-    if given.exponent_dim is not None and computation.schedule is not None:
+    computation = computation_of(tables.scheme, tuple(tables.tensors))
+    if tables.exponent_dim is not None and computation.schedule is not None:
         computation = computation.with_schedule(
-            computation.schedule.having("half", given.exponent_dim / 2)
+            computation.schedule.having("half", tables.exponent_dim / 2)
         )
-    return case_of(given.scheme, computation, given.tensors, given.edits)
+    return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 
 
-def _has_too_many_rows(given: Shaped) -> bool:
+def _has_too_many_rows(tables: Shaped) -> bool:
     """Return True if the positions of its rows would take much memory beside the tables themselves.
 
     Tables of cosines and sines have many columns. 2 × 10^8 numbers, transposed, would be 10^8 rows of
     one pair, and each case would have as many positions in float64.
     """
-    tensor_bytes = sum(tensor.nbytes for tensor in given.tensors.values())
-    position_bytes = given.shape[0] * np.dtype(np.float64).itemsize
+    tensor_bytes = sum(tensor.nbytes for tensor in tables.tensors.values())
+    position_bytes = tables.shape[0] * np.dtype(np.float64).itemsize
     return position_bytes > max(MAX_POSITION_BYTES, tensor_bytes // 8)
 
 

@@ -502,21 +502,21 @@ def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
 def _frequency_by_sums(data: Floats) -> Floats:
     """Return a first estimate of each frequency of only cosines or only sines, from consecutive rows.
 
-    A cosine or sine has x[p + k] + x[p − k] = 2·cos(k·f)·x[p], which gives the angle k·f without its
-    sign, up to whole turns. The lag k is 1, 2, 4, … rows: the estimate of the shorter lag selects sign
-    and turn, and the longer lag divides the error by k. Each column keeps the lag with the smallest error.
+    It is measured over lags of 1, 2, 4, … rows. A column that turns by 0.1 per row turns by 0.8 over
+    8 rows, which divides the error of the angle by 8; the estimate of shorter lags selects its sign
+    and whole turns. Each column keeps the lag with the smallest error.
     """
     frequency = np.zeros(data.shape[1])
     smallest_error = np.full(data.shape[1], np.inf)
+    # A third of the rows still has neighbours on both sides at the longest lag.
+    longest_lag = max(1, len(data) // 3)
     lag = 1
-    while lag <= max(1, len(data) // 3):
-        middle = data[lag:-lag]
-        sums = data[2 * lag :] + data[: -2 * lag]
-        power = np.maximum((middle**2).sum(axis=0), TINY)
-        cosine = np.clip((sums * middle).sum(axis=0) / (2 * power), -1, 1)
-        angle = np.arccos(cosine)
-        error = _error_of_lag(sums - 2 * cosine * middle, power, angle) / lag
-        estimate = angle if lag == 1 else _nearest_turn(angle, lag * frequency) / lag
+    while lag <= longest_lag:
+        turned = _angle_over_lag(data, lag)
+        estimate = turned.angle
+        if lag > 1:
+            estimate = _nearest_turn(turned.angle, lag * frequency) / lag
+        error = turned.error / lag
         is_better: Flags = error < smallest_error
         frequency = np.where(is_better, estimate, frequency)
         smallest_error = np.where(is_better, error, smallest_error)
@@ -524,10 +524,29 @@ def _frequency_by_sums(data: Floats) -> Floats:
     return np.asarray(frequency)
 
 
-def _error_of_lag(left: Floats, power: Floats, angle: Floats) -> Floats:
-    """Return the error of an angle whose cosine was fitted: that of the cosine divided by the sine."""
+class TurnedAngle(NamedTuple):
+    """The angle from 0 to π by which each channel turns over a lag, and its standard error."""
+
+    angle: Floats
+    error: Floats
+
+
+def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
+    """Return the angle by which each column (rows, channels) turns over a lag, without sign and whole turns.
+
+    A cosine or sine of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p]. So cos(k·f) is fitted by
+    least squares to all rows p that have both neighbours at the lag k.
+    """
+    middle = data[lag:-lag]
+    sums_of_neighbours = data[2 * lag :] + data[: -2 * lag]
+    power = np.maximum((middle**2).sum(axis=0), TINY)
+    cosine = np.clip((sums_of_neighbours * middle).sum(axis=0) / (2 * power), -1, 1)
+    left = sums_of_neighbours - 2 * cosine * middle
     error_of_cosine = np.sqrt((left**2).sum(axis=0) / power / max(1, len(left)))
-    return np.asarray(error_of_cosine / np.maximum(np.sin(angle), 1e-3))
+    angle = np.arccos(cosine)
+    # The cosine changes by sin(angle) per radian. Near 0, that says nothing: at least 0.001 is taken.
+    slope = np.maximum(np.sin(angle), 1e-3)
+    return TurnedAngle(angle, np.asarray(error_of_cosine / slope))
 
 
 def _nearest_turn(angle: Floats, estimate: Floats) -> Floats:

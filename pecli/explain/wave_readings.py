@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
-from pecli.explain.hypothesis import Observations
 from pecli.explain.measure import Frequencies
+from pecli.explain.observations import Observations
 from pecli.explain.tables import observed_dtype
 
 MIN_ELEMENTS = 8
@@ -105,10 +106,20 @@ class WaveReading:
     @property
     def waves(self) -> WaveComputation:
         """The computation of such tables at consecutive positions from 0 on, without frequencies."""
-        form = Columns(tuple(self.tensors), self.layout, self.pairs, self.width, self.cos_first)
-        positions = np.arange(self.rows, dtype=np.float64)[None]
-        still = np.zeros(self.pairs)
-        return WaveComputation(still, np.zeros(self.pairs, np.intp), positions, 1.0, form)
+        form = Columns(
+            tensors=tuple(self.tensors),
+            layout=self.layout,
+            pairs=self.pairs,
+            dim=self.width,
+            cos_first=self.cos_first,
+        )
+        return WaveComputation(
+            frequencies=np.zeros(self.pairs),
+            axes=np.zeros(self.pairs, np.intp),
+            positions=np.arange(self.rows, dtype=np.float64)[None],
+            amplitude=1.0,
+            form=form,
+        )
 
     def measured_frequencies(self) -> Frequencies | None:
         """Return the frequencies of all pairs; None if the columns are not waves."""
@@ -143,41 +154,57 @@ def _readings_of_one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[R
     A matrix may hold both or one of them. Other tensors hold both: complex numbers, 2 × 2 matrices
     [[c, −s], [s, c]], pairs along the last axis, or one table above the other.
     """
+    is_of_matrices = array.ndim == 4 and array.shape[-2:] == (2, 2)
+    is_of_pairs = array.ndim == 3 and array.shape[-1] == 2
+    is_stacked = array.ndim == 3 and len(array) == 2
     if array.dtype.kind == "c":
-        yield from _readings_of_cos_and_sin(
-            array.real, array.imag, (Layout("compact", "complex"), *edits)
-        )
+        layout = Layout("compact", "complex")
+        yield from _readings_of_cos_and_sin(array.real, array.imag, (layout, *edits))
     elif array.ndim == 2:
         yield from _readings_of_matrix(array, edits)
-    elif array.ndim == 4 and array.shape[-2:] == (2, 2):
-        matrices = (Layout("compact", "matrices"), *edits)
-        yield from _readings_of_cos_and_sin(array[..., 0, 0], array[..., 1, 0], matrices)
-    elif array.ndim == 3 and array.shape[-1] == 2:
-        yield from _readings_of_cos_and_sin(
-            array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits)
-        )
-    elif array.ndim == 3 and len(array) == 2:
+    elif is_of_matrices:
+        layout = Layout("compact", "matrices")
+        yield from _readings_of_cos_and_sin(array[..., 0, 0], array[..., 1, 0], (layout, *edits))
+    elif is_of_pairs:
+        layout = Layout("compact", "pairs")
+        yield from _readings_of_cos_and_sin(array[..., 0], array[..., 1], (layout, *edits))
+    elif is_stacked:
         yield from _readings_of_cos_and_sin(array[0], array[1], edits)
 
 
-def without_copies(array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
+class Arranged(NamedTuple):
+    """An array as it is to be read, and the edits that say how it lies in the file."""
+
+    array: Array
+    edits: tuple[Edit, ...]
+
+
+def without_copies(array: Array) -> Iterator[Arranged]:
     """Yield an array without axes of length 1 and without copies along an axis, straight and transposed.
 
     A dump (1, 32, 100, 64) that repeats one table for each of 32 heads becomes the table (100, 64), with
     the edit «repeated 32× along axis 1», and its transpose (64, 100).
     """
-    axes = [axis for axis, size in enumerate(array.shape) if size != 1]
-    single = array.reshape([array.shape[axis] for axis in axes])
+    single = _single_copy(array)
+    yield single
+    if single.array.ndim == 2 and single.array.size <= MAX_TRANSPOSED:
+        yield Arranged(single.array.T, (*single.edits, Transposed((1, 0))))
+
+
+def _single_copy(array: Array) -> Arranged:
+    """Return one copy of what an array holds, as a matrix if possible."""
+    axes_in_file = [axis for axis, size in enumerate(array.shape) if size != 1]
+    single = array.reshape([array.shape[axis] for axis in axes_in_file])
     edits: tuple[Edit, ...] = ()
     while single.ndim > 2:
         copied = _copied_axis(single)
         if copied is None:
             break
-        edits = (*edits, Repeated(axes.pop(copied), single.shape[copied]))
+        # Edits count the axes of the file, of which those before have been removed here.
+        axis_in_file = axes_in_file.pop(copied)
+        edits = (*edits, Repeated(axis_in_file, times=single.shape[copied]))
         single = np.take(single, 0, axis=copied)
-    yield single, edits
-    if single.size <= MAX_TRANSPOSED and single.ndim == 2:
-        yield single.T, (*edits, Transposed((1, 0)))
+    return Arranged(single, edits)
 
 
 def _copied_axis(array: Array) -> int | None:
@@ -194,10 +221,10 @@ def _copied_axis(array: Array) -> int | None:
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
     if first.dtype.kind == "c":
         return
-    both = zip(without_copies(first), without_copies(second), strict=False)
-    for (cos, edits), (sin, others) in both:
-        if cos.size >= MIN_ELEMENTS and edits == others:
-            yield from _readings_of_cos_and_sin(cos, sin, edits)
+    # The arrays are read straight, then transposed, both in the same way.
+    for cos, sin in zip(without_copies(first), without_copies(second), strict=False):
+        if cos.array.size >= MIN_ELEMENTS and cos.edits == sin.edits:
+            yield from _readings_of_cos_and_sin(cos.array, sin.array, cos.edits)
 
 
 def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:

@@ -19,7 +19,13 @@ from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns
 from pecli.explain.explanation import Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
-from pecli.explain.hypotheses import accepted, explain_cases, located, storages
+from pecli.explain.hypotheses import (
+    accepted,
+    explain_by_kind,
+    explain_by_small_damage,
+    explain_cases,
+    with_storages,
+)
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.measure import Frequencies, is_noise
 from pecli.explain.numbers import numbers_near, plain_numbers
@@ -74,7 +80,7 @@ ONE_MISTAKE: tuple[type[Mistake], ...] = (
 """Mistakes with which a table is still recognised, one at a time."""
 
 
-Explain = Callable[[WaveReading, Case], Iterable[Explanation]]
+ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 """Yields explanations of a reading by a case in which it begins at position 0, the best first."""
 
 
@@ -85,26 +91,26 @@ def recognise_waves(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     then those of which a part is wrong.
     """
     for readings in wave_readings(tensors):
-        subjects = [*_measured(readings)]
-        for explain in (_from_any_start, _with_one_mistake, _with_rounded_steps, _with_damage):
-            explanations = [*_explanations(subjects, explain)]
+        measured_readings = [*_with_frequencies(readings)]
+        for identify in IDENTIFIERS:
+            explanations = [*_explanations_of_readings(measured_readings, identify)]
             if explanations:
                 yield from explanations
                 return
 
 
-def _explanations(
-    subjects: Iterable["MeasuredReading"],
-    explain: Callable[["MeasuredReading"], Explanation | None],
+def _explanations_of_readings(
+    readings: Iterable["MeasuredReading"],
+    identify: Callable[["MeasuredReading"], Explanation | None],
 ) -> Iterator[Explanation]:
-    for subject in subjects:
+    for reading in readings:
         check_time()
-        explanation = explain(subject)
+        explanation = identify(reading)
         if explanation is not None:
             yield explanation
 
 
-def _measured(readings: Readings) -> Iterator["MeasuredReading"]:
+def _with_frequencies(readings: Readings) -> Iterator["MeasuredReading"]:
     """Yield readings with their frequencies; cosines and sines of one column have the same."""
     measured = readings[0].measured_frequencies()
     for reading in readings:
@@ -138,8 +144,11 @@ class OrientedReading:
         reading = self.reading
         if not reading.is_added:
             return rotary_schedules(self.measured)
-        half = reading.width / 2 if reading.layout == "interleaved" else float(reading.pairs)
-        halves = tuple(half - shift for shift in SHIFTS if half - shift > 0.4)
+        half = float(reading.pairs)
+        if reading.layout == "interleaved":
+            half = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
+        # An exponent over 0 or less is impossible: 2 channels have no d/2 − 1.
+        halves = tuple(half - shift for shift in SHIFTS if half > shift)
         return sinusoidal_schedules(self.measured, halves)
 
     def schemes(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
@@ -238,32 +247,34 @@ def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
     return measured._replace(errors=errors)
 
 
-def _by_schedules(
-    subject: OrientedReading, priors: Iterable[SchedulePrior], explain: Explain
+def _explain_by_schedules(
+    subject: OrientedReading, priors: Iterable[SchedulePrior], explain: ExplainCase
 ) -> Explanation | None:
     """Return the explanation of a table by the first schedule that explains it; the plainest schedules come first.
 
-    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with fitted numbers, such as base 10123.4, may only come near: another digit may make the
-    table exactly. So it is the answer only if it is exact, or if no later schedule explains the table better.
+    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
+    fitted numbers, such as base 10123.4, may only come near: another digit may make the table exactly.
+    So it is the answer only if it is exact, or if no later schedule explains the table better.
     """
     first_fitted: Explanation | None = None
     for prior in priors:
         check_time()
-        explanation = _by_schedule(subject, prior, explain)
+        explanation = _explain_by_schedule(subject, prior, explain)
         if explanation is None:
             continue
         if prior.cost < PLAIN_COST:
             return explanation
         explanation = _at_usual_base(subject, prior, explanation)
-        if explanation.residual <= FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude):
+        float32_error = FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
+        if explanation.residual <= float32_error:
             return explanation
         if first_fitted is None:
             first_fitted = explanation
     return first_fitted
 
 
-def _by_schedule(
-    subject: OrientedReading, prior: SchedulePrior, explain: Explain
+def _explain_by_schedule(
+    subject: OrientedReading, prior: SchedulePrior, explain: ExplainCase
 ) -> Explanation | None:
     """Return the explanation of a table by one schedule (a rule for all frequencies), if there is one.
 
@@ -277,7 +288,9 @@ def _by_schedule(
     for scheme in subject.schemes(prior.schedule):
         case = _case(subject.reading, scheme)
         for explanation in explain(subject.reading, case):
-            return explanation.supposing(subject.reading.edits, prior.cost, prior.open)
+            return explanation.with_suppositions(
+                edits=subject.reading.edits, cost=prior.cost, doubts=prior.open
+            )
     return None
 
 
@@ -287,92 +300,111 @@ def _case(reading: WaveReading, scheme: Positioned) -> Case:
     return replace(case, measured=reading.kept)
 
 
-def _from_any_start(subject: MeasuredReading) -> Explanation | None:
+def _identify_right_table(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by the plainest schedule, from the position on that the first row has."""
-    return _first(subject.oriented, MAX_SCHEDULES, _moved)
+    return _explain_first(subject.oriented, MAX_SCHEDULES, _explain_from_any_start)
 
 
-def _with_one_mistake(subject: MeasuredReading) -> Explanation | None:
+def _identify_with_one_mistake(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by a schedule and one mistake."""
-    return _first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _mistaken)
+    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_one_mistake)
 
 
-def _with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
+def _identify_with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by a schedule if one step of the computation was rounded to 16 bits."""
-    return _first(_before_rounded_steps(subject.reading, subject.measured), MAX_SCHEDULES, _narrow)
+    before_rounding = _before_rounded_steps(subject.reading, subject.measured)
+    return _explain_first(before_rounding, MAX_SCHEDULES, _explain_by_rounded_steps)
 
 
-def _with_damage(subject: MeasuredReading) -> Explanation | None:
+def _identify_with_damage(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by a schedule if a small part of the table is wrong."""
-    return _first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _damaged)
+    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_damage)
 
 
-def _first(
-    subjects: Iterable[OrientedReading], most_schedules: int, explain: Explain
+IDENTIFIERS = (
+    _identify_right_table,
+    _identify_with_one_mistake,
+    _identify_with_rounded_steps,
+    _identify_with_damage,
+)
+"""Ways to identify a table, in the order in which they are tried."""
+
+
+def _explain_first(
+    subjects: Iterable[OrientedReading], most_schedules: int, explain: ExplainCase
 ) -> Explanation | None:
+    """Return the first explanation by one of the plainest schedules of each reading."""
     for subject in subjects:
-        explanation = _by_schedules(subject, subject.schedules[:most_schedules], explain)
+        plainest = subject.schedules[:most_schedules]
+        explanation = _explain_by_schedules(subject, plainest, explain)
         if explanation is not None:
             return explanation
     return None
 
 
-def _moved(reading: WaveReading, case: Case) -> Iterator[Explanation]:
+def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations by the scheme of a case, from the position on that the first row has."""
-    for start in _starts(case):
-        for scheme in _padded(reading, _positioned(case), start):
+    for start in _possible_starts(case):
+        for scheme in _with_padding_row(reading, _positioned(case), start):
             explanations = explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
-            by_scheme = [_keeping_scheme(found, scheme) for found in explanations]
-            yield from _by_recipe(by_scheme)
+            by_scheme = [_made_by_scheme(found, scheme) for found in explanations]
+            yield from _with_scheme_of_recipe(by_scheme)
 
 
-def _mistaken(reading: WaveReading, case: Case) -> Iterator[Explanation]:
+def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations with one mistake that is none of parameters."""
-    for stored in storages(case):
-        for kind in ONE_MISTAKE:
-            is_reading = kind is SwappedFunctions and tuple(reading.tensors) != ("cos", "sin")
-            if not is_reading:
-                for explanation in accepted(map(stored.given, kind.proposals(stored))):
-                    yield _keeping_scheme(explanation, case.scheme)
+    kinds = [*ONE_MISTAKE]
+    has_two_tensors = tuple(reading.tensors) == ("cos", "sin")
+    if not has_two_tensors:
+        # A table that is added may begin with either function: that is its reading, not a mistake.
+        kinds.remove(SwappedFunctions)
+    for stored in with_storages(case):
+        for kind in kinds:
+            for explanation in explain_by_kind(stored, kind):
+                yield _made_by_scheme(explanation, case.scheme)
 
 
-def _damaged(reading: WaveReading, case: Case) -> Iterator[Explanation]:
+def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
-    for start in _starts(case):
+    for start in _possible_starts(case):
         moved = _case(reading, with_parameter(_positioned(case), "offset", start))
-        yield from located([*storages(moved)])
+        yield from explain_by_small_damage([*with_storages(moved)])
 
 
-def _narrow(reading: WaveReading, case: Case) -> Iterator[Explanation]:
+def _explain_by_rounded_steps(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which one step of the computation was rounded to 16 bits."""
-    for stored in storages(case):
-        yield from accepted(map(stored.given, RoundedSteps.proposals(stored)))
+    for stored in with_storages(case):
+        yield from explain_by_kind(stored, RoundedSteps)
 
 
-def _keeping_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
+def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
     """Return an explanation by a scheme, with its recipe, if the mistakes are none of parameters."""
-    recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
-    if any(isinstance(edit, Runtime) for edit in explanation.edits):
+    if explanation.has_edit(Runtime):
         return explanation
-    if recipes == [FLOAT32_TABLE] and scheme.dtype == "bfloat16":
-        recipes = ["float32"]  # The dtype says the rest.
-    if recipes:
-        scheme = scheme.computed_as(recipes[0])
+    recipe = next((edit.found for edit in explanation.edits if isinstance(edit, Recipe)), None)
+    if recipe == FLOAT32_TABLE and scheme.dtype == "bfloat16":
+        recipe = "float32"  # The dtype says the rest.
+    if recipe is not None:
+        scheme = scheme.computed_as(recipe)
     return explanation.made_by(scheme)
 
 
-def _by_recipe(explanations: list[Explanation]) -> list[Explanation]:
-    """Return explanations, with a recipe as the scheme of the first if it makes a runtime's table as closely."""
-    recipes = []
-    for explanation in explanations:
-        if not any(isinstance(edit, Runtime) for edit in explanation.edits):
-            recipes.append(explanation)
-    if not recipes or recipes[0].residual > explanations[0].residual:
+def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
+    """Return explanations, the first of them with the scheme of a recipe if that makes the table as closely.
+
+    A runtime such as vLLM may compute the table of the recipe float32-bfloat16-table. The answer names
+    the runtime, but `--recipe` reproduces the table on every machine.
+    """
+    by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
+    if not by_recipe:
         return explanations
-    return [explanations[0].made_by(recipes[0].scheme), *explanations[1:]]
+    first, *others = explanations
+    if by_recipe[0].residual > first.residual:
+        return explanations
+    return [first.made_by(by_recipe[0].scheme), *others]
 
 
-def _starts(case: Case) -> Iterator[int]:
+def _possible_starts(case: Case) -> Iterator[int]:
     """Yield the positions at which the first row may be: 0, and the one that two rows agree with best."""
     yield 0
     for row in case.observations.probed_rows:
@@ -412,7 +444,7 @@ def _positioned(case: Case) -> Positioned:
     return case.scheme
 
 
-def _padded(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
+def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
     """Yield a scheme from some position on, with the padding row that an added table has."""
     moved = with_parameter(scheme, "offset", start)
     if reading.is_added:
@@ -432,17 +464,18 @@ def _at_usual_base(
     llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
     to base 1000002, which is then what was fitted.
     """
-    if not any(isinstance(edit, Runtime) for edit in explanation.edits):
+    if not explanation.has_edit(Runtime):
         return explanation
     fitted = prior.schedule.base
     for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
         for scheme in subject.schemes(prior.schedule.having("base", base)):
-            return next(_by_runtimes(_case(subject.reading, scheme)), explanation)
+            return next(_explain_by_runtimes(_case(subject.reading, scheme)), explanation)
     return explanation
 
 
-def _by_runtimes(case: Case) -> Iterator[Explanation]:
+def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:
     """Yield the explanation of a table by each runtime that computes it from the scheme of a case."""
     tensors = tuple(case.observations.tensors)
-    for name, computed in runtimes_of(case.scheme):
-        yield from accepted([case.given(ComputedByRuntime((name,), computed, tensors))])
+    for name, scheme in runtimes_of(case.scheme):
+        runtime = ComputedByRuntime(names=(name,), scheme=scheme, tensors=tensors)
+        yield from accepted([case.supposing(runtime)])

@@ -53,7 +53,10 @@ def wave_table(scheme: Scheme) -> WaveTable | None:
 
 @wave_table.register
 def _table_of_rope(scheme: Rope) -> WaveTable | None:
-    """Return a rotary scheme's cosines and sines, two tensors whose positions have no scale."""
+    """Return a rotary scheme's cosines and sines, two tensors whose positions have no scale.
+
+    None is returned for positions on a grid or from a list: the rows of a wave table are consecutive.
+    """
     if not scheme.is_range:
         return None
     return WaveTable(
@@ -74,17 +77,21 @@ def _table_of_rope(scheme: Rope) -> WaveTable | None:
 
 @wave_table.register
 def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveTable | None:
-    """Return a sinusoidal scheme's table, which has cosines and sines in one tensor, and no scaling."""
+    """Return a sinusoidal scheme's table, which has cosines and sines in one tensor, and no scaling.
+
+    None is returned for positions on a grid or from a list: the rows of a wave table are consecutive.
+    """
     if not scheme.is_range:
         return None
-    (block,) = scheme.axis_blocks
+    # Consecutive positions are one axis, and all pairs follow it: pair i has base^(−i/denominator).
+    (only_axis,) = scheme.axis_blocks
     return WaveTable(
         dim=scheme.dim,
-        exponent=float(block.denominator),
+        exponent=float(only_axis.denominator),
         base=scheme.base,
         scale=scheme.scale,
         scaling=Scaling(),
-        rotating=block.pairs,
+        rotating=only_axis.pairs,
         amplitude=scheme.amplitude,
         offset=scheme.offset,
         length=scheme.seq_len,
@@ -110,10 +117,10 @@ def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | N
 
 
 def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope | None:
-    """Return the rotary scheme that makes a table; None if it has no parameter for the exponents or the scale.
+    """Return the rotary scheme that makes a table.
 
-    A partial rotation is a share of the dim, and the product of both is rounded down. For 15 of 22 pairs,
-    44 · (15/22) is 29.999999999999996 in floating point, which loses a pair unless the share is a bit larger.
+    None is returned if it has no parameter for the exponents, which are always over dim/2, or for a
+    scale of positions.
     """
     pairs = waves.dim // 2
     if waves.exponent != pairs or waves.scale != 1:
@@ -121,31 +128,59 @@ def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope |
     parameters = _scaling_parameters(waves.scaling, waves.amplitude, pairs)
     parameters.update(other_parameters)
     if waves.rotating < pairs:
-        share = waves.rotating / pairs
-        is_exact = waves.scaling.rotary(waves.dim, share)[1] == waves.rotating
-        parameters["partial_rotary_factor"] = share if is_exact else math.nextafter(share, 2.0)
-    return Rope(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
+        parameters["partial_rotary_factor"] = _rotating_share(waves)
+    return Rope(
+        seq_len=waves.length,
+        dim=waves.dim,
+        base=waves.base,
+        offset=waves.offset,
+        layout=waves.layout,
+        **parameters,
+    )
+
+
+def _rotating_share(waves: WaveTable) -> float:
+    """Return the share of the dim with which a scheme rotates as many pairs as a table does.
+
+    A scheme multiplies the dim by the share and rounds down. For 15 of 22 pairs, 44 · (15/22) is
+    29.999999999999996 in floating point: that loses a pair, unless the share is the next larger number.
+    """
+    share = waves.rotating / (waves.dim // 2)
+    _, rotating_pairs = waves.scaling.rotary(waves.dim, share)
+    return share if rotating_pairs == waves.rotating else math.nextafter(share, 2.0)
 
 
 def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
     """Return the parameters of a rotary scheme that has a scaling, and cosines of some amplitude.
 
-    The amplitude is the scaling's attention factor: its default (YaRN has 0.1·ln(factor) + 1), a number
-    of its own, or, without any scaling, that of a LongRoPE whose factors are all 1.
+    The amplitude is the scaling's attention factor. YaRN's default for a factor of 4 is
+    0.1·ln(4) + 1 = 1.139; with any other amplitude, the attention factor is a parameter as well.
+    Linear and NTK scalings have none: then the amplitude is stated beside the scheme, not by it.
     """
     parameters = {name: value for name, value in vars(scaling).items() if value is not None}
     parameters["scaling"] = name_of(scaling)
-    if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
+    has_default_amplitude = math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9)
+    if has_default_amplitude:
         return parameters
     if "attention_factor" in scaling.names():
         return {**parameters, "attention_factor": amplitude}
-    if scaling != Scaling():
-        return parameters
-    # Only longrope has an attention factor and can leave frequencies as they are.
+    if scaling == Scaling():
+        return _parameters_of_amplitude(amplitude, pairs)
+    return parameters
+
+
+def _parameters_of_amplitude(amplitude: float, pairs: int) -> dict[str, Any]:
+    """Return the parameters of a rotary scheme whose cosines have an amplitude, without any scaling.
+
+    LongRoPE is the only scaling that has an attention factor and can leave frequencies as they are:
+    it divides each of them by a number of a list, which is 1 here. It must have an original length,
+    which then makes no difference; 4096 is Phi-3's.
+    """
+    divisors = (1.0,) * pairs
     return {
         "scaling": "longrope",
-        "short_factor": (1.0,) * pairs,
-        "long_factor": (1.0,) * pairs,
+        "short_factor": divisors,
+        "long_factor": divisors,
         "original_max_position_embeddings": 4096,
         "attention_factor": amplitude,
     }

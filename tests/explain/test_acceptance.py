@@ -21,7 +21,7 @@ def _other_base() -> Case:
     angles = np.outer(np.arange(ROWS), 500000.0 ** (-np.arange(32) / 32))
     tables = {"cos": np.cos(angles).round(4), "sin": np.sin(angles).round(4)}
     case = next(iter(cases_of(pecli.Rope(ROWS, 64, layout="compact"), tables)))
-    return case.given(Stored(decimals(4))).given(OtherBase(500000.0))
+    return case.supposing(Stored(decimals(4))).supposing(OtherBase(500000.0))
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
@@ -33,4 +33,4 @@ def test_a_second_mistake_that_changes_no_element_is_not_accepted(
     other_base: Case, pi: float
 ) -> None:
     """π = 3.14159 moves angles by less than four decimals show."""
-    assert accept(other_base.given(CoarsePi(pi))) is None
+    assert accept(other_base.supposing(CoarsePi(pi))) is None

@@ -37,17 +37,17 @@ class RoundedSteps(WaveMistake):
     weight = 0.5
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=RECIPES[self.recipe])
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield all recipes, unless something else is wrong: they hardly change the first rows."""
         if not case.is_far_off_near_zero:
-            yield from cls.examples_for(waves)
+            yield from cls.examples_for_waves(waves)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         for name, arithmetic in RECIPES.items():
             changes_frequencies = arithmetic.frequencies != "float32"
             if changes_frequencies or not isinstance(waves, FrequencyComputation):
@@ -60,7 +60,7 @@ class RoundedSteps(WaveMistake):
         """
         if case.waves is None:
             return
-        for mistake in cls.examples_for(case.waves):
+        for mistake in cls.examples_for_waves(case.waves):
             if RECIPES[mistake.recipe].turns_evenly:
                 yield mistake
 
@@ -77,17 +77,17 @@ class CoarsePi(WaveMistake):
     seen_in = ("fast sines of embedded and shader code",)
     stage = Stage.ARITHMETIC
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=replace(waves.arithmetic, pi=self.pi))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield all values, unless something else is wrong: they hardly change the first rows."""
         if not case.is_far_off_near_zero:
-            yield from cls.examples_for(waves)
+            yield from cls.examples_for_waves(waves)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if not isinstance(waves, FrequencyComputation):
             yield from map(cls, COARSE_PIS)
 

@@ -39,29 +39,29 @@ class BiasMistake(Mistake):
 
     def plant(self, computation: Computation) -> Computation:
         assert isinstance(computation, BiasComputation)
-        return self.in_bias(computation)
+        return self.plant_in_bias(computation)
 
     @abstractmethod
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         """Return the bias with this mistake in it."""
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if isinstance(case.computation, BiasComputation):
-            yield from cls.proposals_for(case, case.computation)
+            yield from cls.proposals_for_bias(case, case.computation)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
-        yield from cls.examples_for(bias, alibi_of(case.scheme))
+        yield from cls.examples_for_bias(bias, alibi_of(case.scheme))
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if isinstance(computation, BiasComputation):
-            yield from cls.examples_for(computation, alibi_of(scheme))
+            yield from cls.examples_for_bias(computation, alibi_of(scheme))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
@@ -100,8 +100,8 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
             yield candidate
 
 
-def measured(case: Case, bias: BiasComputation) -> Floats:
-    """Return the slopes that are measured in the data."""
+def measured_slopes(case: Case, bias: BiasComputation) -> Floats:
+    """Return the slope of each head that is measured in the data."""
     return bias.measured_slopes(case.observations.matrix(slice(None)))
 
 
@@ -115,17 +115,21 @@ class OtherRule(BiasMistake):
     summary = "slopes of the naive rule for head counts that are not powers of two, or the other way round"
     seen_in = ("early ALiBi ports with 12 or 20 heads",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)[: len(bias.slopes)]
         return replace(bias, slopes=slopes)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
-        if count & (count - 1) and scheme.head_range is None:
-            yield cls("naive" if scheme.rule == "paper" else "paper", count, scheme.max_bias)
-            yield cls("paper", 1 << count.bit_length(), scheme.max_bias)
+        is_power_of_two = count.bit_count() <= 1
+        if is_power_of_two or scheme.head_range is not None:
+            return
+        other_rule = "naive" if scheme.rule == "paper" else "paper"
+        yield cls(rule=other_rule, heads=count, max_bias=scheme.max_bias)
+        next_power_of_two = 1 << count.bit_length()
+        yield cls(rule="paper", heads=next_power_of_two, max_bias=scheme.max_bias)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -148,24 +152,24 @@ class OtherMaxBias(BiasMistake):
     summary = "another max_bias: the smallest slope is not 2^−8"
     fitted = ("value",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=slopes_of(len(bias.slopes), self.rule, self.value))
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the slopes, and yield the plain values of max_bias that come near to them."""
         alibi = alibi_of(case.scheme)
         if alibi.head_range is not None:
             return  # The slopes of a shard do not begin with that of the first head.
-        for value in near_max_bias(measured(case, bias), alibi.rule):
+        for value in near_max_bias(measured_slopes(case, bias), alibi.rule):
             if value != alibi.max_bias:
-                yield cls(value, alibi.rule)
+                yield cls(value=value, rule=alibi.rule)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if scheme.head_range is None:
             value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
-            yield cls(value, scheme.rule)
+            yield cls(value=value, rule=scheme.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("max_bias", alibi_of(case.scheme).max_bias, self.value),)
@@ -189,19 +193,24 @@ class OtherShard(BiasMistake):
     summary = "slopes of another shard of heads, or counted from the shard's own first head"
     seen_in = ("tensor-parallel servers that compute slopes from the heads of one rank",)
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)
         return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         shard = scheme.head_range
         if shard is None:
             return
-        yield cls(0, shard.size, scheme.rule, scheme.max_bias)
+        yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
         for other in shard.shards(scheme.heads // shard.size):
             if other != shard:
-                yield cls(other.start, scheme.heads, scheme.rule, scheme.max_bias)
+                yield cls(
+                    first=other.start,
+                    heads=scheme.heads,
+                    rule=scheme.rule,
+                    max_bias=scheme.max_bias,
+                )
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -227,7 +236,7 @@ class OtherForm(BiasMistake):
     seen_in = ("BLOOM counts keys from the first token",)
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
         values = np.broadcast_to(multiples.values, bias.multiples.shape)
         return replace(
@@ -235,7 +244,7 @@ class OtherForm(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield all forms that a bias of as many queries can have."""
         if bias.multiples.size <= 1:
             return
@@ -260,11 +269,11 @@ class DistanceOffByOne(BiasMistake):
     summary = "distances off by one: i − j + 1 for i − j"
     stage = Stage.POSITIONS
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, multiples=bias.multiples - self.by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.queries > 1:
             yield cls(1)
             yield cls(-1)
@@ -283,36 +292,39 @@ class ReorderedHeads(BiasMistake):
     seen_in = ("tensor-parallel checkpoints that are joined in the wrong order",)
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=bias.slopes[list(self.order)])
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the slope of each head; yield the reverse order, and the one that explains them.
 
         Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
         """
-        slopes = measured(case, bias)
+        slopes = measured_slopes(case, bias)
         count = len(slopes)
         if not np.isfinite(slopes).all():
             return
-        yield cls(tuple(range(count))[::-1])
+        yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
+        heads_by_measured_slope = np.argsort(-slopes, kind="stable")
+        heads_by_expected_slope = np.argsort(-bias.slopes, kind="stable")
         order = np.empty(count, np.intp)
-        order[np.argsort(-slopes, kind="stable")] = np.argsort(-bias.slopes, kind="stable")
+        order[heads_by_measured_slope] = heads_by_expected_slope
         if not np.array_equal(order, np.arange(count)):
             yield cls(tuple(order.tolist()))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+        """Yield heads in reverse order, and the first two exchanged."""
         count = len(bias.slopes)
         if count > 1:
-            yield cls(tuple(range(count))[::-1])
+            yield cls(tuple(reversed(range(count))))
             yield cls((1, 0, *range(2, count)))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        is_reversed = self.order == tuple(range(len(self.order)))[::-1]
+        is_reversed = self.order == tuple(reversed(range(len(self.order))))
         return (Heads("reversed" if is_reversed else self.order),)
 
 
@@ -323,11 +335,11 @@ class NegatedBias(BiasMistake):
     summary = "the bias has the wrong sign: far keys are favoured"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, multiples=-bias.multiples, mask=-bias.mask)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -344,29 +356,30 @@ class ScaledBias(BiasMistake):
     fitted = ("by",)
     weight = 1.2
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=self.by * bias.slopes)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the factor of all slopes; yield the power of √2 and the plain numbers near it.
 
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
         """
-        slopes = measured(case, bias)
+        slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
             return
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
         if ratio > 0:
-            candidates.insert(0, 2.0 ** (round(2 * math.log2(ratio)) / 2))
+            half_powers = round(2 * math.log2(ratio))
+            candidates.insert(0, 2.0 ** (half_powers / 2))
         for by in numbers_near(dict.fromkeys(candidates), ratio, error):
             if by != 1:
                 yield cls(by)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         yield cls(0.125)  # 1/√64, for heads of 64 channels
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -386,11 +399,11 @@ class RoundedSlopes(BiasMistake):
     summary = "slopes rounded to bfloat16 or float16 before they are multiplied"
     stage = Stage.ARITHMETIC
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=rounded_to(bias.slopes, self.dtype))
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.multiples.size > 1:
             yield cls("bfloat16")
             yield cls("float16")
@@ -408,36 +421,40 @@ class OtherMask(BiasMistake):
     summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if bias.masked.shape != self.masked.shape:
             return bias  # Slopes beside a masked bias have no mask.
         return replace(bias, masked=self.masked, mask=self.value)
 
     @classmethod
-    def proposals_for(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
+    def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Yield the mask that the data have, if it is another number or at other places; and zeros.
 
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
         All heads have one mask, so that the first one is looked at.
         """
-        head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
-        is_masked = head <= MASKED
-        numbers = np.unique(head[is_masked])
+        first_head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
+        is_masked = first_head <= MASKED
+        numbers = np.unique(first_head[is_masked])
         if len(numbers) == 1:
             number = float(numbers[0])
             if number != bias.mask or not np.array_equal(is_masked, bias.masked):
-                yield cls(number, is_masked)
-        has_zeros = bias.masked.any() and not head[bias.masked].any()
+                yield cls(value=number, masked=is_masked)
+        has_zeros = bias.masked.any() and not first_head[bias.masked].any()
         if has_zeros:
-            yield cls(0.0, bias.masked)
+            yield cls(value=0.0, masked=bias.masked)
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
         if bias.masked.any():
-            yield cls(0.0, bias.masked)
+            yield cls(value=0.0, masked=bias.masked)
             queries, keys = bias.masked.shape
-            yield cls(bias.mask, np.arange(keys) >= np.arange(keys - queries, keys)[:, None])
+            key = np.arange(keys)
+            query = np.arange(keys - queries, keys)[
+                :, None
+            ]  # With a cache, these are the last ones.
+            yield cls(value=bias.mask, masked=key >= query)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification
@@ -454,7 +471,7 @@ class Unmasked(BiasMistake):
     summary = "a causal bias without its mask, which goes on rising above the diagonal"
     stage = Stage.FORM
 
-    def in_bias(self, bias: BiasComputation) -> BiasComputation:
+    def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if not bias.masked.any():
             return bias  # Slopes beside a masked bias have no mask.
         queries, keys = bias.multiples.shape
@@ -465,7 +482,7 @@ class Unmasked(BiasMistake):
         )
 
     @classmethod
-    def examples_for(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+    def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         if bias.masked.any():
             yield cls()
 

@@ -43,11 +43,11 @@ class OtherLayout(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return with_form(waves, layout=self.layout)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         layouts = ("halves", "interleaved")
         if isinstance(waves.form, Columns) and waves.form.layout in layouts:
             yield from (cls(layout) for layout in layouts if layout != waves.form.layout)
@@ -65,14 +65,14 @@ class SwappedFunctions(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         form = columns_of(waves)
         if form.tensors == ("pe",):
             return with_form(waves, cos_first=not form.cos_first)
         return with_form(waves, swapped=not form.swapped)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if isinstance(waves.form, Columns):
             yield cls()
 
@@ -90,14 +90,14 @@ class NegatedFunctions(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if isinstance(waves, FrequencyComputation):
             return replace(waves, amplitude=-waves.amplitude)
         names = {"all": {"cos", "sin"}, "sin": {"sin"}, "cos": {"cos"}}[self.which]
         return with_form(waves, negated=columns_of(waves).negated ^ names)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield all columns, and the sines and the cosines if a table has both."""
         if not isinstance(waves.form, (Columns, Vector)):
             return
@@ -123,11 +123,11 @@ class ReversedPairs(WaveMistake):
     weight = 1.5
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return with_form(waves, reversed=True)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if isinstance(waves.form, (Columns, Vector)) and len(waves.positions) == 1:
             yield cls()
 
@@ -145,13 +145,13 @@ class InvertedFrequencies(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if not isinstance(waves, FrequencyComputation):
             raise TypeError("only vectors of frequencies can be inverted")
         return replace(waves, holds=self.holds)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if isinstance(waves, FrequencyComputation):
             yield from map(cls, INVERSES)
 

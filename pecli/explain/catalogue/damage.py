@@ -36,10 +36,14 @@ Index = tuple[int | slice, ...]
 class Damage(Mistake):
     """Elements that hold anything."""
 
-    damaged: Flags  # (rows, columns) of all tensors: elements that are not compared
-    tensors: tuple[str, ...]  # those that are damaged
-    part: Flags  # (rows, columns) of one of them: elements that are wrong
-    share: float  # of its elements that are not compared
+    damaged: Flags
+    """Elements of all tensors, side by side (rows, columns), that are not compared."""
+    tensors: tuple[str, ...]
+    """The names of the damaged tensors."""
+    part: Flags
+    """The wrong elements of one damaged tensor, (rows, columns)."""
+    share: float
+    """Share of the elements of a damaged tensor that are not compared."""
     stage = Stage.DAMAGE
     weight = 2.0
 
@@ -61,20 +65,24 @@ class Damage(Mistake):
         """
         if not case.wrong_elements.any():
             return
-        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
-        wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
+        flags_by_tensor = case.observations.by_tensor(case.wrong_elements)
+        wrong = {name: flags for name, flags in flags_by_tensor.items() if flags.any()}
         computation = case.specification
         parts = [cls.covers(computation.by_head(flags)) for flags in wrong.values()]
         if not _are_one_small_part(parts):
             return
-        share = float(parts[0].mean())
-        wrong_in_first = next(iter(wrong.values()))  # (rows, columns) of the first wrong tensor
-        part = computation.from_heads(parts[0]).reshape(wrong_in_first.shape)
+        first_part = parts[0]  # Those of all other wrong tensors are the same.
+        first_wrong = next(iter(wrong.values()))  # (rows, columns)
+        not_compared = computation.from_heads(first_part).reshape(first_wrong.shape)
         # Tensors without wrong elements are compared everywhere.
-        damaged = dict.fromkeys(wrong_by_tensor, np.zeros(part.shape, bool))
-        damaged |= dict.fromkeys(wrong, part)
-        of_all_tensors = np.concatenate(list(damaged.values()), axis=1)
-        yield cls(of_all_tensors, tuple(wrong), wrong_in_first, share)
+        damaged = dict.fromkeys(flags_by_tensor, np.zeros(not_compared.shape, bool))
+        damaged |= dict.fromkeys(wrong, not_compared)
+        yield cls(
+            damaged=np.concatenate(list(damaged.values()), axis=1),
+            tensors=tuple(wrong),
+            part=first_wrong,
+            share=float(first_part.mean()),
+        )
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
@@ -91,8 +99,12 @@ class Damage(Mistake):
             return
         is_damaged[middle] = True
         part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
-        of_all_tensors = np.tile(part, computation.tensor_count)
-        yield cls(of_all_tensors, (), part, float(part.mean()))
+        yield cls(
+            damaged=np.tile(part, computation.tensor_count),
+            tensors=(),
+            part=part,
+            share=float(part.mean()),
+        )
 
     @classmethod
     @abstractmethod
@@ -142,7 +154,8 @@ class DamagedElements(Damage):
     @classmethod
     def middle(cls, shape: tuple[int, ...]) -> Index | None:
         heads, rows, columns = shape
-        return (heads // 2, rows // 2, columns // 2) if rows * columns > MAX_ELEMENTS else None
+        is_large_enough = rows * columns > MAX_ELEMENTS
+        return (heads // 2, rows // 2, columns // 2) if is_large_enough else None
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
@@ -159,14 +172,16 @@ class DamagedElements(Damage):
 
 
 class DamagedPart(Damage):
-    """Rows, columns or heads that were overwritten; `axis` of (heads, rows, columns) tells which."""
+    """Rows, columns or heads that were overwritten: whole slices along one axis."""
 
     axis: ClassVar[int]
+    """The axis of (heads, rows, columns) along which they are counted."""
     edit: ClassVar[type[RowsWrong] | type[ColumnsWrong] | type[HeadsWrong]]
 
     @classmethod
     def middle(cls, shape: tuple[int, ...]) -> Index | None:
-        if shape[cls.axis] < MIN_PARTS or shape[1] == 1:
+        _heads, rows, _columns = shape
+        if shape[cls.axis] < MIN_PARTS or rows == 1:
             return None
         index: list[int | slice] = [slice(None)] * len(shape)
         index[cls.axis] = shape[cls.axis] // 2
@@ -174,11 +189,13 @@ class DamagedPart(Damage):
 
     @classmethod
     def covers(cls, by_head: Flags) -> Flags:
-        places = by_head.any(axis=cls.others(), keepdims=True)
-        return np.broadcast_to(places, by_head.shape)
+        """Return all elements of each slice that has a wrong one."""
+        is_slice_wrong = by_head.any(axis=cls.other_axes(), keepdims=True)
+        return np.broadcast_to(is_slice_wrong, by_head.shape)
 
     @classmethod
-    def others(cls) -> tuple[int, ...]:
+    def other_axes(cls) -> tuple[int, ...]:
+        """Return the axes of (heads, rows, columns) that a slice extends along."""
         return tuple({0, 1, 2} - {cls.axis})
 
     @classmethod
@@ -188,7 +205,7 @@ class DamagedPart(Damage):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         by_head = case.specification.by_head(self.part)
-        places = np.flatnonzero(by_head.any(axis=self.others()))
+        places = np.flatnonzero(by_head.any(axis=self.other_axes()))
         return (self.edit(tuple(places.tolist())),)
 
 
@@ -217,9 +234,17 @@ class DamagedHeads(DamagedPart):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         computation = case.specification
-        heads = np.flatnonzero(computation.by_head(self.part).any(axis=self.others()))
-        places = [computation.head_index(head) for head in heads.tolist()]
-        return (HeadsWrong(tuple(place[0] if len(place) == 1 else place for place in places)),)
+        heads = np.flatnonzero(computation.by_head(self.part).any(axis=self.other_axes()))
+        indices = [computation.head_index(head) for head in heads.tolist()]
+        return (HeadsWrong(tuple(map(_plain_index, indices))),)
+
+
+def _plain_index(index: tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return an index along one axis as a number: 3 for (3,), but (0, 3) for head 3 of sequence 0."""
+    if len(index) > 1:
+        return index
+    (number,) = index
+    return number
 
 
 GARBAGE_SHARE = 0.05
@@ -290,8 +315,7 @@ class Uninitialised(Mistake):
             return
         observed = case.observations
         if isinstance(case.specification, FrequencyComputation):
-            sizes = np.abs(observed.sample)
-            if (sizes < SMALL).all() or _is_garbage(sizes, LONGEST):
+            if _is_garbage_vector(np.abs(observed.sample)):
                 yield cls()
             return
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
@@ -311,6 +335,14 @@ class Uninitialised(Mistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (edits.Uninitialised(self.rows),)
+
+
+def _is_garbage_vector(sizes: Floats) -> bool:
+    """Return True if the sizes of a vector's numbers are those of no frequencies or wavelengths.
+
+    The fastest pair of every model has a frequency of about 1, so that not all numbers are tiny.
+    """
+    return bool((sizes < SMALL).all()) or _is_garbage(sizes, LONGEST)
 
 
 def _are_garbage(rows: Floats, largest: float) -> bool:

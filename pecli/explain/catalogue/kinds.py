@@ -19,36 +19,36 @@ class WaveMistake(Mistake):
 
     def plant(self, computation: Computation) -> Computation:
         assert isinstance(computation, WaveComputation)
-        return self.in_waves(computation)
+        return self.plant_in_waves(computation)
 
     @abstractmethod
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         """Return the waves with this mistake in them."""
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if case.waves is not None:
-            yield from cls.proposals_for(case, case.waves)
+            yield from cls.proposals_for_waves(case, case.waves)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones, which need no
         measurement.
         """
-        yield from cls.examples_for(waves)
+        yield from cls.examples_for_waves(waves)
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if isinstance(computation, WaveComputation):
-            yield from cls.examples_for(computation)
+            yield from cls.examples_for_waves(computation)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
 
-def _measured_frequencies(case: Case, waves: WaveComputation) -> tuple[object, ...]:
+def _key_of_frequencies(case: Case, waves: WaveComputation) -> tuple[object, ...]:
     """Return a key of the measured frequencies, to float32; the reading of the data if none could
     be measured.
     """
@@ -63,10 +63,10 @@ class ScheduleMistake(WaveMistake):
 
     stage = Stage.PARAMETERS
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if waves.schedule is None:
             raise TypeError(f"{type(self).__name__} is a mistake of a schedule of frequencies")
-        return waves.with_schedule(self.in_schedule(waves.schedule))
+        return waves.with_schedule(self.plant_in_schedule(waves.schedule))
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
         """Return the scheme if its parameters follow from the schedule, as those of consecutive
@@ -75,11 +75,11 @@ class ScheduleMistake(WaveMistake):
         return scheme if scheme.is_range else None
 
     @abstractmethod
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         """Return the schedule with this mistake in it."""
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the mistakes that give the measured frequencies, computed once per schedule and reading
         of the data.
         """
@@ -89,33 +89,36 @@ class ScheduleMistake(WaveMistake):
         # Fits take most of the time, and depend on no mistake that leaves the schedule and the
         # frequencies as they are: a table with exchanged and negated columns may turn as the right
         # one does.
-        key = (cls, schedule, waves.arithmetic.frequencies, *_measured_frequencies(case, waves))
+        key = (cls, schedule, waves.arithmetic.frequencies, *_key_of_frequencies(case, waves))
         yield from case.once(key, lambda: list(cls._agreeing(case, schedule)))
 
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        is_judged = case.frequencies_are_as_measured is not None
-        for mistake in cls.schedules_proposed(case, schedule):
-            if not is_judged or case.agrees_with(mistake.in_schedule(schedule).frequencies):
+        for mistake in cls.proposals_for_schedule(case, schedule):
+            if not case.can_judge_frequencies or case.agrees_with(
+                mistake.plant_in_schedule(schedule).frequencies
+            ):
                 yield mistake
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
         """Yield proposals, and typical instances: another mistake of the schedule may follow."""
         if case.schedule is not None:
-            yield from dict.fromkeys((*cls.typical(case.schedule), *cls.proposals(case)))
+            yield from dict.fromkeys(
+                (*cls.examples_for_schedule(case.schedule), *cls.proposals(case))
+            )
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
-        yield from cls.typical(schedule)
+        yield from cls.examples_for_schedule(schedule)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.schedule is not None:
-            yield from cls.typical(waves.schedule)
+            yield from cls.examples_for_schedule(waves.schedule)
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()

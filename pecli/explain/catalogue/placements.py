@@ -8,6 +8,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
 from pecli.engine.edits import Edit, Parameter
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -18,7 +19,7 @@ from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Columns, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.known_mistakes import neighbours
+from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
 from pecli.explain.measure import Frequencies, fit_number
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
@@ -51,14 +52,14 @@ class OtherPlacement(WaveMistake):
     stage = Stage.PARAMETERS
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if not isinstance(waves.form, Columns):
             raise TypeError("only tables have rows on a grid")
         other = computation_of(self.scheme, waves.form.tensors)
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         if not case.has_other_parameters:
             yield from cls._neighbours(case.scheme, waves)
 
@@ -84,7 +85,7 @@ class OtherPlacement(WaveMistake):
 
     def has_shape_of(self, waves: WaveComputation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
-        other = self.in_waves(waves)
+        other = self.plant_in_waves(waves)
         same_columns = len(columns_of(other).columns.pair) == len(columns_of(waves).columns.pair)
         return other.rows == waves.rows and same_columns
 
@@ -116,7 +117,7 @@ class OtherSections(OtherPlacement):
         yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure which pairs follow time, height and width; yield these unless they are expected.
 
         M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
@@ -158,7 +159,7 @@ class OtherAxes(OtherPlacement):
             yield cls._with_channels(scheme, channels, moved)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how many channels follow each axis of a grid; yield these unless they are expected.
 
         The 64 channels of a video model may be 16 for time, 24 for height and 24 for width. If the
@@ -214,19 +215,24 @@ def _span_of(scheme: Scheme) -> float | None:
 
 
 def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
-    """Return the channels of each axis, if they are a parameter; None if axes take turns in
-    frequencies.
+    """Return the channels of each axis of a grid, if they are a parameter; else None.
+
+    None is also returned if axes take turns in the frequencies of the whole head, as in Pixtral: then
+    no channels can be moved from one axis to the other.
     """
     if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
         return None
     blocks = _placed(scheme).axis_blocks
-    is_plain = all(
-        not block.progression and block.step == 1 and block.start == 0 for block in blocks
-    )
-    has_one_each = len({block.axis for block in blocks}) == len(blocks)
-    if len(blocks) < 2 or not is_plain or not has_one_each:
+    if len(blocks) < 2 or not has_one_block_per_axis(blocks):
+        return None
+    if not all(map(_has_consecutive_powers, blocks)):
         return None
     return tuple(block.channels for block in blocks)
+
+
+def _has_consecutive_powers(block: AxisBlock) -> bool:
+    """Return True if an axis has the frequencies base^(−i/d) with i = 0, 1, 2, …"""
+    return not block.progression and block.step == 1 and block.start == 0
 
 
 def _channels_following_each_axis(phasors: Complex, positions: Floats) -> tuple[int, ...]:
@@ -278,7 +284,7 @@ class OtherGridSpan(OtherPlacement):
             yield cls._with_span(scheme, span, 2 * span)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how far positions are stretched, and yield plain spans that stretch them so.
 
         A model that was trained on 16 points stretches the positions of 32 points by a half. If
@@ -302,11 +308,12 @@ def _stretch(case: Case, phasors: Complex, waves: WaveComputation) -> float:
     """Return the median ratio of angles to the expected ones, of pairs that have not made half a
     turn.
     """
-    expected = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
-    is_slow = (np.abs(expected) < SLOW_ANGLE) & (expected != 0)
+    expected_angles = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
+    is_slow = (np.abs(expected_angles) < SLOW_ANGLE) & (expected_angles != 0)
     if not is_slow.any():
         return 1.0
-    return float(np.median((np.angle(phasors) / np.where(is_slow, expected, 1.0))[is_slow]))
+    ratios = np.angle(phasors)[is_slow] / expected_angles[is_slow]
+    return float(np.median(ratios))
 
 
 class OtherGridBase(OtherPlacement):
@@ -329,7 +336,7 @@ class OtherGridBase(OtherPlacement):
         yield cls.changed(scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.has_other_parameters:
@@ -379,14 +386,14 @@ class OtherPlacementAndBase(OtherPlacement):
         yield from ()  # Each of the two mistakes has examples of its own.
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield each misplacement with the bases that give the frequencies measured in its places."""
         is_grid = waves.schedule is None and isinstance(waves.form, Columns)
         if not is_grid or case.has_other_parameters:
             return
         for kind in (OtherAxes, OtherPlacement):
-            for placement in kind.proposals_for(case, waves):
-                yield from cls._with_bases(case.given(placement), placement)
+            for placement in kind.proposals_for_waves(case, waves):
+                yield from cls._with_bases(case.supposing(placement), placement)
 
     @classmethod
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:

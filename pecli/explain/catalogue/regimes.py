@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from pecli.explain.catalogue.scalings import (
     ScalingReadDifferently,
 )
 from pecli.explain.catalogue.schedule_numbers import OtherAmplitude, OtherBase
-from pecli.explain.computation import Computation, RegimeComputation
+from pecli.explain.computation import Computation, RegimeComputation, WaveComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
 
 MIN_ROWS = 16
@@ -44,10 +44,10 @@ class OnlyInRows(Mistake):
 
     def plant(self, computation: Computation) -> Computation:
         return RegimeComputation(
-            self.mistake.plant(computation),
-            computation,
-            self.first,
-            self.last,
+            inside=self.mistake.plant(computation),
+            outside=computation,
+            first=self.first,
+            last=self.last,
             arithmetic=computation.arithmetic,
             storage=computation.storage,
         )
@@ -62,19 +62,10 @@ class OnlyInRows(Mistake):
         wrong = wrong_range(case)
         if case.waves is None or wrong is None:
             return
-        first, last = wrong
-        rows = slice(first, last + 1)
-        only_wrong_rows = replace(
-            case,
-            specification=case.expected_waves.at_rows(rows),
-            computation=case.waves.at_rows(rows),
-            observations=case.observations.at_rows(rows),
-            measured={},
-            computations=(),
-        )
+        only_wrong_rows = _at_rows(slice(wrong.first, wrong.last + 1), case, case.waves)
         for kind in KINDS:
             for mistake in kind.proposals(only_wrong_rows):
-                yield cls(mistake, first, last)
+                yield cls(mistake, first=wrong.first, last=wrong.last)
 
     def scheme_after(self, scheme: Scheme) -> None:
         """Return None: no scheme has two regimes."""
@@ -91,20 +82,43 @@ class OnlyInRows(Mistake):
         return self.mistake.cost + 0.5
 
 
-def wrong_range(case: Case) -> tuple[int, int] | None:
-    """Return the first and the last wrong row, if all rows from one on, or up to one, are wrong.
+def _at_rows(rows: slice, case: Case, waves: WaveComputation) -> Case:
+    """Return some rows as a case of their own, in which everything is measured anew."""
+    return replace(
+        case,
+        specification=case.expected_waves.at_rows(rows),
+        computation=waves.at_rows(rows),
+        observations=case.observations.at_rows(rows),
+        measured={},
+        computations=(),
+    )
 
-    Of 8192 rows, (4096, 8191) means that the first half is right. Position 0 has the same values at
+
+class WrongRange(NamedTuple):
+    """The first and the last of neighbouring rows that are wrong."""
+
+    first: int
+    last: int
+
+
+def wrong_range(case: Case) -> WrongRange | None:
+    """Return the wrong rows, if these are all rows from one on, or up to one.
+
+    Of 8192 rows, 4096 to 8191 means that the first half is right. Position 0 has the same values at
     any frequency, so that the first row does not count. A few rows are looked at before all are.
     """
     # If there is one change in all rows, there is one in any that include the second and the last.
-    tested = np.asarray(case.wrong_in_few_rows.any(axis=1))
-    if np.count_nonzero(np.diff(tested)) != 1:
+    is_wrong_in_few = np.asarray(case.wrong_in_few_rows.any(axis=1))
+    if np.count_nonzero(np.diff(is_wrong_in_few)) != 1:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))
     count = len(is_wrong)
+    # The difference at index i is that of the rows i + 1 and i + 2: i + 2 begins the other regime.
     changes = np.flatnonzero(np.diff(is_wrong[1:])) + 2
-    if len(changes) != 1 or not MIN_ROWS <= changes[0] <= count - MIN_ROWS:
+    if len(changes) != 1:
         return None
     change = int(changes[0])
-    return (change, count - 1) if is_wrong[-1] else (0, change - 1)
+    if not MIN_ROWS <= change <= count - MIN_ROWS:
+        return None
+    is_end_wrong = bool(is_wrong[-1])
+    return WrongRange(change, count - 1) if is_end_wrong else WrongRange(0, change - 1)

@@ -64,31 +64,31 @@ class RotationMistake(WaveMistake):
     stage = Stage.FORM
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         assert isinstance(waves, RotatedComputation)
-        return self.in_rotation(waves)
+        return self.plant_in_rotation(waves)
 
     @abstractmethod
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         """Return the computation with this mistake in it."""
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         if isinstance(waves, RotatedComputation):
-            yield from cls.rotations_proposed(case, waves)
+            yield from cls.proposals_for_rotation(case, waves)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the instances worth testing; by default the typical ones."""
-        yield from cls.typical(rotated)
+        yield from cls.examples_for_rotation(rotated)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if isinstance(waves, RotatedComputation):
-            yield from cls.typical(waves)
+            yield from cls.examples_for_rotation(waves)
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
 
@@ -118,11 +118,11 @@ class NotRotated(RotationMistake):
     seen_in = ("layers without positions (NoPE) that are taken for others, and the reverse",)
     weight = 0.9
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_formula(rotated, NOT_ROTATED)
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -147,7 +147,7 @@ class OtherFormula(RotationMistake):
     )
     seen_in = ("rotate_half without its minus", "in-place kernels that overwrite the first channel")
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         formula = FORMULAS[self.name]
         rounding = rotated.heads.formula
         return with_formula(
@@ -155,7 +155,7 @@ class OtherFormula(RotationMistake):
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula == RIGHT:
             yield from map(cls, FORMULAS)
 
@@ -178,13 +178,13 @@ class OtherPairs(RotationMistake):
     summary = "queries or keys are rotated in interleaved pairs for halves, or the other way round"
     seen_in = ("llama.cpp's conversion of Hugging Face weights", "DeepSeek-V3 ports")
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
             rotated, layout_before=self.layouts.before, layout_after=self.layouts.after
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         channels = rotated.heads.channels
         for layouts in product(LAYOUTS, LAYOUTS):
             if layouts != (channels.layout_before, channels.layout_after) and not channels.doubled:
@@ -205,16 +205,16 @@ class OtherDoubling(RotationMistake):
     summary = "cos and sin are doubled as halves and multiplied with interleaved pairs, or reversed"
     seen_in = ("rotate_half of halves with tables of repeat_interleave",)
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
             rotated, layout_before=self.pairs, layout_after=self.pairs, doubled=self.doubled
         )
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if rotated.heads.formula == RIGHT:
-            yield cls("halves", "interleaved")
-            yield cls("interleaved", "halves")
+            yield cls(pairs="halves", doubled="interleaved")
+            yield cls(pairs="interleaved", doubled="halves")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = expected_channels(case)
@@ -230,13 +230,13 @@ class OtherChannels(RotationMistake):
     summary = "the first channels of a head are rotated instead of the last, or the reverse"
     seen_in = ("DeepSeek-V3 ports, whose last 64 of 192 channels rotate",)
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         # Another rotary dimension, 128 for 64, moves the start of the last channels from 128 to 64.
         first = _channels_left(rotated) if self.are_last else 0
         return with_channels(rotated, first=first)
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         if _channels_left(rotated) > 0:
             yield cls(are_last=rotated.heads.channels.first == 0)
 
@@ -260,7 +260,7 @@ class PairsAcrossHead(RotationMistake):
     seen_in = ("rotate_half of a whole head in ports of models with a partial_rotary_factor",)
     stage = Stage.PARAMETERS
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         schedule = rotated.schedule
         assert schedule is not None
         pairs = rotated.heads.before.channels // 2
@@ -270,7 +270,7 @@ class PairsAcrossHead(RotationMistake):
         return with_channels(whole, pairs=pairs, first=0)
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the mistake of pairing channels that are half a head apart, if it is possible.
 
         It is if only the first channels of a head rotate, in halves: of 80 channels in Phi-2, the
@@ -301,7 +301,7 @@ class OtherRotaryDim(RotationMistake):
     stage = Stage.PARAMETERS
     rank = 0
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         """Return the rotation of `dim` channels of each head instead of the expected number.
 
         The exponents of the frequencies are divided by the same number. If the last channels of a
@@ -318,15 +318,21 @@ class OtherRotaryDim(RotationMistake):
         return with_channels(resized, pairs=pairs, first=first)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head."""
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head.
+
+        Nothing is yielded for M-RoPE, whose sections have as many pairs as rotate, or if only some
+        pairs of the schedule turn.
+        """
         schedule = rotated.schedule
         if schedule is None or schedule.rotating is not None or len(rotated.positions) > 1:
             return
         width = rotated.heads.before.channels
-        sizes = dict.fromkeys((_rotated_channels(case, rotated), width, width // 2, width // 4))
-        for dim in sizes:
-            if dim > 0 and dim % 2 == 0 and dim != 2 * schedule.pairs:
+        expected = 2 * schedule.pairs
+        candidates = (_rotated_channels(case, rotated), width, width // 2, width // 4)
+        for dim in dict.fromkeys(candidates):
+            is_possible = dim > 0 and dim % 2 == 0
+            if is_possible and dim != expected:
                 yield cls(dim)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
@@ -339,12 +345,11 @@ class OtherRotaryDim(RotationMistake):
 def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
     """Return the channels of a head up to the last one that differs from before, as an even number."""
     rows = case.observations.sampled_rows
-    heads = rotated.heads.before.few.matrix(rows)
-    differs = (case.observations.sample != heads).any(axis=0)
-    by_channel = differs.reshape(-1, rotated.heads.before.channels).any(axis=0)
-    changed = np.flatnonzero(by_channel)
-    last = int(changed[-1]) + 1 if len(changed) else 0
-    return last + last % 2
+    before = rotated.heads.before.few.matrix(rows)  # (rows, heads · channels)
+    is_changed = (case.observations.sample != before).any(axis=0)
+    is_channel_changed = is_changed.reshape(-1, rotated.heads.before.channels).any(axis=0)
+    count = int(np.flatnonzero(is_channel_changed).max(initial=-1)) + 1
+    return count + count % 2
 
 
 @dataclass(frozen=True)
@@ -358,11 +363,11 @@ class ScaledHeads(RotationMistake):
     changes_reading = False
     fitted = ("by",)
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, form=replace(rotated.heads, scale=self.by))
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers near it.
 
         Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
@@ -413,12 +418,12 @@ class NarrowProducts(NarrowArithmetic):
     )
     seen_in = ("transformers models in bfloat16, and vLLM's in float16",)
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         formula = rotated.heads.formula
         return with_formula(rotated, replace(formula, tables=self.dtype, products=self.dtype))
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         yield from map(cls, NARROW)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -434,11 +439,11 @@ class NarrowTables(NarrowArithmetic):
     seen_in = ("rotary modules that return cos and sin in the dtype of the hidden states",)
     weight = 0.9
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_formula(rotated, replace(rotated.heads.formula, tables=self.dtype))
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         yield from map(cls, NARROW)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -456,17 +461,17 @@ class NarrowModule(NarrowArithmetic):
     seen_in = ("model.half() and model.to(torch.bfloat16), which cast inv_freq as well",)
     weight = 1.3  # Tables that are only rounded are the shorter answer, even if float32 arithmetic shows.
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         products = self.dtype if self.has_narrow_products else None
         formula = replace(rotated.heads.formula, tables=self.dtype, products=products)
         return replace(with_formula(rotated, formula), arithmetic=RECIPES[self.recipe])
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         for recipe in RECIPES:
             dtype = "bfloat16" if recipe.startswith("bfloat16") else "float16"
-            yield cls(recipe, dtype, has_narrow_products=True)
-            yield cls(recipe, dtype, has_narrow_products=False)
+            for has_narrow_products in (True, False):
+                yield cls(recipe=recipe, dtype=dtype, has_narrow_products=has_narrow_products)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if self.has_narrow_products:
@@ -487,13 +492,13 @@ class ZeroRows(RotationMistake):
     rank = 10  # It is stated after the positions of the other rows.
     shows_in_few_values = True
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         empty = np.zeros(rotated.rows, bool)
         empty[list(self.rows)] = True
         return replace(rotated, empty_rows=empty)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros after the rotation, and not before it."""
         every = np.arange(rotated.rows)
         is_zero = ~case.observations.measured(every).any(axis=1)
@@ -517,13 +522,13 @@ class ZeroRowsBefore(RotationMistake):
     seen_in = ("dumps of two different runs",)
     stage = Stage.DAMAGE
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         damaged = np.zeros((rotated.rows, rotated.heads.before.columns), bool)
         damaged[list(self.rows)] = True
         return replace(rotated, damaged=damaged)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros before the rotation and not after it, unless all are."""
         every = np.arange(rotated.rows)
         has_values = case.observations.measured(every).any(axis=1)
@@ -548,11 +553,11 @@ class OtherPairAxes(RotationMistake):
     seen_in = ("MNN #4133", "Qwen2-VL sections in ports of Qwen3-VL")
     stage = Stage.PARAMETERS
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, axes=np.array(self.axes))
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the other order of M-RoPE's sections, and the sections measured in the rotation.
 
         Sections are the numbers of pairs that follow time, height and width, as blocks (t t h w) or
@@ -560,8 +565,7 @@ class OtherPairAxes(RotationMistake):
         which axis a pair follows: then nothing is yielded.
         """
         expected = case.scheme.value_of("mrope_section")
-        has_axes = (rotated.positions != rotated.positions[0]).any()
-        if not has_axes or expected is None:
+        if expected is None or not rotated.has_several_axes:
             return
         yield cls._in_other_order(case.scheme)
         if case.measured_phasors is not None:
@@ -576,14 +580,14 @@ class OtherPairAxes(RotationMistake):
         switched = with_parameters(scheme, mrope_interleaved=not is_interleaved)
         assert isinstance(switched, Positioned)
         edit = Parameter("mrope_interleaved", is_interleaved, not is_interleaved)
-        return cls(tuple(switched.pair_axes), edit)
+        return cls(axes=tuple(switched.pair_axes), edit=edit)
 
     @classmethod
     def _with_sections(cls, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
         """Return other sections as blocks: (2, 1, 1) are pairs that follow the axes 0, 0, 1, 2."""
         axes = np.repeat(np.arange(len(found)), found)
         edit = Parameter("mrope_section", ",".join(map(str, expected)), ",".join(map(str, found)))
-        return cls(tuple(axes.tolist()), edit)
+        return cls(axes=tuple(axes.tolist()), edit=edit)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (self.edit,)

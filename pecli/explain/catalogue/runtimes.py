@@ -63,10 +63,11 @@ class ComputedByRuntime(Mistake):
             return
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
         for name, scheme in runtimes:
-            runtime = cls((name,), scheme, case.waves.form.tensors)
-            supposed = case.given(runtime)
-            is_possible = _may_have_frequencies(scheme, case)
-            if is_possible and not supposed.wrong_in_few_rows.any():
+            if not _may_have_frequencies(scheme, case):
+                continue
+            runtime = cls(names=(name,), scheme=scheme, tensors=case.waves.form.tensors)
+            supposed = case.supposing(runtime)
+            if not supposed.wrong_in_few_rows.any():
                 yield supposed, runtime
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
@@ -80,19 +81,18 @@ class ComputedByRuntime(Mistake):
 
 
 def _first_numbers(case: Case) -> bytes:
-    """Return the first rows that a hypothesis predicts, as float32 bytes that can be compared."""
+    """Return the first rows that the supposed mistakes make, as float32 bytes that can be compared."""
     rows = np.arange(min(COMPARED_ROWS, case.observations.rows))
     return case.computation.rendered(rows).astype(np.float32).tobytes()
 
 
 def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:
-    """Return True unless the frequencies are measured: those that differ are of a runtime that
-    reads differently.
+    """Return True unless other frequencies were measured than those of the scheme.
+
+    A runtime that reads the scaling differently has other frequencies, which may be the measured ones.
     """
-    if case.frequencies_are_as_measured is None:
-        return True
     reads_differently = bool(scheme.runtime_reading.causes)
-    return reads_differently or case.frequencies_are_as_measured
+    return reads_differently or not case.frequencies_are_refuted
 
 
 def runtimes_of(scheme: Scheme) -> Iterator[tuple[str, Scheme]]:

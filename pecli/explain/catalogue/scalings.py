@@ -17,7 +17,7 @@ from pecli.explain.catalogue.schedule_numbers import OtherBase, OtherScale, Para
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Frequencies, fit_number, fit_numbers
+from pecli.explain.measure import Fit, Frequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -64,7 +64,7 @@ class OtherFactor(ParameterMistake):
     usual = FACTORS
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         factor = schedule.value("factor")
         if isinstance(factor, float):
             smaller = [usual for usual in COMMON_FACTORS if usual < factor]
@@ -161,18 +161,19 @@ class OtherTwoNumbers(ScheduleMistake):
 
     names: tuple[str, str]
     values: tuple[float, float]
+    """The value of each name that was fitted."""
     summary = "two numbers of a scaling, or the base and one of them, are others"
     counts_as = 2
     weight = 2.0
     rank = 4
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         for name, value in zip(self.names, self.values, strict=True):
             schedule = schedule.having(name, value)
         return schedule
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
         if case.measured_frequencies is None:
             return
@@ -192,29 +193,38 @@ class OtherTwoNumbers(ScheduleMistake):
         """
 
         def frequencies(values: Sequence[float]) -> Floats:
-            return cls(names, (values[0], values[1])).in_schedule(schedule).frequencies
+            first, second = values
+            supposed = cls(names=names, values=(first, second))
+            return supposed.plant_in_schedule(schedule).frequencies
 
-        expected = [float(schedule.value(name)) for name in names]
-        fits = fit_numbers(frequencies, measured, expected)
+        first_name, second_name = names
+        first_expected = float(schedule.value(first_name))
+        second_expected = float(schedule.value(second_name))
+        fits = fit_numbers(frequencies, measured, [first_expected, second_expected])
         if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
-        first, second = [
-            next(KINDS[name].written(fit.value, fit.error), fit.value)
-            for name, fit in zip(names, fits, strict=True)
-        ]
-        if first != expected[0] and second != expected[1]:
-            yield cls(names, (first, second))
+        first_fit, second_fit = fits
+        first = _plainest(first_name, first_fit)
+        second = _plainest(second_name, second_fit)
+        if first != first_expected and second != second_expected:
+            yield cls(names=names, values=(first, second))
 
     @property
     def numbers(self) -> tuple[float, ...]:
+        """The values, except those that public models have: they were not solved from the data."""
         both = zip(self.names, self.values, strict=True)
         return tuple(value for name, value in both if value not in KINDS[name].usual)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        both = zip(self.names, self.values, strict=True)
-        return tuple(
-            Parameter(name, case.expected_schedule.value(name), value) for name, value in both
-        )
+        edits = []
+        for name, value in zip(self.names, self.values, strict=True):
+            edits.append(Parameter(name, case.expected_schedule.value(name), value))
+        return tuple(edits)
+
+
+def _plainest(name: str, fit: Fit) -> float:
+    """Return the number that was probably written for a fitted one: 10000 for a base of 9999.8 ± 0.5."""
+    return next(KINDS[name].written(fit.value, fit.error), fit.value)
 
 
 KINDS: dict[str, type[ParameterMistake]] = {
@@ -238,11 +248,11 @@ class OtherScalingNumber(ScheduleMistake):
     rank = 4
     usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
         if case.measured_frequencies is None:
             return
@@ -262,7 +272,7 @@ class OtherScalingNumber(ScheduleMistake):
                     yield cls(name, value)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield twice the value of each such number."""
         if waves.schedule is None:
             return
@@ -291,11 +301,11 @@ class MissingScaling(ScheduleMistake):
     weight = 0.9
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.unscaled()
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling != NO_SCALING:
             yield cls()
 
@@ -312,11 +322,11 @@ class ScalingTwice(ScheduleMistake):
     seen_in = ("llama.cpp --rope-scaling beside a GGUF that has one",)
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, applied=self.applied)
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling != NO_SCALING:
             yield cls("squared")
             yield cls("again")
@@ -338,7 +348,7 @@ class OtherScaling(ScheduleMistake):
     weight = 1.3
     rank = 3
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         scaled = replace(schedule.unscaled(), scaling=self.scaling).having("factor", self.factor)
         return replace(scaled, scaling=scaled.scaling.complete())
 
@@ -350,16 +360,15 @@ class OtherScaling(ScheduleMistake):
         return LINEAR_WEIGHT if isinstance(self.scaling, Linear) else self.weight
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         if case.measured_frequencies is None or case.scheme.applied_as != "rotation":
             return
         if schedule.scaling_name != case.expected_schedule.scaling_name:
             return  # «It is missing, and another one is there» is this mistake alone.
         for name, parameters in PROBABLE:
             if name != schedule.scaling_name:
-                yield from cls._with_factor(
-                    SCALINGS[name](**parameters), case.measured_frequencies, schedule
-                )
+                scaling = SCALINGS[name](**parameters)
+                yield from cls._with_factor(scaling, case.measured_frequencies, schedule)
 
     @classmethod
     def _with_factor(
@@ -369,7 +378,7 @@ class OtherScaling(ScheduleMistake):
 
         A model without scaling whose frequencies are all a fourth was scaled linearly by 4.
         """
-        # The schedule of `in_law`, but completed once: hundreds of factors are tried.
+        # As `plant_in_schedule` makes it, but completed once: hundreds of factors are tried.
         scaled = replace(schedule.unscaled(), scaling=scaling.complete())
 
         def frequencies(factor: float) -> Floats:
@@ -380,12 +389,12 @@ class OtherScaling(ScheduleMistake):
             return
         for factor in plain_numbers(fit.value, fit.error):
             if factor > 1:
-                yield cls(scaling, factor)
+                yield cls(scaling=scaling, factor=factor)
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling == NO_SCALING:
-            yield cls(Linear(2.0), 2.0)
+            yield cls(scaling=Linear(2.0), factor=2.0)
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
@@ -393,13 +402,15 @@ class OtherScaling(ScheduleMistake):
             yield from super().examples(computation, scheme)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        schedule = self.in_schedule(case.expected_schedule)
-        kind = Parameter("scaling", case.expected_schedule.scaling_name, schedule.scaling_name)
+        """Return the name of the scaling and its numbers, of which none is expected."""
+        schedule = self.plant_in_schedule(case.expected_schedule)
         brief = schedule.scaling.brief()
-        values = {name: getattr(brief, name) for name in schedule.scaling.frequency_parameters()}
-        return kind, *(
-            Parameter(name, None, value) for name, value in values.items() if value is not None
-        )
+        edits = [Parameter("scaling", case.expected_schedule.scaling_name, schedule.scaling_name)]
+        for name in schedule.scaling.frequency_parameters():
+            value = getattr(brief, name)
+            if value is not None:
+                edits.append(Parameter(name, None, value))
+        return tuple(edits)
 
 
 @dataclass(frozen=True)
@@ -417,11 +428,11 @@ class ScalingReadDifferently(ScheduleMistake):
     rank = 4
     weight = 0.9
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, scaling=self.scaling.complete())
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         yield from map(cls, schedule.scaling.known_mistakes())
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -445,7 +456,9 @@ def divisors_edit(
     """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other
     numbers.
     """
-    lists = {scheme.value_of(name): name for name in ("long_factor", "short_factor")}
-    changed = {expected[::-1]: "reversed", tuple(1 / each for each in expected): "multiplied"}
-    name = lists.get(expected, "factor")
-    return Parameter("divisors", name, lists.get(found) or changed.get(found, "other"))
+    names = {scheme.value_of(name): name for name in ("long_factor", "short_factor")}
+    backwards = tuple(reversed(expected))
+    inverses = tuple(1 / divisor for divisor in expected)
+    changes = {backwards: "reversed", inverses: "multiplied"}
+    change = names.get(found) or changes.get(found, "other")
+    return Parameter("divisors", names.get(expected, "factor"), change)

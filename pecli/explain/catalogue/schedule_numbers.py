@@ -31,32 +31,32 @@ HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 
 
 DEGREES = 180 / math.pi
 
-NO_MOVE = 6.0
-"""Standard errors within which a frequency may be 0."""
-
 
 @dataclass(frozen=True)
 class ParameterMistake(ScheduleMistake):
     """Another value of one number of the schedule, solved from the measured frequencies."""
 
     value: float
-    is_at_hand: bool = (
-        False  # whether other numbers of the model suggest the value: then it costs no digits
-    )
+    is_at_hand: bool = False
+    """True if other numbers of the model suggest the value: then it costs no digits."""
     name: ClassVar[str]
+    """The name of the number, such as `base`, in the schedule or in its scaling."""
     smallest: ClassVar[float] = 0.0
+    """Fitted values are above it."""
     largest: ClassVar[float] = math.inf
+    """Fitted values are below it."""
     is_whole: ClassVar[bool] = False
+    """True if the number is an integer, such as a length."""
     usual: ClassVar[tuple[float, ...]] = ()
     """Values that public models have: they cost no digits."""
     fitted = ("value",)
     rank = 4
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the number to the measured frequencies, and yield the plain values within its error.
 
         A base that is fitted as 499,998 ± 5 yields 500,000. Values that other numbers of the model
@@ -71,9 +71,7 @@ class ParameterMistake(ScheduleMistake):
             return
         if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
-            for value in cls.usual:
-                if value != expected:
-                    yield cls(value)
+            yield from cls._usual_except(expected)
             return
         fit = fit_parameter(schedule, cls.name, case.measured_frequencies, (expected, *cls.usual))
         if fit is None:
@@ -81,25 +79,37 @@ class ParameterMistake(ScheduleMistake):
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             if value != expected:
-                yield cls(value, value in at_hand)
+                yield cls(value, is_at_hand=value in at_hand)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def _usual_except(cls, expected: float) -> Iterator[Self]:
+        for value in cls.usual:
+            if value != expected:
+                yield cls(value)
+
+    @classmethod
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield typical wrong values, which need no data: for a base of 10000, 500000 and 1e6.
 
-        A number without typical values gets the first other value that the model or other models
-        have.
+        A number without examples of its own gets the first other value that the model or other
+        models have.
         """
         schedule = waves.schedule
         if schedule is None:
             return
-        typical = list(cls.typical(schedule))
-        yield from typical
+        examples = list(cls.examples_for_schedule(schedule))
+        if not examples:
+            examples = cls._first_other_value(schedule)
+        yield from examples
+
+    @classmethod
+    def _first_other_value(cls, schedule: FrequencySchedule) -> list[Self]:
+        """Return the likeliest wrong value; nothing if the schedule has no such number."""
         expected = schedule.number(cls.name)
-        if typical or expected is None:
-            return
+        if expected is None:
+            return []
         others = [value for value in (*cls.at_hand(schedule), *cls.usual) if value != expected]
-        yield from map(cls, others[:1])
+        return [cls(value) for value in others[:1]]
 
     @classmethod
     def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
@@ -113,9 +123,15 @@ class ParameterMistake(ScheduleMistake):
         """
         near = numbers_near(cls.usual, value, error)
         for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
-            is_possible = cls.smallest < candidate < cls.largest
-            if is_possible and (not cls.is_whole or candidate == round(candidate)):
+            if cls._may_be(candidate):
                 yield candidate
+
+    @classmethod
+    def _may_be(cls, candidate: float) -> bool:
+        """Return True if a value is in range, and whole if it has to be."""
+        is_in_range = cls.smallest < candidate < cls.largest
+        has_right_kind = not cls.is_whole or candidate == round(candidate)
+        return is_in_range and has_right_kind
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter(self.name, case.expected_schedule.value(self.name), self.value),)
@@ -148,7 +164,7 @@ class OtherBase(ParameterMistake):
     rank = 0
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         for base in (10000.0, 500000.0, 1e6):
             if base != schedule.base:
                 yield cls(base)
@@ -167,11 +183,11 @@ class OtherScale(ParameterMistake):
     rank = 2
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that
         none is measured.
         """
-        yield from super().schedules_proposed(case, schedule)
+        yield from super().proposals_for_schedule(case, schedule)
         for usual in cls.usual:
             yield cls(schedule.scale * usual)
 
@@ -200,13 +216,13 @@ class OtherExponentDim(ScheduleMistake):
     weight = 0.95
     rank = 1
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         if schedule.scaling == NO_SCALING:
             return replace(schedule, half=self.dim / 2)
         return replace(schedule, half=self.dim / 2, scaling_half=schedule.half)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit the d of base^(−2i/d) to the measured frequencies; yield the usual sizes near it.
 
         A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
@@ -217,7 +233,7 @@ class OtherExponentDim(ScheduleMistake):
             return
 
         def frequencies(dim: float) -> Floats:
-            return cls(dim).in_schedule(schedule).frequencies
+            return cls(dim).plant_in_schedule(schedule).frequencies
 
         sizes = tuple(cls.sizes(schedule))
         fit = fit_number(frequencies, case.measured_frequencies, sizes)
@@ -237,19 +253,18 @@ class OtherExponentDim(ScheduleMistake):
                 yield size
 
     @classmethod
-    def typical(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         for size in (2 * schedule.half - 2, 4 * schedule.half):
             if size > 1:
                 yield cls(size)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        name, expected, found = wave_edit(
-            case.scheme, "exponent", case.expected_schedule.half, self.dim / 2
-        )
-        return (Parameter(name, _whole(expected), _whole(found)),)
+        edit = wave_edit(case.scheme, "exponent", case.expected_schedule.half, self.dim / 2)
+        return (Parameter(edit.parameter, _as_integer(edit.expected), _as_integer(edit.found)),)
 
 
-def _whole(value: float) -> float:
+def _as_integer(value: float) -> float:
+    """Return a whole number as an integer, and any other as it is: 128 for 128.0."""
     return round(value) if math.isclose(value, round(value)) else value
 
 
@@ -263,21 +278,19 @@ class FewerPairs(ScheduleMistake):
     fitted = ("pairs",)
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
-    def in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, rotating=self.pairs)
 
     @classmethod
-    def schedules_proposed(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+    def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
         if case.measured_frequencies is None:
             return
-        is_still = (
-            np.abs(case.measured_frequencies.values) <= NO_MOVE * case.measured_frequencies.errors
-        )
-        moving = np.flatnonzero(~is_still)
-        rotating = int(moving[-1]) + 1 if len(moving) else 0
-        if rotating != _rotating(schedule) and not is_still[:rotating].any():
-            yield cls(rotating)
+        is_moving = case.measured_frequencies.moving
+        pairs = int(np.count_nonzero(is_moving))
+        are_the_first = bool(is_moving[:pairs].all())
+        if are_the_first and pairs != schedule.rotating_pairs:
+            yield cls(pairs)
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
@@ -285,20 +298,16 @@ class FewerPairs(ScheduleMistake):
         changed these.
         """
         if case.schedule is not None:
-            yield from cls.schedules_proposed(case, case.schedule)
+            yield from cls.proposals_for_schedule(case, case.schedule)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
         if waves.schedule is not None and waves.schedule.pairs > 1:
             yield cls(waves.schedule.pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Parameter("rotating_pairs", _rotating(case.expected_schedule), self.pairs),)
-
-
-def _rotating(schedule: FrequencySchedule) -> int:
-    return schedule.pairs if schedule.rotating is None else schedule.rotating
+        return (Parameter("rotating_pairs", case.expected_schedule.rotating_pairs, self.pairs),)
 
 
 def _plain_amplitudes(measured: Fit, expected: float) -> Iterator[float]:
@@ -315,56 +324,76 @@ class OtherAmplitude(WaveMistake):
     """Values scaled: an attention factor that is missing, applied twice, or another one."""
 
     value: float
-    expected: float  # of the computation that it is planted in
+    """The amplitude by which cosines and sines are multiplied."""
+    expected: float
+    """The amplitude that they should have, given the mistakes that are supposed already."""
     specified: float | None = None
-    """The specified amplitude, or its square, if other mistakes have changed what is expected."""
+    """The specified amplitude, or its square, if supposed mistakes have changed what is expected.
+
+    A supposed YaRN scaling expects its own 1.139; the amplitude may still be the specified 1.
+    """
     summary = "an attention factor (mscale) that is missing or applied twice, or scaled values"
     seen_in = ("YaRN in early llama.cpp", "MLX-LM's YaRN", "Phi-3 ports without LongRoPE's factor")
     stage = Stage.FREQUENCIES
     weight = 1.1
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, amplitude=self.value)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield typical amplitudes, the specified one and its square, and plain ones that were
-        measured.
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        """Yield amplitudes for which there is a reason, then plain numbers near the measured one.
 
-        The amplitude multiplies cosines and sines. With YaRN's factor of 1.139 expected and 1
-        measured, the factor is missing. The measured one may be plain itself or as a multiple of
-        the expected one: 2.278 is no plain number, but twice 1.139.
+        With YaRN's factor of 1.139 expected, 1 is a missing factor and 1.139² one that is applied
+        twice. A measured 2.278 is no plain number, but twice the expected 1.139.
         """
-        yield from cls.examples_for(waves)
-        expected = waves.amplitude
-        specified = case.expected_waves.amplitude
-        if specified != expected:  # Another supposed mistake has changed it.
-            yield cls(specified, expected, specified)
-            yield cls(specified**2, expected, specified**2)
+        yield from cls.examples_for_waves(waves)
+        yield from cls._specified_before_mistakes(case, waves)
         if case.measured_amplitude is None:
             return
+        expected = waves.amplitude
+        yielded_above = (1.0, expected**2, case.expected_waves.amplitude)
         for value in _plain_amplitudes(case.measured_amplitude, expected):
-            if value not in (expected, specified, 1.0, expected**2):
-                yield cls(value, expected)
+            if value != expected and value not in yielded_above:
+                yield cls(value=value, expected=expected)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.amplitude != 1:
-            yield cls(1.0, waves.amplitude)
-            yield cls(waves.amplitude**2, waves.amplitude)
+    def _specified_before_mistakes(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        """Yield the specified amplitude and its square, if a supposed mistake changed the amplitude.
+
+        Another supposed scaling has another attention factor, but a port that multiplies tables by
+        the factor in the config keeps the specified one.
+        """
+        specified = case.expected_waves.amplitude
+        if specified == waves.amplitude:
+            return
+        for value in (specified, specified**2):
+            yield cls(value=value, expected=waves.amplitude, specified=value)
+
+    @classmethod
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
+        """Yield an attention factor that is missing, and one that is applied twice."""
+        expected = waves.amplitude
+        if expected != 1:
+            yield cls(value=1.0, expected=expected)
+            yield cls(value=expected**2, expected=expected)
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The amplitude, or its ratio to the expected one, whichever is plainer."""
+        """The amplitude, or its ratio to the expected one, whichever is plainer.
+
+        An amplitude for which there is a reason was not solved from the data.
+        """
         if self.value in (1.0, self.expected**2, self.specified):
             return ()
         return (min(self.value, self.value / self.expected, key=digits),)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        expected = case.expected_waves.amplitude
+        """Return the amplitude as a parameter of the scheme; as a factor, if it has none for it."""
         if isinstance(case.specification, FrequencyComputation):
             return (Parameter("scale", 1.0, self.value),)
-        name, before, after = wave_edit(case.scheme, "amplitude", expected, self.value)
-        if name:
-            return (Parameter(name, before, after),)
-        return (Scaled(self.value / expected),)
+        specified = case.expected_waves.amplitude
+        edit = wave_edit(case.scheme, "amplitude", specified, self.value)
+        if edit.parameter:
+            return (Parameter(edit.parameter, edit.expected, edit.found),)
+        return (Scaled(self.value / specified),)

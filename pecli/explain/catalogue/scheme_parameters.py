@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
@@ -112,22 +112,30 @@ def _likely_values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Ite
     shard of heads another shard, and a number its default, its double, or a usual number.
     """
     value = getattr(scheme, name)
-    values: Iterable[object] = ()
+    default = default_of(type(scheme), name)
+    for other in _values_to_try(value, default, parameter):
+        if other != value:
+            yield other
+
+
+def _values_to_try(value: Any, default: object, parameter: SchemeParameter) -> Iterable[object]:
+    """Return what may be written for a value of some kind of parameter, the value itself included."""
     if isinstance(parameter, Flag):
-        values = (not value,)
-    elif isinstance(parameter, Choice):
-        values = parameter.options
-    elif isinstance(value, GridSize):
-        values = (GridSize(reversed(value)),)
-    elif isinstance(value, HeadSlice):
-        values = value.shards(MOST_SHARDS)
-    elif isinstance(parameter, (Whole, Real)) and value is not None:
-        numbers = _likely_numbers(value, default_of(type(scheme), name))
-        values = _whole(numbers) if isinstance(parameter, Whole) else map(float, numbers)
-    yield from (other for other in values if other != value)
+        return (not value,)
+    if isinstance(parameter, Choice):
+        return parameter.options
+    if isinstance(value, GridSize):
+        return (GridSize(reversed(value)),)
+    if isinstance(value, HeadSlice):
+        return value.shards(MOST_SHARDS)
+    if value is None or not isinstance(parameter, (Whole, Real)):
+        return ()
+    numbers = _likely_numbers(value, default)
+    return _whole(numbers) if isinstance(parameter, Whole) else map(float, numbers)
 
 
 def _whole(numbers: Iterable[float]) -> Iterator[int]:
+    """Yield the numbers that are integers: of 4 and 2.5, only 4."""
     for number in numbers:
         if number == int(number):
             yield int(number)

@@ -42,9 +42,12 @@ class OtherTokenPositions(RotationMistake):
     axes.
     """
 
-    positions: Floats  # (axes, rows)
+    positions: Floats
+    """The position of each token along each axis, (axes, rows)."""
     mistake: PositionMistake | None
-    are_stated: bool  # whether the right positions are
+    """The known mistake that leads to these positions, such as padding that is counted."""
+    are_stated: bool
+    """True if somebody stated the right positions, so that these are what may be wrong."""
     summary = (
         "other positions of tokens: padding that is counted, packing, stale caches, M-RoPE's axes"
     )
@@ -61,50 +64,59 @@ class OtherTokenPositions(RotationMistake):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+    def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, positions=self.positions)
 
     @classmethod
-    def rotations_proposed(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+    def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield mixed-up axes of M-RoPE, and the measured positions with the mistake behind them.
 
         Tokens that are measured at 3 4 5 6 and expected at 0 1 2 3 were shifted by 3, as with
         padding that is counted.
         """
-        has_axes = bool((rotated.positions != rotated.positions[0]).any())
-        if has_axes:
-            yield from cls._of_axes(case, rotated)
-        used = case.measured_positions
-        if used is None:
+        if rotated.has_several_axes:
+            yield from cls._with_one_axis(case, rotated)
+            yield from cls._with_exchanged_axes(rotated)
+        if case.measured_positions is None:
             return
-        positions = _at_all_rows(case, rotated, used)
+        positions = _at_all_rows(case, rotated, case.measured_positions)
         if positions is not None and not np.array_equal(positions, rotated.positions):
             mistake = rotated.tokens.mistake(positions)
-            yield cls(positions, mistake, rotated.tokens.are_stated)
+            yield cls(positions, mistake, are_stated=rotated.tokens.are_stated)
 
     @classmethod
-    def _of_axes(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield M-RoPE's positions with all axes the same, and with exchanged axes.
+    def _with_one_axis(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+        """Yield M-RoPE's positions of time for height and width as well, as ports that know only text.
 
-        Ports that know only text give time's positions (expected, or as measured) to height and
-        width as well; others pass height, time, width for time, height, width.
+        Time has its expected positions, or those that were measured.
         """
-        are_stated = rotated.tokens.are_stated
-        expected = rotated.positions
-        first_axes = [expected[0]]
-        used = case.measured_positions
-        if used is not None and used.shape == expected.shape and not np.isnan(used[0]).any():
-            first_axes.append(used[0])
-        for first in first_axes:
-            one_axis = np.broadcast_to(first, expected.shape)
-            yield cls(one_axis, PositionMistake(Misplacement.ONE_AXIS), are_stated)
-        _, *exchanged = permutations(range(len(expected)))
-        for order in exchanged:
-            mistake = PositionMistake(Misplacement.OTHER_AXES, axes=order)
-            yield cls(expected[list(order)], mistake, are_stated)
+        time, *_ = rotated.positions
+        positions_of_time = [time]
+        measured = case.measured_positions
+        if measured is not None and measured.shape == rotated.positions.shape:
+            measured_time, *_ = measured
+            if not np.isnan(measured_time).any():
+                positions_of_time.append(measured_time)
+        for positions in positions_of_time:
+            yield cls(
+                positions=np.broadcast_to(positions, rotated.positions.shape),
+                mistake=PositionMistake(Misplacement.ONE_AXIS),
+                are_stated=rotated.tokens.are_stated,
+            )
 
     @classmethod
-    def typical(cls, rotated: RotatedComputation) -> Iterator[Self]:
+    def _with_exchanged_axes(cls, rotated: RotatedComputation) -> Iterator[Self]:
+        """Yield M-RoPE's positions with height, time, width for time, height, width, and so on."""
+        _expected_order, *other_orders = permutations(range(len(rotated.positions)))
+        for order in other_orders:
+            yield cls(
+                positions=rotated.positions[list(order)],
+                mistake=PositionMistake(Misplacement.OTHER_AXES, axes=order),
+                are_stated=rotated.tokens.are_stated,
+            )
+
+    @classmethod
+    def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield positions that are one too far or too low, unless somebody states them."""
         if rotated.tokens.are_stated:
             return
@@ -163,11 +175,14 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     if not is_known.any():
         return None
     shifts = (used - expected)[is_known]
-    if (shifts == shifts[0]).all():
+    is_one_shift = bool((shifts == shifts[0]).all())
+    if is_one_shift:
         return np.asarray(rotated.positions + shifts[0])
-    places = used[is_known]
-    if (places == places[0]).all():
-        return np.full_like(rotated.positions, places[0])
-    if len(rows) == rotated.rows:
+    known_positions = used[is_known]
+    is_one_position = bool((known_positions == known_positions[0]).all())
+    if is_one_position:
+        return np.full_like(rotated.positions, known_positions[0])
+    are_all_measured = len(rows) == rotated.rows
+    if are_all_measured:
         return np.where(is_known, used, expected)
     return None

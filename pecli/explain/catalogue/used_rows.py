@@ -44,14 +44,14 @@ class RowMistake(WaveMistake):
     def proposals(cls, case: Case) -> Iterator[Self]:
         """Yield the instances worth testing for tables; tokens have mistakes of their own."""
         if case.waves is not None and not case.waves.places_tokens:
-            yield from cls.proposals_for(case, case.waves)
+            yield from cls.proposals_for_waves(case, case.waves)
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         if isinstance(computation, WaveComputation) and not computation.places_tokens:
-            yield from cls.examples_for(computation)
+            yield from cls.examples_for_waves(computation)
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         used = np.stack([self.used(axis) for axis in waves.positions])
         return replace(waves, positions=used)
 
@@ -65,23 +65,23 @@ class RowMistake(WaveMistake):
         return None
 
 
-class Solved(NamedTuple):
+class MeasuredRows(NamedTuple):
     """Expected and measured positions of the located rows, along the first axis."""
 
     expected: Floats
-    used: Floats
+    used: Floats  # NaN for a row that is at no position
 
 
-def solved(case: Case, waves: WaveComputation) -> Solved | None:
-    """Return where rows were made; None if most are at no position, or all at the expected one."""
+def misplaced_rows(case: Case, waves: WaveComputation) -> MeasuredRows | None:
+    """Return the positions of rows; None if most are at no position, or all at the expected one."""
     if case.measured_positions is None:
         return None
-    used = case.measured_positions[0]
+    used, *_ = case.measured_positions
     expected = waves.positions[0, case.observations.located_rows]
     is_lost = np.isnan(used - expected)
     if is_lost.all() or is_lost.mean() > MAX_LOST or np.array_equal(used, expected):
         return None
-    return Solved(expected, used)
+    return MeasuredRows(expected, used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +89,14 @@ class SolvedRowMistake(RowMistake):
     """A mistake of rows whose numbers follow from the measured positions."""
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is not None:
-            yield from cls.leading_to(positions.used, positions.expected)
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        rows = misplaced_rows(case, waves)
+        if rows is not None:
+            yield from cls.proposals_for_positions(used=rows.used, expected=rows.expected)
 
     @classmethod
     @abstractmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the instances that may have led to measured positions; NaN stands for a row that is
         at none.
         """
@@ -116,13 +116,13 @@ class OtherStart(SolvedRowMistake):
         return expected + self.by
 
     @classmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         by = np.nanmedian(used - expected)
         if by == round(by) and by:
             yield cls(int(by))
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if len(waves.positions) == 1:  # Grids have `OtherPlacement`.
             yield cls(1)
             yield cls(-1)
@@ -155,7 +155,7 @@ class ReversedRows(RowMistake):
         return np.asarray(expected[::-1])
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -174,14 +174,14 @@ class RolledRows(SolvedRowMistake):
         return np.asarray(np.roll(expected, self.by))
 
     @classmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the row at which the table begins: 2 of the positions 8 9 0 1 … 7."""
         starts = np.flatnonzero(used == expected[0])
         if len(starts) == 1 and starts[0]:
             yield cls(int(starts[0]))
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             yield cls(3)
 
@@ -202,7 +202,7 @@ class Wrapped(SolvedRowMistake):
         return np.asarray(expected[0] + (expected - expected[0]) % self.period)
 
     @classmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which
         fall by 4 and 8.
         """
@@ -211,7 +211,7 @@ class Wrapped(SolvedRowMistake):
             yield cls(int(whole_periods.min()))
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS:
             yield cls(3 * waves.rows // 4)
 
@@ -232,18 +232,18 @@ class OnePosition(RowMistake):
         return np.full_like(expected, self.position)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the median measured position, or 0 if none is measured and all rows are equal."""
         if case.observations.rows == 1:
             return
-        positions = solved(case, waves)
-        if positions is not None:
-            yield cls(int(np.nanmedian(positions.used)))
+        rows = misplaced_rows(case, waves)
+        if rows is not None:
+            yield cls(int(np.nanmedian(rows.used)))
         elif (case.observations.sample == case.observations.sample[0]).all():
             yield cls(0)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > 1:
             yield cls(0)
 
@@ -263,11 +263,11 @@ class Clamped(SolvedRowMistake):
         return np.minimum(expected, self.last)
 
     @classmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         yield cls(int(np.nanmax(used)))
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS:
             yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
 
@@ -288,7 +288,7 @@ class Overflowed(RowMistake):
         return expected.astype(np.int64).astype(self.dtype).astype(np.float64)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         expected = waves.positions[0]
         for dtype in NARROW_DTYPES:
             if not np.array_equal(cls(dtype).used(expected), expected):
@@ -304,7 +304,9 @@ class LeftPadded(SolvedRowMistake):
     """Positions that count from the first token after padding on the left."""
 
     padding: int
+    """The number of rows before the first token."""
     filler: int
+    """The position that all these rows have."""
     summary = "positions count from the first token after left padding"
     seen_in = ("generate() with left-padded batches",)
     fitted = ("padding",)
@@ -314,18 +316,18 @@ class LeftPadded(SolvedRowMistake):
         return np.where(rows < self.padding, self.filler, expected - self.padding)
 
     @classmethod
-    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+    def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at
         9.
         """
         padding = expected[-1] - used[-1]
         if 0 < padding <= expected[-1] - expected[0] and np.isfinite(used[0]):
-            yield cls(int(padding), int(used[0]))
+            yield cls(padding=int(padding), filler=int(used[0]))
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
-            yield cls(5, filler=1)
+            yield cls(padding=5, filler=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +342,7 @@ class UsedPositions(RowMistake):
     def used(self, expected: Floats) -> Floats:
         return np.asarray(self.positions[0])
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, positions=self.positions)
 
     @property
@@ -349,7 +351,7 @@ class UsedPositions(RowMistake):
         return 1.5 + RUN_COST * (count_runs(self.positions[0]) - 1)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the measured positions if every row has one, and they are not the expected ones."""
         used = case.measured_positions
         if used is None or len(case.observations.located_rows) < case.observations.rows:
@@ -367,7 +369,7 @@ class UsedPositions(RowMistake):
         return cls(used, mistake)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield positions that restart, as those of two packed sequences of unequal length."""
         if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             first = 3 * waves.rows // 8
@@ -420,7 +422,7 @@ class PaddedRows(WaveMistake):
     changes_reading = True
     shows_in_few_values = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         rows = np.arange(waves.rows)
         if self.at_end:
             return replace(waves, empty_rows=rows >= waves.rows - self.rows)
@@ -428,7 +430,7 @@ class PaddedRows(WaveMistake):
         return replace(waves, positions=moved, empty_rows=rows < self.rows)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Count the rows of zeros at the start and at the end of a table, and yield each count.
 
         fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
@@ -445,7 +447,7 @@ class PaddedRows(WaveMistake):
             yield cls(int(np.argmin(is_zero[::-1])), at_end=True)
 
     @classmethod
-    def examples_for(cls, waves: WaveComputation) -> Iterator[Self]:
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         has_no_padding = waves.empty_rows is None and not waves.places_tokens
         if waves.rows > FEW_ROWS and has_no_padding:
             yield cls(3, at_end=False)
@@ -466,7 +468,7 @@ class OtherPaddingRow(WaveMistake):
     stage = Stage.POSITIONS
     changes_reading = True
 
-    def in_waves(self, waves: WaveComputation) -> WaveComputation:
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         positions = waves.positions[0]
         empty = np.zeros(waves.rows, bool) if waves.empty_rows is None else waves.empty_rows.copy()
         empty[positions == self.expected] = False
@@ -474,7 +476,7 @@ class OtherPaddingRow(WaveMistake):
         return replace(waves, empty_rows=empty)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the position of the only row of zeros, or None if the expected one holds values.
 
         fairseq reserves one position for padding tokens, whose row is zeros. Rows that are zeros

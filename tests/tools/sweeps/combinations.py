@@ -16,7 +16,8 @@ import pecli
 from pecli.engine.schemes.scheme import named_tensors
 from pecli.explain import catalogue
 from pecli.explain.computation import FLOAT32
-from pecli.explain.hypothesis import Case, Mistake, Observations, Stage
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.observations import Observations
 from pecli.explain.planting import Tensors, tensors_made_together
 from pecli.golden.mistake_cases import SCHEMES
 from tests.tools.sweeps import Attempt
@@ -140,5 +141,5 @@ def _edits(tensors: Tensors, mistakes: Sequence[Mistake], wrong: dict[str, np.nd
     """Return how many edits name the mistakes."""
     case = Case.of(tensors.scheme, tensors.computation, Observations(wrong, "float64"))
     for mistake in mistakes:
-        case = case.given(mistake)
+        case = case.supposing(mistake)
     return sum(len(mistake.edits(case)) for mistake in mistakes)

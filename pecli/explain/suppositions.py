@@ -1,0 +1,203 @@
+"""Cases with one, two or three supposed mistakes: those that the data suggest, the likeliest first."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pecli.explain.catalogue import DAMAGE, MISTAKES
+from pecli.explain.catalogue.kinds import ScheduleMistake
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.time_limit import check_time
+
+
+def cases_with_mistakes(cases: Iterable[Case], count: int) -> Iterator[Case]:
+    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it."""
+    for case in cases:
+        if count == 0:
+            yield case
+        else:
+            yield from _with_mistakes(case, count)
+
+
+def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
+    """Yield the numbers of a file with every set of so many mistakes supposed in them.
+
+    All mistakes but the last are supposed first, such as exchanged columns. The last one is then
+    measured in the data as if the others were undone: the base follows from the frequencies of the
+    exchanged columns. Mistakes that are found in several orders are yielded once.
+    """
+    seen: set[frozenset[Mistake]] = set()
+    for others in _all_but_the_last(case, count):
+        for last in _proposed_mistakes(others):
+            mistakes = frozenset((*others.case.mistakes, last))
+            if mistakes not in seen:
+                seen.add(mistakes)
+                yield others.case.supposing(last)
+
+
+class Incomplete(NamedTuple):
+    """A case in which one mistake is still to be supposed.
+
+    Most kinds count as one mistake. A base and a factor that are both wrong are one kind, since
+    neither can be measured before the other is known; it counts as two.
+    """
+
+    case: Case
+    counts_as: int
+    """The number of mistakes that the missing one counts as."""
+
+
+def _proposed_mistakes(incomplete: Incomplete) -> Iterator[Mistake]:
+    """Yield the mistakes that the data suggest as the one that is still to be supposed."""
+    for kind in _possible_kinds(incomplete):
+        for mistake in kind.proposals(incomplete.case):
+            check_time()
+            yield mistake
+
+
+def _all_but_the_last(case: Case, count: int) -> Iterator[Incomplete]:
+    """Yield the case with all of so many mistakes but the last, which counts as two or as one.
+
+    Kinds that count as two come first: two numbers of one schedule are solved at once, which is
+    soon done. Beside them only mistakes are supposed that change how data are read.
+    """
+    if count >= 2:
+        for reading in _with_changes_of_reading(case, count - 2):
+            yield Incomplete(reading, counts_as=2)
+    for supposed in _likeliest_first(case, count - 1):
+        yield Incomplete(supposed, counts_as=1)
+
+
+def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
+    """Yield the numbers of a file with so many mistakes supposed, the likeliest first.
+
+    One more mistake can then be measured in them. First come mistakes that only change how columns
+    and rows are read (exchanged columns), which need no measurement; then those after which the
+    frequencies are the measured ones; then all others. Damage is never supposed before another
+    mistake, since any mistake looks like damage.
+    """
+    if count == 0:
+        yield case
+        return
+    yield from _with_changes_of_reading(case, count)
+    unlikely: list[Case] = []
+    for fewer in _all_but_the_last(case, count):
+        for supposed in _with_one_more(fewer, changes_reading=False):
+            if supposed.frequencies_are_confirmed:
+                yield supposed
+            else:
+                unlikely.append(supposed)
+    yield from sorted(unlikely, key=_has_schedule_mistake)
+
+
+def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
+    """Yield the numbers of a file with so many mistakes that change how they are read.
+
+    Exchanged columns and reversed rows are such mistakes: once they are undone, frequencies can be
+    measured. Two of them are yielded once, in whichever order they were supposed.
+    """
+    if count == 0:
+        yield case
+        return
+    seen: set[frozenset[Mistake]] = set()
+    for fewer in _with_changes_of_reading(case, count - 1):
+        for supposed in _with_one_more(Incomplete(fewer, counts_as=1), changes_reading=True):
+            mistakes = frozenset(supposed.mistakes)
+            if mistakes not in seen:
+                seen.add(mistakes)
+                yield supposed
+
+
+def _with_one_more(incomplete: Incomplete, *, changes_reading: bool) -> Iterator[Case]:
+    """Yield the case with one more mistake supposed, before another one is measured.
+
+    Args:
+        incomplete: The numbers of a file, and the mistakes that are supposed so far.
+        changes_reading: Whether the mistake changes how rows and columns are read.
+    """
+    case = incomplete.case
+    excluded_stages = _excluded_stages(case)
+    for kind in _possible_kinds(incomplete):
+        if kind.stage in excluded_stages or kind.changes_reading != changes_reading:
+            continue
+        if case.frequencies_are_confirmed and issubclass(kind, ScheduleMistake):
+            continue  # Another mistake of the frequencies would only make them wrong.
+        for mistake in kind.suppositions(case):
+            check_time()
+            yield case.supposing(mistake)
+
+
+def _excluded_stages(case: Case) -> set[Stage]:
+    """Return the stages of which no further mistake is supposed before another one is measured.
+
+    Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
+    After them nothing else is supposed, so that all stages are excluded.
+    """
+    stages_so_far = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
+    if Stage.ARITHMETIC in stages_so_far:
+        return set(Stage)
+    if stages_so_far:
+        return {Stage.DAMAGE, Stage.ARITHMETIC}
+    return {Stage.DAMAGE}
+
+
+def _has_schedule_mistake(case: Case) -> bool:
+    return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
+
+
+class LeftGroups(NamedTuple):
+    """The groups of mistakes of which one may be left beside those that are supposed."""
+
+    changes_of_reading: bool
+    schedules: bool
+    others: bool
+
+    def allow(self, kind: type[Mistake]) -> bool:
+        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always
+        may.
+        """
+        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
+            return True
+        if kind.changes_reading:
+            return self.changes_of_reading
+        if issubclass(kind, ScheduleMistake):
+            return self.schedules
+        return self.others
+
+
+def _possible_kinds(incomplete: Incomplete) -> Iterator[type[Mistake]]:
+    """Yield the kinds of mistakes that may be left, and that count as many as are missing.
+
+    Mistakes of the schedule come first if other frequencies were measured than the supposed ones.
+    """
+    case = incomplete.case
+    present = {type(mistake) for mistake in case.mistakes}
+    left = _left_groups(case)
+    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
+    if case.frequencies_are_refuted:
+        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
+    for kind in kinds:
+        is_new = kind not in present
+        if is_new and kind.counts_as == incomplete.counts_as and left.allow(kind):
+            yield kind
+
+
+def _left_groups(case: Case) -> LeftGroups:
+    """Return what may be left beside the supposed mistakes.
+
+    - A mistake that changes how data are read comes before those that are measured in what was
+      read.
+    - If the supposed frequencies are the measured ones, none is left in the schedule. A single mistake
+      may still be in the schedule: slow pairs in 16 bits do not show their frequencies, but show that
+      they are not as expected.
+    - If they are not, and many rows show it, no other positions or amplitude explain the data; and
+      if a mistake of the schedule was supposed, another one is left in it.
+    """
+    has_measured_mistake = any(not mistake.changes_reading for mistake in case.mistakes)
+    has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
+    is_schedule_settled = case.frequencies_are_confirmed and has_mistakes
+    is_in_schedule = case.frequencies_are_refuted and _has_schedule_mistake(case)
+    return LeftGroups(
+        changes_of_reading=not has_measured_mistake,
+        schedules=not is_schedule_settled,
+        others=not is_in_schedule and not case.has_other_frequencies,
+    )
