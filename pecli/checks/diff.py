@@ -128,7 +128,11 @@ def diff(
         *doubling_problems(_doublings(matches)),
     ]
     answer = Difference(
-        both.a.label, both.b.label, tensors, tuple(problems), readings=_notes(tensors, matches)
+        a=both.a.label,
+        b=both.b.label,
+        tensors=tensors,
+        diagnosis=tuple(problems),
+        readings=_notes(tensors, matches),
     )
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference

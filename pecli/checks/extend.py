@@ -52,10 +52,18 @@ class Recommendation(NamedTuple):
 
 
 _LONG_QWEN = "original 32768, factor 4 for 131072 positions"
-_QWEN3 = Recommendation("yarn", "Qwen3's model card", _LONG_QWEN, 32768, (40960,))
+_QWEN3 = Recommendation(
+    method="yarn", owner="Qwen3's model card", details=_LONG_QWEN, original=32768, contexts=(40960,)
+)
 _GEMMA3 = Recommendation("linear", "Gemma 3's own config", "factor 8, on its global layers")
 RECOMMENDED: Mapping[str | None, Recommendation] = {
-    "qwen2": Recommendation("yarn", "Qwen2.5's model card", _LONG_QWEN, 32768, (32768,)),
+    "qwen2": Recommendation(
+        method="yarn",
+        owner="Qwen2.5's model card",
+        details=_LONG_QWEN,
+        original=32768,
+        contexts=(32768,),
+    ),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
     "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card", "original 262144"),

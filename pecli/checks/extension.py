@@ -285,4 +285,4 @@ class Extension(Printed):
         kept = sum(ratio < 1.0 + SAME_WAVELENGTH for ratio in ratios)
         stretched = sum(ratio > self.factor * (1 - SAME_WAVELENGTH) for ratio in ratios)
         blended = len(ratios) - kept - stretched
-        return Wavelengths(kept, blended, stretched, max(ratios))
+        return Wavelengths(kept=kept, blended=blended, stretched=stretched, largest=max(ratios))

@@ -220,7 +220,9 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     if not _may_be_rotated(before, after):
         return None
     rows = np.arange(before.shape[-2])
-    channels = RotaryChannels(0, before.shape[-1] // 2, layout, layout)
+    channels = RotaryChannels(
+        first=0, pairs=before.shape[-1] // 2, layout_before=layout, layout_after=layout
+    )
     heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
     rotated = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
     phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads

@@ -113,7 +113,7 @@ def _checks_of_entry(path: str, keys: Keys, models: Models, *, reasons: bool) ->
         label = _label(name, file, is_pattern=is_pattern)
         full_path = os.path.join(models.folder, file)
         run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
-        yield Check(full_path, run, label, path, group)
+        yield Check(file=full_path, run=run, name=label, manifest=path, group=group)
 
 
 def _label(name: str, file: str, *, is_pattern: bool) -> str:

@@ -112,7 +112,12 @@ def measure_drifts(
 def _no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
     """Return the errors of a table before any of its rows were compared."""
     stretches = len(edges) - 1
-    return Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(len(exact.values)))
+    return Drift(
+        recipe=name,
+        largest=np.zeros(stretches),
+        sums=np.zeros(stretches),
+        by_frequency=np.zeros(len(exact.values)),
+    )
 
 
 def _stretches(first: int, stop: int) -> Indices:
@@ -167,7 +172,9 @@ def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
         error[np.isnan(error)] = np.inf
         by_row = error.max(axis=1).astype(np.float64)
     sums = error.sum(axis=1, dtype=np.float64)
-    return BlockErrors(by_row, sums, error.max(axis=0), first_equal)
+    return BlockErrors(
+        by_row=by_row, sums=sums, by_column=error.max(axis=0), first_equal=first_equal
+    )
 
 
 def _absolute_errors(table: Array, exact: Array) -> Array:

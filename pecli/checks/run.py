@@ -158,7 +158,7 @@ def _outcome_of(check: Check, strict: bool) -> Outcome:
     except Exception as problem:
         # An error is the outcome of this check: the others go on.
         result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start, strict)
+    return Outcome(check=check, result=result, seconds=time.perf_counter() - start, strict=strict)
 
 
 def is_manifest(path: str) -> bool:

@@ -127,4 +127,6 @@ def _rows(rope: Rope, places: Positions) -> ByPosition:
         tables = rope.at(places[start:stop])
         return np.concatenate([tables["cos"], tables["sin"]], axis=1)
 
-    return ByPosition(0, len(places), "frequencies", frequencies, groups, read)
+    return ByPosition(
+        first=0, count=len(places), kind="frequencies", values=frequencies, groups=groups, read=read
+    )

@@ -159,7 +159,7 @@ def runtimes(
     for encoding in encodings:
         results = [_result_of_runtime(encoding, name, served, limit) for name in chosen]
         layers[encoding.layer_type] = tuple(results)
-    return RuntimeComparison(found.file, served.length, limit, layers)
+    return RuntimeComparison(model=found.file, length=served.length, tolerance=limit, layers=layers)
 
 
 def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> list[Encoding]:

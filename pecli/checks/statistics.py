@@ -38,10 +38,15 @@ class Norms(NamedTuple):
         finite = norms[np.isfinite(norms)]
         if not finite.size:
             return NO_NORMS
-        return cls(finite.size, float(finite.min()), float(finite.max()), float(finite.sum()))
+        return cls(
+            rows=finite.size,
+            min=float(finite.min()),
+            max=float(finite.max()),
+            sum=float(finite.sum()),
+        )
 
 
-NO_NORMS = Norms(0, math.inf, -math.inf, 0.0)
+NO_NORMS = Norms(rows=0, min=math.inf, max=-math.inf, sum=0.0)
 
 
 class Extent(NamedTuple):

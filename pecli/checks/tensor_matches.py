@@ -225,8 +225,22 @@ def _match_cos_sin(
     if reading is None:
         return None
     if reads_a:
-        return TensorMatch("cos_sin", [name], [*apart], (array, array), reading, reads_a)
-    return TensorMatch("cos_sin", [*apart], [name], (array, array), reading, reads_a)
+        return TensorMatch(
+            name="cos_sin",
+            names_in_a=[name],
+            names_in_b=[*apart],
+            arrays=(array, array),
+            reading=reading,
+            reads_a=reads_a,
+        )
+    return TensorMatch(
+        name="cos_sin",
+        names_in_a=[*apart],
+        names_in_b=[name],
+        arrays=(array, array),
+        reading=reading,
+        reads_a=reads_a,
+    )
 
 
 def _candidates_of_both(waves: Waves) -> Iterator[CandidateTable]:
@@ -258,7 +272,7 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> 
     `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
     returned as they are, and differ in their shape.
     """
-    match = TensorMatch(name, [name], [name_in_b], (a, b))
+    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]

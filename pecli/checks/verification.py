@@ -150,7 +150,9 @@ class CheckedTensor:
         scheme, found = reading.tables_to_explain()
         result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
         doubt = _doubt_about_order(label, stated or label, reading)
-        return cls(tensor, result, scheme, found, reading.note, doubt=doubt)
+        return cls(
+            tensor=tensor, result=result, scheme=scheme, found=found, note=reading.note, doubt=doubt
+        )
 
     @property
     def is_to_explain(self) -> bool:

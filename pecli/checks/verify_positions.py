@@ -104,7 +104,7 @@ def verify_positions(
     """
     rules = id_rules(model)
     prompts = parse_prompts(segments)
-    case = _Case(rules, prompts, attention_mask, padding)
+    case = _Case(rules=rules, prompts=prompts, attention_mask=attention_mask, padding=padding)
     whole_ids = _whole(ids)
     expected = case.ids(rules)
     found, notes = _read_as(whole_ids, expected.shape)
@@ -181,7 +181,13 @@ def _failed_check(
     part of the prompt that is wrong, or else the shape.
     """
     reasons = tuple(_known_mistakes(case, found, expected))
-    check = PositionCheck(subject, found.shape, expected.shape, None, notes=notes)
+    check = PositionCheck(
+        subject=subject,
+        shape=found.shape,
+        expected_shape=expected.shape,
+        mismatched=None,
+        notes=notes,
+    )
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
         return replace(check, reasons=reasons or (shapes,))

@@ -110,7 +110,14 @@ def _undetected_mistakes(
     # A scaling that is applied twice is an example of two mistakes of the catalogue.
     doubts: dict[Doubt, None] = {}
     for edits, length in undetected_mistakes(scheme, compared, tolerance):
-        doubts[UndetectedMistake(subject, edits, length, is_at_given_positions)] = None
+        doubts[
+            UndetectedMistake(
+                subject=subject,
+                edits=edits,
+                length=length,
+                is_at_given_positions=is_at_given_positions,
+            )
+        ] = None
     yield from [*doubts][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)

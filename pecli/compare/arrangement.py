@@ -113,7 +113,9 @@ def straight(shape: Shape) -> Arrangement:
     """Return the arrangement of an array that is a table as it stands."""
     rows = [Factor(Axis.ROW, length) for length in shape[:-1]]
     columns = [Factor(Axis.FREQUENCY, length) for length in shape[-1:]]
-    return Arrangement(shape, (*rows, *columns), Form("alone"), Folding(shape))
+    return Arrangement(
+        array_shape=shape, factors=(*rows, *columns), form=Form("alone"), folding=Folding(shape)
+    )
 
 
 def arrangements(
@@ -136,7 +138,7 @@ def arrangements(
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
         guesses: True for the ways that only values can confirm, False for the others.
     """
-    case = _Case(shape, candidate, form, is_text)
+    case = _Case(shape=shape, candidate=candidate, form=form, is_text=is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     seen = set()
@@ -146,7 +148,7 @@ def arrangements(
             continue
         seen.add(key)
         for factors in _factors_by_row_axes(folding, candidate, form):
-            yield Arrangement(shape, factors, form, folding)
+            yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
 def _all_foldings(case: "_Case") -> Iterator[Folding]:

@@ -263,11 +263,11 @@ def compare(
     names = (name, role or name)
     dtypes = _compared_dtypes(first, names, any_dtype=any_dtype)
     result = Comparison(
-        name,
-        first.view.array_shape,
-        math.prod(first.view.array_shape),
-        dtypes.expected,
-        dtypes.found,
+        name=name,
+        shape=first.view.array_shape,
+        size=math.prod(first.view.array_shape),
+        expected_dtype=dtypes.expected,
+        dtype=dtypes.found,
         allowed=tolerance.for_tensor(*names),
     )
     if not dtypes.are_alike:
@@ -303,7 +303,7 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
     are_alike = may_differ and _are_of_one_kind(part)
     is_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
     as_float32 = are_alike and is_real and is_relative(*names)
-    return _Dtypes(expected, found, are_alike, as_float32)
+    return _Dtypes(expected=expected, found=found, are_alike=are_alike, as_float32=as_float32)
 
 
 def _are_of_one_kind(part: Part) -> bool:

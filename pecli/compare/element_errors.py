@@ -285,11 +285,11 @@ def _worst_element(expected: Array, found: Array, errors: _Errors, places: Indic
     """Return the element with the largest absolute error; a NaN counts as the largest."""
     index = int(errors.absolute.argmax())
     return WorstElement(
-        int(places[index]),
-        float(errors.absolute[index]),
-        None if errors.ulps is None else int(errors.ulps[index]),
-        +expected[index].item(),  # The sign makes numbers of booleans.
-        +found[index].item(),
+        place=int(places[index]),
+        error=float(errors.absolute[index]),
+        ulps=None if errors.ulps is None else int(errors.ulps[index]),
+        expected=+expected[index].item(),  # The sign makes numbers of booleans.
+        found=+found[index].item(),
     )
 
 

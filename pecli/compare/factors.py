@@ -74,7 +74,7 @@ class View(NamedTuple):
 
 def whole_view(array: AnyArray) -> View:
     """Return an array as a view of itself."""
-    return View(array, array.shape, 0, steps_of(array.shape))
+    return View(values=array, array_shape=array.shape, start=0, steps=steps_of(array.shape))
 
 
 def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -145,7 +145,12 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     for place in _places(factors):
         depth = len(place.at)  # place.at is (0,) for cosines, (1,) for sines
         first_element = sum(map(operator.mul, place.at, steps_in_order))
-        view = View(values[place.at], array.shape, first_element, steps_in_order[depth:])
+        view = View(
+            values=values[place.at],
+            array_shape=array.shape,
+            start=first_element,
+            steps=steps_in_order[depth:],
+        )
         views.append(FunctionView(place.function, place.negated, view))
     return views
 

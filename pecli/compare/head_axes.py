@@ -37,7 +37,12 @@ class HeadAxes(NamedTuple):
         """Return the array with copies and then the axes before the rotation."""
         steps = steps_of(self.shape)
         values = array.reshape(self.shape).transpose(self.order)
-        return View(values, array.shape, 0, tuple(steps[axis] for axis in self.order))
+        return View(
+            values=values,
+            array_shape=array.shape,
+            start=0,
+            steps=tuple(steps[axis] for axis in self.order),
+        )
 
 
 def head_axes(
@@ -135,8 +140,15 @@ def _repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
     """
     times = repeated // heads
     words = f"{heads} heads repeated {times}× along axis {axis}"
-    yield _Repetition(axis, (heads, times), axis + 1, f"{words}, each in a row")
-    yield _Repetition(axis, (times, heads), axis, f"{words}, one round after the other")
+    yield _Repetition(
+        axis=axis, lengths=(heads, times), copies_axis=axis + 1, words=f"{words}, each in a row"
+    )
+    yield _Repetition(
+        axis=axis,
+        lengths=(times, heads),
+        copies_axis=axis,
+        words=f"{words}, one round after the other",
+    )
 
 
 def _repeated(after: Shape, order: Sequence[int], repetition: _Repetition, note: str) -> HeadAxes:

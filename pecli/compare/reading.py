@@ -79,7 +79,14 @@ class Reading:
         """Return the reading of an array as it stands."""
         part = Part.of_arrays(expected, array, masked=masked, name=name)
         candidate = candidate_of({name: expected})
-        return cls(array, candidate, straight(array.shape), (part,), None, is_complex=False)
+        return cls(
+            array=array,
+            candidate=candidate,
+            arrangement=straight(array.shape),
+            parts=(part,),
+            scheme=None,
+            is_complex=False,
+        )
 
     @property
     def name(self) -> str:
@@ -668,7 +675,14 @@ def _readings_by_scale(
     copy_axes = arrangement.copy_axes
     for step in _steps(array, candidate, first_table):
         parts = [_part(view, candidate, made, step, copy_axes) for view in views]
-        yield Reading(array, candidate, arrangement, tuple(parts), made.scheme, is_complex)
+        yield Reading(
+            array=array,
+            candidate=candidate,
+            arrangement=arrangement,
+            parts=tuple(parts),
+            scheme=made.scheme,
+            is_complex=is_complex,
+        )
 
 
 def _part(

@@ -140,15 +140,15 @@ def read_model(label: str, source: Source) -> ModelFiles:
     tensors = _read_tensors(source, encodings.model_type)
     _require_gguf_package(source.path, tensors.read.values())
     return ModelFiles(
-        label,
-        source.format,
-        encodings.model_type or source.format,
-        encodings,
-        _weight_layout(encodings),
-        heads,
-        counts,
-        tensors.read,
-        tensors.unread,
+        label=label,
+        format=source.format,
+        architecture=encodings.model_type or source.format,
+        encodings=encodings,
+        layout=_weight_layout(encodings),
+        heads=heads,
+        counts=counts,
+        tensors=tensors.read,
+        unread=tensors.unread,
     )
 
 

@@ -95,7 +95,7 @@ def find_reason(
     Tried are, in this order: rows in a wrong order, wrong values (zeros, a factor), a transposed
     matrix, and the values of another tensor.
     """
-    trial = Trial(pair, reference, checked, tolerance)
+    trial = Trial(pair=pair, reference=reference, checked=checked, tolerance=tolerance)
     for mistake in row_mistakes(pair, reference, checked):
         if trial.explains(pair.reference, mistake.order):
             return mistake.finding

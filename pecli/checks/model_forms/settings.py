@@ -89,7 +89,11 @@ def _changed(
     is_key_missing: bool = False,
 ) -> ValueChanged:
     return ValueChanged(
-        name, expected, value, KEYS[model_format].get(name, ANY_KEY), is_key_missing
+        name=name,
+        expected=expected,
+        value=value,
+        key=KEYS[model_format].get(name, ANY_KEY),
+        is_key_missing=is_key_missing,
     )
 
 

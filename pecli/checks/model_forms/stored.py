@@ -78,7 +78,9 @@ class Stored(NamedTuple):
 
     @classmethod
     def of(cls, array: Array, shards: Sequence[Array] = ()) -> "Stored":
-        return cls(dtype_name(array.dtype), array.shape, array, tuple(shards))
+        return cls(
+            dtype=dtype_name(array.dtype), shape=array.shape, array=array, shards=tuple(shards)
+        )
 
     @property
     def is_quantised(self) -> bool:
@@ -113,7 +115,7 @@ class Stored(NamedTuple):
             return
         for number, array in enumerate(self.values):
             shards = tuple(shard[number] for shard in self.shards)
-            expert = Stored(self.dtype, self.shape[1:], array, shards)
+            expert = Stored(dtype=self.dtype, shape=self.shape[1:], array=array, shards=shards)
             yield f"{stem}{stacked}{number}.{suffix}", expert
 
     def fitted(self, shape: tuple[int, ...]) -> "Stored":

@@ -145,7 +145,9 @@ class ModuleChecker:
         if any(rope.follows_length for rope in self.encodings.ropes()):
             length = self.tokens[call].last + 1
         options = {"layer_type": layer_type, "length": length}
-        tables = RecordedTables(tensors, self.encodings, self.tolerance, options)
+        tables = RecordedTables(
+            tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
+        )
         check = self._table_check(call, module, layer_type, tables, shared_by=length)
         if not _is_uninitialised(widened(frequencies)):
             return check
@@ -161,7 +163,9 @@ class ModuleChecker:
         allowed = self.tolerance.or_absolute(table_noise(tensors.values(), tokens.last))
         options = tokens.options(next(iter(tensors.values())))
         options["layer_type"] = layer_type
-        tables = RecordedTables(tensors, self.encodings, allowed, options)
+        tables = RecordedTables(
+            tensors=tensors, encodings=self.encodings, tolerance=allowed, options=options
+        )
         return self._table_check(call, module, layer_type, tables, shared_by=call)
 
     def _table_check(
@@ -210,11 +214,23 @@ class ModuleChecker:
         (pair,) = tensor_pairs({name: after}, {name: before}).pairs
         allowed = self.tolerance.or_absolute(rotation_noise(before, after, tokens.last))
         pair = pair._replace(is_one_of_several=True)
-        rotation = RecordedRotation(pair, self.encodings, allowed, layer_type, tokens)
+        rotation = RecordedRotation(
+            pair=pair,
+            encodings=self.encodings,
+            tolerance=allowed,
+            layer_type=layer_type,
+            tokens=tokens,
+        )
         if rotation.passes_only_turned():
             rotation = rotation.turned()
         result = replace(rotation.result(), name=f"{module}.{name}")
-        return RotationCheck(call, module, layer_type or "", (result,), rotation)
+        return RotationCheck(
+            call=call,
+            module=module,
+            layer_type=layer_type or "",
+            results=(result,),
+            rotation=rotation,
+        )
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
         """Compare rows that a learned table gave with those at the positions of the tokens."""
@@ -229,7 +245,9 @@ class ModuleChecker:
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.is_token is not None:  # Padding may have any row.
             rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
-        recorded = RecordedRows(rows, weight, row_numbers, self.tolerance)
+        recorded = RecordedRows(
+            rows=rows, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
+        )
         return _table_check(call, module, None, recorded, recorded.verify(reasons=False))
 
 
@@ -242,7 +260,14 @@ def _table_check(
 ) -> TableCheck:
     """Return the check of a module's tables, whose results have the module's path before their names."""
     results = tuple(replace(result, name=f"{module}.{result.name}") for result in answer.tensors)
-    return TableCheck(call, module, layer_type or "", results, tables, answer.weak)
+    return TableCheck(
+        call=call,
+        module=module,
+        layer_type=layer_type or "",
+        results=results,
+        tables=tables,
+        weak=answer.weak,
+    )
 
 
 def groups_of(tensors: Mapping[str, Array]) -> list[Group]:

@@ -33,7 +33,7 @@ def check_shapes(run: RecordedRun, label: str) -> None:
         table = _Tensor(label, f"{module}.weight", weight)
         table.require_floats(weight.ndim == 2, "(rows, D), floats")
     for number, call in enumerate(run.calls):
-        _CallRules(label, f"calls.{number}.", call, run.weights).check()
+        _CallRules(label=label, prefix=f"calls.{number}.", call=call, weights=run.weights).check()
 
 
 class _Tensor(NamedTuple):

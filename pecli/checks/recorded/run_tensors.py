@@ -117,11 +117,11 @@ class RecordedRun:
 def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
     unrotated = tensors.get(UNROTATED, np.empty(0, np.int64))
     return RecordedCall(
-        tensors.get(POSITIONS),
-        tensors.get(MASK),
-        tensors.get(USED_IDS),
-        tuple(map(int, unrotated.ravel())),
-        {name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
+        positions=tensors.get(POSITIONS),
+        attention_mask=tensors.get(MASK),
+        position_ids=tensors.get(USED_IDS),
+        unrotated_layers=tuple(map(int, unrotated.ravel())),
+        tensors={name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
     )
 
 

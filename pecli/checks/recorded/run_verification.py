@@ -49,7 +49,7 @@ def verify_run(
     check_shapes(run, label)
     encodings = load_model(model)
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
-    checker = ModuleChecker(run, tokens, encodings, tolerance)
+    checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
     checks = [*checker.checks()]
     problems = [*_problems(run, tokens, encodings)]
     if not checks and not problems:
@@ -57,10 +57,10 @@ def verify_run(
     failed = [check for check in checks if not check.passed]
     results = tuple(chain(*(check.results for check in checks)))
     answer = RunVerification(
-        label,
-        ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
-        results,
-        (*map(str, problems), *problems_of(results)),
+        file=label,
+        scheme=", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
+        tensors=results,
+        problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(checker.unchecked),
         wrong_layers=_layers_of(failed),
     )

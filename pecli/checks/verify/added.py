@@ -110,11 +110,11 @@ def verify_added(
             explanations += _explained(table, sums, weight, tolerance.atol)
     lines = [line.text for line in diagnosis(explanations, results, tolerance)]
     return Verification(
-        matched.label,
-        table.name if isinstance(table, Scheme) else "learned table",
-        tuple(results),
-        problems_of(results),
-        tuple(lines),
+        file=matched.label,
+        scheme=table.name if isinstance(table, Scheme) else "learned table",
+        tensors=tuple(results),
+        problems=problems_of(results),
+        reasons=tuple(lines),
         explanations=tuple(explanations),
         unchecked=matched.unmatched,
     )
@@ -182,7 +182,7 @@ def _expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sum
         raise ParameterError("table", given, f"row {last:,} is needed", "give a longer one")
     sums = widened(pair.before) + weight[row_numbers]
     expected = np.where(is_token[..., None], sums, pair.after)
-    return _Sums(pair, row_numbers, is_token, expected)
+    return _Sums(pair=pair, row_numbers=row_numbers, is_token=is_token, expected=expected)
 
 
 def _count_not_finite(sums: _Sums) -> int:
@@ -242,7 +242,13 @@ def _sequences(sums: _Sums) -> Iterator[_Sequence]:
     is_token = np.broadcast_to(sums.is_token, (batch, length))
     for number in range(batch):
         name = f"sequence {number}" if batch > 1 else "after"
-        yield _Sequence(name, before[number], after[number], row_numbers[number], is_token[number])
+        yield _Sequence(
+            name=name,
+            before=before[number],
+            after=after[number],
+            row_numbers=row_numbers[number],
+            is_token=is_token[number],
+        )
 
 
 def _explained_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:

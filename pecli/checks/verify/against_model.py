@@ -70,7 +70,13 @@ def verify_tables(
         layer_type: The layers that the tables belong to; None if names or values decide.
         options: Those of `TableSettings`, and an `attention_mask`.
     """
-    job = _Job(opened(given), load_model(model), layer_type, tolerance, reasons)
+    job = _Job(
+        source=opened(given),
+        encodings=load_model(model),
+        layer_type=layer_type,
+        tolerance=tolerance,
+        reasons=reasons,
+    )
     if _are_per_batch(options, job.encodings.position_axes):
         attempt = _verify_batch(job, options)
     else:

@@ -57,7 +57,7 @@ def verify_scheme(
         any_dtype: Make tables in the dtype that was found.
         reasons: Whether reasons for failures are searched for.
     """
-    check = _SchemeCheck(file, scheme, tolerance, any_dtype)
+    check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tensors = file.tensors
     named = check.named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
@@ -186,7 +186,9 @@ class _SchemeCheck:
             likely = self._likely(real_dtype(array), tables)
             expected = bracketed(likely[0].shape)
             result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
-            return CheckedTensor(name, result, self.scheme, {likely[0].name: array})
+            return CheckedTensor(
+                tensor=name, result=result, scheme=self.scheme, found={likely[0].name: array}
+            )
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name

@@ -48,7 +48,9 @@ def verify_carried(
     checked = []
     for name, array in tensors.items():
         result = compare_arrays(expected[name], array, tolerance, name=name)
-        checked.append(CheckedTensor(name, result, scheme, {name: array}))
+        checked.append(
+            CheckedTensor(tensor=name, result=result, scheme=scheme, found={name: array})
+        )
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):

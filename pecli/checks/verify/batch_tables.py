@@ -76,17 +76,19 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     if not batched and rows.is_token is not None:
         raise _no_batch(label, rows.name, batch_shape)
     if not batched:
-        return TokenTables(dict(tables), _checked_positions(rows.ids), {}, ())
+        return TokenTables(
+            tables=dict(tables), positions=_checked_positions(rows.ids), notes={}, problems=()
+        )
     is_token = rows.tokens_of(batch_shape)  # False for padding
     positions = ids[:, is_token] if len(ids) > 1 else ids[0, is_token]
     by_token = {name: tables[name][is_token] for name in batched}
     padding = {name: tables[name][~is_token] for name in batched}
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
-        {**tables, **by_token},
-        _checked_positions(positions),
-        dict.fromkeys(batched, note),
-        tuple(_strange_padding(padding)),
+        tables={**tables, **by_token},
+        positions=_checked_positions(positions),
+        notes=dict.fromkeys(batched, note),
+        problems=tuple(_strange_padding(padding)),
     )
 
 

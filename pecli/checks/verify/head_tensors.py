@@ -181,7 +181,9 @@ def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
         axes.note,
     )
     note = ", ".join(dict.fromkeys(filter(None, notes)))
-    return HeadTensor(pair, before, axes.view(pair.after), position_axis, note)
+    return HeadTensor(
+        pair=pair, before=before, view=axes.view(pair.after), axis=position_axis, note=note
+    )
 
 
 def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:

@@ -63,7 +63,15 @@ class ModelTensors:
         encodings = _encodings(model, layer_type, settings)
         tensors = _with_frequencies(file.read_as("float32"))
         settings = replace(settings, ends=_table_ends(tensors, settings.first_position))
-        return cls(file, tensors, model, layer_type, encodings, encodings, settings)
+        return cls(
+            file=file,
+            tensors=tensors,
+            model=model,
+            layer_type=layer_type,
+            all_encodings=encodings,
+            encodings=encodings,
+            settings=settings,
+        )
 
     @property
     def schemes(self) -> set[str]:

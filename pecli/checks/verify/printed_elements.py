@@ -71,13 +71,19 @@ def verify_printed(
     doubts = []
     for name, values in after.read_as("float32").tensors.items():
         part = after.parts[name]
-        pair = PrintedPair(name, before.read_as("float32").tensors[name], values, part)
+        pair = PrintedPair(
+            name=name, before=before.read_as("float32").tensors[name], after=values, part=part
+        )
         compared = _nearest_comparison(label, pair, job)
         results.append(compared.result)
         notes[name] = f"{compared.elements:,} of {part.size:,} elements compared"
-        doubts.append(FewElements(name, compared.elements, part.size, PRINT_ALL))
+        doubts.append(
+            FewElements(tensor=name, compared=compared.elements, total=part.size, advice=PRINT_ALL)
+        )
     problems = problems_of(results)
-    answer = Verification(label, "rope", tuple(results), problems, readings=notes)
+    answer = Verification(
+        file=label, scheme="rope", tensors=tuple(results), problems=problems, readings=notes
+    )
     return answer.with_doubts(doubts[:1]) if answer.passed else answer
 
 

@@ -108,12 +108,12 @@ def verify_resized(
     if finding.ways:
         readings[result.name] = finding.resizing.sizes + _in_words(finding.ways)
     answer = ResizeVerification(
-        after.label,
-        f"resized from {before.label}",
-        (result,),
-        problems_of([result]),
-        _reasons(finding, required, result),
-        readings,
+        file=after.label,
+        scheme=f"resized from {before.label}",
+        tensors=(result,),
+        problems=problems_of([result]),
+        reasons=_reasons(finding, required, result),
+        readings=readings,
         interpolations=finding.ways,
     )
     if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
@@ -139,7 +139,12 @@ def _required(
         ParameterError: If options of a method are given without it.
     """
     if method is not None:
-        return Interpolation(method, antialias, align_corners, scale_offset)
+        return Interpolation(
+            method=method,
+            antialias=antialias,
+            align_corners=align_corners,
+            scale_offset=scale_offset,
+        )
     if antialias or align_corners or scale_offset:
         rule = "antialias, align_corners and scale_offset belong to a method"
         raise ParameterError("method", "missing", rule, "add it, such as cubic")
@@ -173,7 +178,9 @@ def _learned_table(given: Given, label: str) -> _Table:
     name, values = next(iter(tensors.items()))
     array = floating(label, values)
     check_table(path or label, array)
-    return _Table(path or label, name, array.reshape(array.shape[-2:]), file.rounding)
+    return _Table(
+        label=path or label, name=name, rows=array.reshape(array.shape[-2:]), rounding=file.rounding
+    )
 
 
 @dataclass(frozen=True)
@@ -275,7 +282,9 @@ def _resizings(
     dtype = dtype_name(after.rows.dtype)
     limit = _rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
     for new_grid in _new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
-        yield _Resizing(old, new, old_grid, new_grid, keep, limit, dtype)
+        yield _Resizing(
+            old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
+        )
 
 
 def _new_grids(
@@ -361,14 +370,14 @@ def _find_interpolation(resizings: Sequence[_Resizing]) -> _Finding:
     for resizing, sample in zip(resizings, samples, strict=True):
         ways = _fitting_ways(sample)
         if ways:
-            return _Finding(resizing, ways, (), ways[0])
+            return _Finding(resizing=resizing, ways=ways, mistakes=(), nearest=ways[0])
     for resizing, sample in [*zip(resizings, samples, strict=True)][:GRIDS_WITH_MISTAKES]:
         mistakes = tuple(_mistakes(sample))
         if mistakes:
-            return _Finding(resizing, (), mistakes, _nearest(sample))
+            return _Finding(resizing=resizing, ways=(), mistakes=mistakes, nearest=_nearest(sample))
     nearest = _nearest(samples[0])
     unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
-    return _Finding(resizings[0], (), (unexplained,), nearest)
+    return _Finding(resizing=resizings[0], ways=(), mistakes=(unexplained,), nearest=nearest)
 
 
 def _compared(

@@ -79,15 +79,15 @@ def verify_rotated(
     results = tuple(check.result for check in checks)
     explanations = [*chain(*(check.reasons for check in checks))]
     return Verification(
-        matched.label,
-        "rope",
-        results,
-        problems_of(results),
-        tuple(_reason_lines(checks, explanations, tolerance)),
-        {check.name: check.note for check in checks if check.note},
-        tuple(explanations),
-        tuple(map(str, _doubts_about(checks))),
-        matched.unmatched,
+        file=matched.label,
+        scheme="rope",
+        tensors=results,
+        problems=problems_of(results),
+        reasons=tuple(_reason_lines(checks, explanations, tolerance)),
+        readings={check.name: check.note for check in checks if check.note},
+        explanations=tuple(explanations),
+        weak=tuple(map(str, _doubts_about(checks))),
+        unchecked=matched.unmatched,
     )
 
 
@@ -191,7 +191,10 @@ class RotatedCheck:
             after, tensor.axis, rope.position_axes
         )
         self.plan = HeadRotation(
-            rope, LAYOUTS[self.rotation.layout], encoding.trailing, tensor.axis
+            rope=rope,
+            layouts=LAYOUTS[self.rotation.layout],
+            trailing=encoding.trailing,
+            axis=tensor.axis,
         )
         if job.tokens.shift is not None:
             self._plan_shift(job.tokens.shift)
@@ -347,14 +350,14 @@ class RotatedCheck:
         batch = len(self.after) if has_batch else 1
         shape = (batch, -1, *self.after.shape[-2:])
         return RotatedTensor(
-            self.before.reshape(shape),
-            self.after.reshape(shape),
-            self.plan,
-            self.positions,
-            self.is_token,
-            self.job.tokens.are_placed,
-            self.tensor.pair.dtype,
-            self.after.shape[:-2],
+            before=self.before.reshape(shape),
+            after=self.after.reshape(shape),
+            plan=self.plan,
+            positions=self.positions,
+            is_token=self.is_token,
+            are_stated=self.job.tokens.are_placed,
+            dtype=self.tensor.pair.dtype,
+            head_shape=self.after.shape[:-2],
         )
 
     def doubts(self) -> tuple[float, float]:
@@ -369,7 +372,9 @@ class RotatedCheck:
         model = ["--model", self.job.encodings.file]
         if self.encoding.layer_type:
             model += ["--layer-type", self.encoding.layer_type]
-        return WrongRotation(self.tensor, self.plan, self.rotation.layout, model)
+        return WrongRotation(
+            tensor=self.tensor, plan=self.plan, layout=self.rotation.layout, model=model
+        )
 
     def other_doubts(self) -> Iterator[Doubt]:
         """Yield why a pass proves little: strange padding, or a name that does not state the layer.

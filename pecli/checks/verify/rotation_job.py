@@ -90,7 +90,16 @@ class RotationJob:
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
         encodings = load_model(model)
-        return cls(model, encodings, layer_type, seq_axis, tokens, settings, tolerance, reasons)
+        return cls(
+            model=model,
+            encodings=encodings,
+            layer_type=layer_type,
+            seq_axis=seq_axis,
+            tokens=tokens,
+            settings=settings,
+            tolerance=tolerance,
+            reasons=reasons,
+        )
 
     @cached_property
     def rotary_encodings(self) -> Sequence[Encoding]:

@@ -93,7 +93,7 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     unmatched = tuple(name for name in tensors_before if name not in tensors)
     # A rotation adds up to √2 times the error of the tensor before it.
     rounding = file.rounding + math.sqrt(2) * source.file.rounding
-    return TensorPairs(label, pairs, unmatched, rounding)
+    return TensorPairs(label=label, pairs=pairs, unmatched=unmatched, rounding=rounding)
 
 
 def _with_names_of(before: Opened, names: list[str]) -> Opened:
@@ -167,7 +167,9 @@ def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
     if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
         dtype = "float32"
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
-    pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype))
+    pair = TensorPair(
+        name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
+    )
     if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
         raise pair.unlike_shapes()
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
