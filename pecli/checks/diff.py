@@ -137,7 +137,7 @@ def diff(
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference
 
-        files = Files(file_a.tensors, file_b.tensors, scheme)
+        files = Files(a=file_a.tensors, b=file_b.tensors, scheme=scheme)
         found = explain_difference(files, matches, tensors, allowed, diff if reasons else None)
         return replace(
             answer,
@@ -229,9 +229,9 @@ def _missing_tensors(
     matched_in_a = derived.union(*(match.names_in_a for match in matches))
     matched_in_b = derived.union(*(match.names_in_b for match in matches))
     for name in _unmatched(a, matched_in_a, matches):
-        yield OnlyInOneFile(name, "A", "B")
+        yield OnlyInOneFile(name=name, owner="A", other="B")
     for name in _unmatched(b, matched_in_b, matches):
-        yield OnlyInOneFile(name, "B", "A")
+        yield OnlyInOneFile(name=name, owner="B", other="A")
 
 
 def _nothing_in_common(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[NothingInCommon]:
@@ -269,7 +269,7 @@ def _doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
         if match.reading is not None:
             layers = match.name.rpartition(".")[0]
             doubled = match.reading.form.doubled or match.reading.candidate.layout
-            yield Doubling(layers, match.reading, doubled)
+            yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
 
 
 def _weaknesses(

@@ -241,5 +241,5 @@ def _recognised(tables: Mapping[str, Array]) -> _Recognised:
     for match in recognition.recognise(tables):
         functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
         if len(functions) == len(match.mistakes):
-            return _Recognised(match.scheme, tables, "".join(functions))
+            return _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))
     return _Recognised(None, tables)

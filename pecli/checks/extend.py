@@ -55,7 +55,9 @@ _LONG_QWEN = "original 32768, factor 4 for 131072 positions"
 _QWEN3 = Recommendation(
     method="yarn", owner="Qwen3's model card", details=_LONG_QWEN, original=32768, contexts=(40960,)
 )
-_GEMMA3 = Recommendation("linear", "Gemma 3's own config", "factor 8, on its global layers")
+_GEMMA3 = Recommendation(
+    method="linear", owner="Gemma 3's own config", details="factor 8, on its global layers"
+)
 RECOMMENDED: Mapping[str | None, Recommendation] = {
     "qwen2": Recommendation(
         method="yarn",
@@ -66,15 +68,23 @@ RECOMMENDED: Mapping[str | None, Recommendation] = {
     ),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
-    "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card", "original 262144"),
+    "qwen3_next": Recommendation(
+        method="yarn", owner="Qwen3-Next's model card", details="original 262144"
+    ),
     "deepseek_v3": Recommendation(
-        "yarn", "DeepSeek-V3's own config", "original 4096, factor 40 for 163840 positions"
+        method="yarn",
+        owner="DeepSeek-V3's own config",
+        details="original 4096, factor 40 for 163840 positions",
     ),
     "gpt_oss": Recommendation(
-        "yarn", "gpt-oss's own config", "original 4096, factor 32 for 131072 positions"
+        method="yarn",
+        owner="gpt-oss's own config",
+        details="original 4096, factor 32 for 131072 positions",
     ),
     "phi3": Recommendation(
-        "ntk", "Phi's config.json", "since it takes no scaling but longrope, which is searched for"
+        method="ntk",
+        owner="Phi's config.json",
+        details="since it takes no scaling but longrope, which is searched for",
     ),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
@@ -295,10 +305,10 @@ def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     quote = recommended.quote(model.context)
     original = recommended.original if recommended.fits(model.context) else None
     if method is None:
-        return ChosenMethod(recommended.method, quote, original)
+        return ChosenMethod(method=recommended.method, reason=quote, original=original)
     chosen = METHOD.check("method", method)
     if chosen == recommended.method:
-        return ChosenMethod(chosen, "", original)
+        return ChosenMethod(method=chosen, reason="", original=original)
     if not recommended.owner:
         return ChosenMethod(chosen, "")
     return ChosenMethod(chosen, f"as asked; the makers use {recommended.method} ({quote})")

@@ -211,18 +211,22 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         tensors: Its tensors.
     """
     if not tensors:
-        return Identification(file, (), ("it holds no tensor",))
+        return Identification(file=file, matches=(), description=("it holds no tensor",))
     names = _positional_names(tensors)
     if not names:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
-        return Identification(file, (), (f"it holds {len(tensors)} tensors, and {advice}",))
+        return Identification(
+            file=file, matches=(), description=(f"it holds {len(tensors)} tensors, and {advice}",)
+        )
     matches: list[Match] = []
     description: list[str] = []
     for group in groups({name: tensors[name] for name in names}):
         identified = _identify_group(group)
         matches += identified.matches
         description += identified.description
-    return Identification(file, tuple(_merged_matches(matches)), tuple(description))
+    return Identification(
+        file=file, matches=tuple(_merged_matches(matches)), description=tuple(description)
+    )
 
 
 def _positional_names(tensors: Collection[str]) -> list[str]:

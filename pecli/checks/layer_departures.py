@@ -99,7 +99,7 @@ def _first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | Non
         wrong = [tensor.name for tensor in tensors if not tensor.passed]
         right = [tensor.name for tensor in tensors if tensor.passed]
         if wrong:
-            return _Layer(number, wrong, right)
+            return _Layer(number=number, wrong=wrong, right=right)
     return None
 
 

@@ -101,7 +101,9 @@ class Outcome:
             fields["name"] = self.check.label
         if isinstance(self.result, Verification):
             return {**fields, **self.result.as_json(), "status": self.status}
-        empty = Verification(self.check.file, "", (), problems=(str(self.result),))
+        empty = Verification(
+            file=self.check.file, scheme="", tensors=(), problems=(str(self.result),)
+        )
         failed = {"scheme": None, "passed": False, "status": self.status}
         return {**fields, **empty.as_json(), **failed}
 

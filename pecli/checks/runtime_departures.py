@@ -58,7 +58,9 @@ def measure_runtime(
     departure = Departure()
     if reads_differently:
         departure = _departure(measured.tables[1], defined, rope, count, tolerance)
-    return RuntimeErrors(computed.max_abs_error, measured.curve(computed), departure)
+    return RuntimeErrors(
+        max_abs_error=computed.max_abs_error, curve=measured.curve(computed), departure=departure
+    )
 
 
 def _departure(drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float) -> Departure:
@@ -67,7 +69,7 @@ def _departure(drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: f
     first = drift.first_beyond
     if first is not None:
         first = _first_beyond(first, defined, as_read(rope), count, tolerance)
-    return Departure(drift.max_abs_error, first, limits)
+    return Departure(max_abs_error=drift.max_abs_error, first_beyond=first, pairs=limits)
 
 
 def _first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:

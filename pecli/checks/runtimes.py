@@ -198,7 +198,9 @@ def _result_of_runtime(
         rope = _rope_of_runtime(encoding, name, served)
     except UnsupportedError as lacking:
         no_scaling = isinstance(lacking, NoScalingError)
-        return RuntimeResult(name, runtime.version, lacking.rule, no_scaling=no_scaling)
+        return RuntimeResult(
+            runtime=name, version=runtime.version, lacks=lacking.rule, no_scaling=no_scaling
+        )
     causes = rope.runtime_reading.causes
     adaptation = runtime.adapted(encoding)
     if adaptation.cause:

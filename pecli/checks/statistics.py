@@ -269,7 +269,9 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
     # The moments are computed last, because they overwrite the values.
-    moments = Moments(math.nan, math.nan, NO_NORMS) if is_complex else _moments(values)
+    moments = (
+        Moments(mean=math.nan, squares=math.nan, norms=NO_NORMS) if is_complex else _moments(values)
+    )
     return SliceStatistics(extent, rows.size, zeros, nan, infinite, _count_constant(rows), *moments)
 
 
@@ -294,7 +296,7 @@ def _moments(values: AnyArray) -> Moments:
         distances = values - mean
         squares = float(np.square(distances, out=distances).sum())
         norms = np.sqrt(np.square(values, out=values).sum(axis=1))
-    return Moments(mean, squares, Norms.of(norms))
+    return Moments(mean=mean, squares=squares, norms=Norms.of(norms))
 
 
 def _standard_deviation(

@@ -89,7 +89,7 @@ def undetected_mistakes(
         names: Its tables that were compared and passed.
         tolerance: The errors that passed.
     """
-    compared = Compared(scheme, names, tolerance)
+    compared = Compared(scheme=scheme, names=names, tolerance=tolerance)
     if not compared.tensors:
         return
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
@@ -262,7 +262,7 @@ class Compared:
         longer = _with_length(scheme, length)
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
-        return Compared(longer, self.names, self.tolerance)
+        return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
 
 
 def _at_consecutive_positions(scheme: Scheme) -> Scheme:

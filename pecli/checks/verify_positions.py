@@ -109,9 +109,16 @@ def verify_positions(
     expected = case.ids(rules)
     found, notes = _read_as(whole_ids, expected.shape)
     if np.array_equal(found, expected):
-        return PositionCheck(subject, found.shape, expected.shape, notes=notes)
+        return PositionCheck(
+            subject=subject, shape=found.shape, expected_shape=expected.shape, notes=notes
+        )
     if _is_other_convention(case, found):
-        return PositionCheck(subject, found.shape, expected.shape, notes=(*notes, OTHER_CONVENTION))
+        return PositionCheck(
+            subject=subject,
+            shape=found.shape,
+            expected_shape=expected.shape,
+            notes=(*notes, OTHER_CONVENTION),
+        )
     return _failed_check(subject, case, found, expected, notes)
 
 

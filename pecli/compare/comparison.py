@@ -130,9 +130,9 @@ class Comparison:
         Its counts and errors are None, since 0 would mean that all elements are right.
         """
         return cls(
-            name,
-            shape,
-            math.prod(shape),
+            name=name,
+            shape=shape,
+            size=math.prod(shape),
             mismatched=None,
             max_abs_error=None,
             max_rel_error=None,

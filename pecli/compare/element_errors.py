@@ -275,10 +275,10 @@ def _element_errors(expected: Array, found: Array) -> _Errors:
     is_float = found.dtype.kind not in "iub"
     is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
     if not is_float or is_real_of_complex:
-        return _Errors(alike, error, None)
+        return _Errors(alike=alike, absolute=error, ulps=None)
     ulps = _complex_ulps(expected, found) if found.dtype.kind == "c" else _ulps(expected, found)
     ulps[alike] = 0
-    return _Errors(alike, error, ulps)
+    return _Errors(alike=alike, absolute=error, ulps=ulps)
 
 
 def _worst_element(expected: Array, found: Array, errors: _Errors, places: Indices) -> WorstElement:
@@ -307,7 +307,9 @@ def _integer_errors(expected: Array, found: Array) -> _Errors:
     larger = np.maximum(expected, found).view(unsigned)
     smaller = np.minimum(expected, found).view(unsigned)
     apart: AnyArray = larger - smaller
-    return _Errors(np.asarray(expected == found), apart.astype(np.float64), None)
+    return _Errors(
+        alike=np.asarray(expected == found), absolute=apart.astype(np.float64), ulps=None
+    )
 
 
 def _ulps(expected: Array, found: Array) -> AnyArray:

@@ -151,7 +151,7 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
             start=first_element,
             steps=steps_in_order[depth:],
         )
-        views.append(FunctionView(place.function, place.negated, view))
+        views.append(FunctionView(function=place.function, negated=place.negated, view=view))
     return views
 
 

@@ -89,7 +89,7 @@ def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator
         reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
         if reordered == after:
-            yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
+            yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
         heads_axis = _repeated_axis(after, reordered)
         if heads_axis is not None and order[heads_axis] not in never_repeated:
             for repetition in _repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
@@ -170,7 +170,7 @@ def _repeated(after: Shape, order: Sequence[int], repetition: _Repetition, note:
     place_of_axis = dict(zip(order, places, strict=True))
     places_in_order = [place_of_axis[number] for number in range(len(order))]
     notes = ", ".join(filter(None, (note, repetition.words)))
-    return HeadAxes(shape, (repetition.copies_axis, *places_in_order), notes)
+    return HeadAxes(shape=shape, order=(repetition.copies_axis, *places_in_order), note=notes)
 
 
 def _vector_lengths(array: AnyArray) -> Floats:

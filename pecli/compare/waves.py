@@ -79,7 +79,9 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
     """
     for width in sorted(_wave_widths(array), reverse=True):
         make = partial(_zero_tables, width)
-        candidate = CandidateTable((*PLURALS,), (None, width), make, has_frequencies=True)
+        candidate = CandidateTable(
+            names=(*PLURALS,), shape=(None, width), make=make, has_frequencies=True
+        )
         for reading in readings(array, candidate):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:

@@ -55,7 +55,7 @@ class Counts(NamedTuple):
     heads: object
 
 
-NO_COUNTS = Counts(None, None, None)
+NO_COUNTS = Counts(context=None, layers=None, heads=None)
 
 
 class Tensors(NamedTuple):
@@ -119,11 +119,11 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     if os.path.basename(path) in CONFIG_FILES:
         path = folder  # The weights are beside the configuration.
     if config.endswith(".gguf"):
-        return Source(ModelFormat.GGUF, path, config)
+        return Source(format=ModelFormat.GGUF, path=path, config=config)
     format_of_config = CONFIG_FILES.get(os.path.basename(config))
     if format_of_config is None:
         return None
-    return Source(format_of_config, path, config)
+    return Source(format=format_of_config, path=path, config=config)
 
 
 def read_model(label: str, source: Source) -> ModelFiles:
@@ -176,7 +176,7 @@ def _read_counts(source: Source, context: int | None) -> Counts:
     if source.format == ModelFormat.GGUF and isinstance(layers, int):
         # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
         layers -= values.get("nextn_predict_layers") or 0
-    return Counts(context, layers, _first_value(parts, HEAD_COUNTS))
+    return Counts(context=context, layers=layers, heads=_first_value(parts, HEAD_COUNTS))
 
 
 def _first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
@@ -221,14 +221,14 @@ def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTens
     first, *others = [load_file(file) for file in _tensor_files(source)]
     for tensor in first.unread:
         stored = Stored(tensor.dtype, tensor.shape, tensor.blocks)
-        yield NamedTensor(tensor.name, tensor.name, stored)
+        yield NamedTensor(name=tensor.name, gguf_name=tensor.name, stored=stored)
     for name in first.tensors:
         if NOT_WEIGHTS.fullmatch(name):
             continue
         array = first.tensors[name]
         shards = [file.tensors[name] for file in others]
         for gguf_name, part in _parts_in_gguf(name, array, source.format, model_type):
-            yield NamedTensor(name, gguf_name, Stored.of(part, shards))
+            yield NamedTensor(name=name, gguf_name=gguf_name, stored=Stored.of(part, shards))
 
 
 def _tensor_files(source: Source) -> list[str]:

@@ -114,16 +114,18 @@ def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
     numbers such as 0.5 or 16.
     """
-    yield ValueMistake(Mistake.ALL_ZEROS, 0.0, 0.0)
+    yield ValueMistake(finding=Mistake.ALL_ZEROS, factor=0.0, offset=0.0)
     is_one_added = bool(pair.added)
-    yield ValueMistake(NormOffset(-1, is_one_added), 1.0, pair.added - 1.0)
-    yield ValueMistake(NormOffset(1, is_one_added), 1.0, pair.added + 1.0)
+    yield ValueMistake(finding=NormOffset(-1, is_one_added), factor=1.0, offset=pair.added - 1.0)
+    yield ValueMistake(finding=NormOffset(1, is_one_added), factor=1.0, offset=pair.added + 1.0)
     expected = pair.reference.sample(order) + np.float32(pair.added)
     values = pair.checked.sample(np.arange(len(order)))
     ratio = np.vdot(expected, values) / (np.vdot(expected, expected) or 1)
     for factor in dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4)):
         if factor != 1:
-            yield ValueMistake(Multiplied(factor), factor, factor * pair.added)
+            yield ValueMistake(
+                finding=Multiplied(factor), factor=factor, offset=factor * pair.added
+            )
 
 
 def _is_transposed(trial: Trial) -> bool:

@@ -43,8 +43,8 @@ class Verbs(NamedTuple):
     their: str
 
 
-SINGULAR = Verbs("is", "has", "its")
-PLURAL = Verbs("are", "have", "their")
+SINGULAR = Verbs(be="is", have="has", their="its")
+PLURAL = Verbs(be="are", have="have", their="their")
 
 
 class BothModels(NamedTuple):

@@ -210,7 +210,7 @@ def _frequency_changes(
         factor = expected.attention_factor(context) or 1.0
         found_factor = found.attention_factor(context) or 1.0
         if not math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
-            yield AttentionFactorChanged(factor, found_factor, context)
+            yield AttentionFactorChanged(expected=factor, factor=found_factor, length=context)
             return
 
 

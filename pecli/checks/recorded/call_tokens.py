@@ -118,7 +118,9 @@ class CallTokens:
             ids = used[sequence, tokens]
             expected = self.positions[sequence, tokens]
             if not np.array_equal(ids, expected):
-                yield WrongIds(sequence, ids, expected, count_padding=not tokens.all())
+                yield WrongIds(
+                    sequence=sequence, ids=ids, expected=expected, count_padding=not tokens.all()
+                )
                 return
 
 

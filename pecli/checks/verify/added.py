@@ -308,12 +308,12 @@ def _wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddi
     expected = np.where(sequence.is_token[:, None], weight[sequence.row_numbers], 0.0)
     added = sequence.added
     if not added.any() and expected.any():
-        yield _WrongAddition((Rotation("none added"),), added, (sequence.name,))
+        yield _WrongAddition(edits=(Rotation("none added"),), rows=added, tensors=(sequence.name,))
         return
     factor = plain_factor(Sides(expected, added))
     if factor is not None:
         tensors = ("table",) if sequence.name == "after" else ("table", sequence.name)
-        yield _WrongAddition(factor_edits(factor), factor * expected, tensors)
+        yield _WrongAddition(edits=factor_edits(factor), rows=factor * expected, tensors=tensors)
     other_rows = _other_rows_added(sequence, weight)
     if other_rows is not None:
         yield other_rows
@@ -335,7 +335,7 @@ def _other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | N
     left_padding = int(sequence.is_token.argmax())  # rows before the first token
     mistake = find_position_mistake(right_rows, used_rows, left_padding, rotated=False)
     edit = positions_edit(right_rows, used_rows, mistake)
-    return _WrongAddition((edit,), weight[used_rows], (sequence.name,))
+    return _WrongAddition(edits=(edit,), rows=weight[used_rows], tensors=(sequence.name,))
 
 
 def _nearest_rows(added: Floats, weight: Floats) -> Indices:

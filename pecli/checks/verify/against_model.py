@@ -105,11 +105,16 @@ class _Job(NamedTuple):
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
-        checks = [_ModelCheck(label, assigned, notes) for assigned in tensors.assignments()]
+        checks = [
+            _ModelCheck(path=label, tensors=assigned, notes=notes)
+            for assigned in tensors.assignments()
+        ]
         best = _best_answer(checks, self.tolerance, self.reasons)
         if best is not None:
             return best
-        return _ModelCheck(label, tensors, notes).verify(self.tolerance, self.reasons)
+        return _ModelCheck(path=label, tensors=tensors, notes=notes).verify(
+            self.tolerance, self.reasons
+        )
 
 
 class _Attempt(NamedTuple):
@@ -159,8 +164,8 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     answer = job.answer(file, settings, notes={})
     is_placed = bool(settings.offset) or bool(settings.stated_rows)
     if answer.passed or is_placed:
-        return _Attempt(answer, file.tensors, None)
-    return _Attempt(answer, file.tensors, counted_rows(file.tensors))
+        return _Attempt(answer=answer, tables=file.tensors, rows=None)
+    return _Attempt(answer=answer, tables=file.tensors, rows=counted_rows(file.tensors))
 
 
 def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
@@ -177,10 +182,12 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     tables = {name: per_batch(array) for name, array in file.tensors.items()}
     tokens = token_tables(label, tables, batch, job.encodings.position_axes)
     settings = replace(TableSettings.of(others), stated_rows={"positions": tokens.positions})
-    answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), settings, tokens.notes)
+    answer = job.answer(
+        LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables), settings, tokens.notes
+    )
     rows = batch if tokens.notes and not answer.passed else None
     answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
-    return _Attempt(answer, tables, rows)
+    return _Attempt(answer=answer, tables=tables, rows=rows)
 
 
 def _best_answer(
@@ -340,7 +347,9 @@ class _ModelCheck:
         shapes = dict.fromkeys(map(_shapes_of, self.tensors.likely(name)))
         transposed = self.tensors.best_reading(name, self.tensors.role(name), transposed=True)
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
-        problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
+        problem = OtherShape(
+            shape=shape, expected=" or ".join(shapes), fits_transposed=fits_transposed
+        )
         result = Comparison.impossible(name, shape, problem)
         return CheckedTensor(name, result, *self._scheme_to_explain(name), has_length=False)
 
@@ -404,7 +413,9 @@ def _schemes(tables: Tables) -> set[str]:
 
 def _doublings(tables: Tables) -> Iterator[Doubling]:
     for reading in filter(None, tables.values()):
-        yield Doubling(reading.origin.layer_type, reading, reading.form.doubled)
+        yield Doubling(
+            layers=reading.origin.layer_type, reading=reading, doubled=reading.form.doubled
+        )
 
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:

@@ -190,7 +190,7 @@ class _SchemeCheck:
                 tensor=name, result=result, scheme=self.scheme, found={likely[0].name: array}
             )
         part = reading.name.rpartition(".")[0]
-        self.doublings.append(Doubling(part, reading, reading.form.doubled))
+        self.doublings.append(Doubling(layers=part, reading=reading, doubled=reading.form.doubled))
         label = label or reading.name
         stated = stated_name(self.file, name)
         return CheckedTensor.from_reading(

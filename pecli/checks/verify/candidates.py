@@ -211,7 +211,9 @@ def _rope_waves(
     rows, width = make(1).tables["cos"].shape
     shape = (rows if settings.stated_rows else None, width)
     grid = tuple(settings.stated_rows.get("grid") or ())
-    yield from _wave_candidates(CandidateTable((*PLURALS,), shape, make, layout=layout, grid=grid))
+    yield from _wave_candidates(
+        CandidateTable(names=(*PLURALS,), shape=shape, make=make, layout=layout, grid=grid)
+    )
     if len(settings.position_axes) > 1 and not encoding.grid.axes:
         yield from _tables_per_axis(encoding, settings, dtype, layout)
 
@@ -461,7 +463,9 @@ def _sinusoidal_from_offsets(
         if offset or model_offset:
             words = f"{words}, from position {offset}"
         make = cache(partial(_sinusoidal_rows, parameters, offset))
-        yield CandidateTable(("pe",), (None, parameters["dim"]), make, words=words, quantised=True)
+        yield CandidateTable(
+            names=("pe",), shape=(None, parameters["dim"]), make=make, words=words, quantised=True
+        )
 
 
 def _candidate_on_grid(

@@ -57,9 +57,9 @@ def split_by_names(file: LoadedFile) -> RotatedFile | None:
     paired = set(chain(*pairs.values()))
     others = {name: name for name in file.outlines if name not in paired}
     return RotatedFile(
-        renamed(file, {stem: names.before for stem, names in pairs.items()}),
-        renamed(file, {stem: names.after for stem, names in pairs.items()}),
-        renamed(file, others),
+        before=renamed(file, {stem: names.before for stem, names in pairs.items()}),
+        after=renamed(file, {stem: names.after for stem, names in pairs.items()}),
+        others=renamed(file, others),
     )
 
 
@@ -80,7 +80,7 @@ def pair_names(names: list[str]) -> dict[str, PairNames]:
     >>> pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    sides = _Sides({}, {}, {})
+    sides = _Sides(before={}, after={}, plain={})
     for name in names:
         sides.add(name)
     pairs = {}

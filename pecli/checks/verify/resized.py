@@ -482,7 +482,7 @@ def _known_mistakes(resizing: _Resizing) -> Iterator[_Mistake]:
     of other tokens (CLS, registers) that are resized with the patches, or lost.
     """
     reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
-    yield _Mistake(reason, resizing, ANTIALIASED_CUBIC)
+    yield _Mistake(reason=reason, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
     new_rows = len(resizing.new)
     if resizing.is_on_grid:
         yield from _swapped_axes(resizing)

@@ -127,8 +127,8 @@ def check_pair(pair: TensorPair, job: RotationJob) -> "RotatedCheck":
     tensor = _arranged(pair, job.encodings_named(pair.title), job)
     encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
     if job.is_unrotated(pair.title):
-        return UnrotatedCheck(tensor, encodings[0], job)
-    checks = [RotatedCheck(tensor, encoding, job) for encoding in encodings]
+        return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
+    checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
     for check in checks:
         if check.result.passed:
             check.rivals = [rival for rival in checks if rival is not check]
@@ -480,7 +480,7 @@ class UnrotatedCheck(RotatedCheck):
         return iter(())
 
     def layer_advice(self) -> Iterator[str]:
-        rotated = RotatedCheck(self.tensor, self.encoding, self.job)
+        rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
         if rotated.result.passed or _are_rotations(rotated.reasons):
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 

@@ -132,7 +132,7 @@ def _used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation |
     if rope is None or rope.recipe != "exact":
         return None
     axis = _position_axis(reason)
-    return _UsedRotation(rope, layout, wrong.tensor.axis if axis is None else axis)
+    return _UsedRotation(rope=rope, layout=layout, axis=wrong.tensor.axis if axis is None else axis)
 
 
 def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
