@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.compare.comparison import Comparison, compare
+from pecli.compare.comparison import Comparison, compare_parts
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
 from pecli.engine.named_values import JsonObject
@@ -194,4 +194,4 @@ def _passes_within(result: Comparison, ulps: int) -> bool:
     if not result.parts:
         return True
     tolerance = replace(result.allowed, max_ulp=ulps)
-    return compare(result.parts, tolerance, name=result.name, any_dtype=True).passed
+    return compare_parts(result.parts, tolerance, name=result.name, any_dtype=True).passed

@@ -12,7 +12,7 @@ from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_matches import TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
-from pecli.compare.reading import Doubling, doubling_problems
+from pecli.compare.reading_conflicts import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.named_values import JsonObject
@@ -118,7 +118,7 @@ def diff(
     is_loose = allowed != EXACT
     matches = match_tensors(file_a, file_b, allowed)
     symmetric = allowed.for_either_order()
-    tensors = tuple(match.compared(symmetric, any_dtype=is_loose) for match in matches)
+    tensors = tuple(match.compare(symmetric, any_dtype=is_loose) for match in matches)
     scheme = _carried_scheme(file_a)
     schemes = [scheme, _carried_scheme(file_b)]
     problems = [

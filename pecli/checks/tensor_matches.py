@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import PLURALS, CandidateTable, Waves, candidate_of, cos_and_sin
 from pecli.compare.comparison import Comparison
-from pecli.compare.factors import Shape, without_ones
+from pecli.compare.factors import Shape, first_along, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, columns, halved
 from pecli.compare.problems import OtherDtype
-from pecli.compare.reading import Reading, best_reading, lone_transposes
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import find_lone_transposes
+from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -69,15 +72,15 @@ class TensorMatch:
         if self.reading.candidate.layout and not self.reading.form.doubled:
             other = columns(self.reading.candidate.layout)
         sides = ("A", "B") if self.reads_a else ("B", "A")
-        notes = zip(sides, (self.reading.note, other), strict=True)
+        notes = zip(sides, (note_on(self.reading), other), strict=True)
         return "; ".join(f"{side}: {note}" for side, note in notes if note)
 
-    def compared(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
+    def compare(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
         """Compare B with A."""
         a, b = self.arrays
         if self.reading is None:
             return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
-        result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
+        result = self.reading.compare(tolerance, name=self.name, any_dtype=any_dtype)
         are_numbers = {a.dtype.kind, b.dtype.kind}.issubset("iufV")
         if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
             result.finding = None  # Integers are compared with floats by their values.
@@ -91,12 +94,12 @@ class TensorMatch:
         if self.reading is None:
             return [TablePair(self.name, *self.arrays)]
         pairs = []
-        for name, (expected, found) in self.reading.pairs().items():
-            table = np.asarray(expected)
+        for name, part in self.reading.first_parts.items():
+            expected = np.asarray(part.expected)
             if self.reads_a:
-                pairs.append(TablePair(name, a=found, b=table))
+                pairs.append(TablePair(name, a=part.first_copy, b=expected))
             else:
-                pairs.append(TablePair(name, a=table, b=found))
+                pairs.append(TablePair(name, a=expected, b=part.first_copy))
         return pairs
 
     def read_from(
@@ -163,7 +166,7 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
     for name, name_in_b in names.items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
     # A table that only matches transposed, unlike the table beside it, is wrong: it is compared as it stands.
-    for name in lone_transposes({name: match.reading for name, match in matches.items()}):
+    for name in find_lone_transposes({name: match.reading for name, match in matches.items()}):
         upright = rules._replace(upright=True)
         matches[name] = _match_two(name, names[name], *matches[name].arrays, upright)
     return [*matches.values()]
@@ -221,7 +224,7 @@ def _match_cos_sin(
     if len(joined) != 1 or waves is None:
         return None
     ((name, array),) = joined.items()
-    reading = best_reading(array, _candidates_of_both(waves), is_text=rules.is_text)
+    reading = find_best_reading(array, _candidates_of_both(waves), is_text=rules.is_text)
     if reading is None:
         return None
     if reads_a:
@@ -319,7 +322,7 @@ def _significand_bits(array: Array) -> int:
 def _read_as_table(name: str, has_frequencies: bool, rules: _Rules, side: _Side) -> Reading | None:
     """Read an array as the table that another one is."""
     candidates = _candidates_of_table(name, side.expected, has_frequencies, rules)
-    return best_reading(side.found, candidates, is_text=rules.is_text)
+    return find_best_reading(side.found, candidates, is_text=rules.is_text)
 
 
 def _read_upright_or_transposed(
@@ -402,7 +405,7 @@ def _is_masked(array: AnyArray) -> bool:
     is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
     if not is_square or array.dtype.kind not in "fV" or not array.size:
         return False
-    first_row = array[(0,) * (array.ndim - 1)]
+    first_row = first_along(array, array.ndim - 1)
     return bool(first_row[-1] <= LARGEST_MASK)
 
 
@@ -417,7 +420,7 @@ def _read_as_cos_sin(rules: _Rules, side: _Side) -> Reading | None:
             continue
         tables = cos_sin.first_copies()
         candidates = _candidates_of_both(Waves(tables["cos"], tables["sin"]))
-        reading = best_reading(side.found, candidates, is_text=rules.is_text)
+        reading = find_best_reading(side.found, candidates, is_text=rules.is_text)
         if reading is not None and reading.is_near:
             return reading
     return None

@@ -16,6 +16,7 @@ from pecli.checks.weak_checks import Tables, looks_like_table, weak_checks
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
 from pecli.compare.reading import Reading
+from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.grouping import grouped
@@ -151,7 +152,12 @@ class CheckedTensor:
         result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
         doubt = _doubt_about_order(label, stated or label, reading)
         return cls(
-            tensor=tensor, result=result, scheme=scheme, found=found, note=reading.note, doubt=doubt
+            tensor=tensor,
+            result=result,
+            scheme=scheme,
+            found=found,
+            note=note_on(reading),
+            doubt=doubt,
         )
 
     @property
@@ -179,7 +185,7 @@ def compare_reading(
     """
     if reading.is_learned:
         return Comparison.learned(label, reading.array.shape, _learned_problem(reading.array))
-    result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
+    result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
     if not result.mismatched or result.finding is not None:
         return result
     # Both columns of a frequency are explained together, so that they may differ.

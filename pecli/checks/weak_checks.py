@@ -13,6 +13,7 @@ from pecli.checks.doubts import (
     UndetectedMistake,
     UnequalLengths,
 )
+from pecli.compare.factors import first_along
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme, holds_several, named_tensors
@@ -143,7 +144,7 @@ def looks_like_table(array: Array) -> bool:
         return False
     if array.shape[-1] > MAX_WIDTH:
         return False
-    first_matrix = array.real[(0,) * (array.ndim - 2)]
+    first_matrix = first_along(array.real, array.ndim - 2)
     rows = widened(first_matrix[:MAX_PROBED_ROWS])
     varying = rows[:, np.ptp(rows, axis=0) > 0]
     if not varying.size:

@@ -235,10 +235,10 @@ def compare_arrays(
     if found.shape != expected.shape:
         return Comparison.of_shape(name, found.shape, bracketed(expected.shape))
     part = Part.of_arrays(expected, np.asarray(found, order="C"))
-    return compare([part], tolerance, name=name, role=role, any_dtype=any_dtype)
+    return compare_parts([part], tolerance, name=name, role=role, any_dtype=any_dtype)
 
 
-def compare(
+def compare_parts(
     parts: Sequence[Part],
     tolerance: Tolerance,
     *,

@@ -86,6 +86,16 @@ def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
 
 
+def first_along(array: AnyArray, axes: int) -> AnyArray:
+    """Return an array at index 0 of its first axes.
+
+    >>> first_along(np.zeros((2, 12, 64, 16)), 2).shape  # the first head of the first sequence
+    (64, 16)
+    """
+    first: AnyArray = array[(0,) * axes]
+    return first
+
+
 def without_ones(shape: tuple[Length, ...]) -> tuple[Length, ...]:
     """Return a shape without its axes of length 1, which programs add and drop at will.
 

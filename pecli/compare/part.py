@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.compare.candidate import Expected
-from pecli.compare.factors import Shape, View, steps_of, whole_view
+from pecli.compare.factors import Shape, View, first_along, steps_of, whole_view
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
@@ -62,8 +62,7 @@ class Part:
 
     @property
     def first_copy(self) -> AnyArray:
-        one_copy: AnyArray = self.found[(0,) * len(self.copies)]
-        return one_copy
+        return first_along(self.found, len(self.copies))
 
     @property
     def expected_dtype(self) -> "np.dtype[Any]":

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.best_reading import MIN_FLAT_ROWS, begins_with_position_0, find_readings
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables
-from pecli.compare.reading import MIN_FLAT_ROWS, Reading, begins_with_position_0, readings
+from pecli.compare.reading import Reading
+from pecli.compare.reading_notes import note_on
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -63,7 +65,7 @@ def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
     for table in tables:
         for reading in wave_readings(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.first_copies(), reading.note)
+                return SeparateTables(reading.first_copies(), note_on(reading))
     return None
 
 
@@ -82,7 +84,7 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
         candidate = CandidateTable(
             names=(*PLURALS,), shape=(None, width), make=make, has_frequencies=True
         )
-        for reading in readings(array, candidate):
+        for reading in find_readings(array, candidate):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:
                 yield reading

@@ -21,7 +21,9 @@ from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import Doubling, FoundTables, Reading, doubling_problems
+from pecli.compare.reading import FoundTables, Reading
+from pecli.compare.reading_conflicts import Doubling, doubling_problems
+from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, widened
@@ -305,7 +307,7 @@ class _ModelCheck:
         for encoding in self.tensors.all_encodings:
             if encoding.layer_type == layer_type:
                 continue
-            best = self.tensors.reading_as(name, role_of(reading.name), encoding)
+            best = self.tensors.find_reading_as(name, role_of(reading.name), encoding)
             if best is not None and compare_reading(name, best, tolerance).passed:
                 return encoding.layer_type
         return ""
@@ -335,7 +337,7 @@ class _ModelCheck:
         if layer_type:
             fits = "" if self.tensors.layer_named(name) else ", which it fits best"
             yield f"{layer_type} layers{fits}"
-        yield reading.note
+        yield note_on(reading)
         yield self.notes.get(name, "")
 
     def _unreadable(self, name: str) -> CheckedTensor:
@@ -345,7 +347,7 @@ class _ModelCheck:
         """
         shape = self.tensors.tensors[name].shape
         shapes = dict.fromkeys(map(_shapes_of, self.tensors.likely(name)))
-        transposed = self.tensors.best_reading(name, self.tensors.role(name), transposed=True)
+        transposed = self.tensors.find_reading(name, self.tensors.role(name), transposed=True)
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
         problem = OtherShape(
             shape=shape, expected=" or ".join(shapes), fits_transposed=fits_transposed

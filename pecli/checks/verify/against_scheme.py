@@ -13,15 +13,11 @@ from pecli.checks.verify.candidates import (
     stated_name,
     stated_order,
 )
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
-from pecli.compare.reading import (
-    Doubling,
-    Reading,
-    best_reading,
-    doubling_problems,
-    lone_transposes,
-)
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import Doubling, doubling_problems, find_lone_transposes
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
@@ -141,7 +137,7 @@ class _SchemeCheck:
             by_name: True if the result has the tensor's name, False for the table's.
         """
         readings = {name: self._best(name, tables) for name, tables in named.items()}
-        for name in lone_transposes(readings):
+        for name in find_lone_transposes(readings):
             readings[name] = self._best(name, named[name], upright=True)
         checked = []
         for name, tables in named.items():
@@ -163,7 +159,9 @@ class _SchemeCheck:
             candidates += alibi_parts(self.scheme, array)
         order = self._order_of_functions(name, tables)
         candidates = [candidate for candidate in candidates if has_order(candidate, order)]
-        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
+        return find_best_reading(
+            array, candidates, is_text=self.file.has_rows_only, upright=upright
+        )
 
     def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""

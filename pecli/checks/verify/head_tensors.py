@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.verify.tensor_pairs import TensorPair
-from pecli.compare.factors import Shape, View
+from pecli.compare.factors import Shape, View, first_along
 from pecli.compare.head_axes import head_axes
 from pecli.compare.part import Part
 from pecli.engine.arrays import AnyArray, Array
@@ -42,8 +42,7 @@ class HeadTensor(NamedTuple):
     def after(self) -> AnyArray:
         """The first copy of the tensor after the rotation."""
         copies = self.view.values.ndim - self.before.ndim
-        first: AnyArray = self.view.values[(0,) * copies]
-        return first
+        return first_along(self.view.values, copies)
 
     def part(self, expected: Array) -> Part:
         """Return the whole tensor after the rotation as a part that has to equal the expected one.

@@ -8,8 +8,9 @@ import numpy as np
 
 from pecli.checks.verify.candidates import model_candidates, stated_name, stated_order
 from pecli.checks.verify.table_settings import TableSettings
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
-from pecli.compare.reading import Reading, best_reading
+from pecli.compare.reading import Reading
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
@@ -136,7 +137,7 @@ class ModelTensors:
         ]
         return replace(self.settings, length=max(contexts) + 1)
 
-    def best_reading(
+    def find_reading(
         self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
     ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
@@ -154,13 +155,15 @@ class ModelTensors:
         if transposed:
             array = array.T
         candidates = self._candidates_of(name, array, role, self.likely(name))
-        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
+        return find_best_reading(
+            array, candidates, is_text=self.file.has_rows_only, upright=upright
+        )
 
-    def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
+    def find_reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
         candidates = self._candidates_of(name, array, role, [encoding])
-        return best_reading(array, candidates, is_text=self.file.has_rows_only)
+        return find_best_reading(array, candidates, is_text=self.file.has_rows_only)
 
     def _candidates_of(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]

@@ -31,7 +31,7 @@ from pecli.checks.verify.head_tensors import (
 from pecli.checks.verify.rotation_advice import WrongRotation, advice
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
-from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
+from pecli.compare.comparison import Comparison, compare_arrays, compare_parts, problems_of
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
@@ -256,7 +256,7 @@ class RotatedCheck:
         expected = self._expected()
         self._expect_padding_as_it_is(expected)
         part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
-        result = compare([part], self.job.tolerance, name=self.name)
+        result = compare_parts([part], self.job.tolerance, name=self.name)
         not_finite = self.rotated.count_not_finite_before()
         if not_finite:
             result.finding = NotFinite(not_finite, "of its values before")

@@ -1,7 +1,8 @@
 """The tensors of a file that are to be checked against a model: found by their names, or by their values."""
 
 from pecli.checks.verify.model_tensors import ModelTensors
-from pecli.compare.reading import Reading, lone_transposes
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import find_lone_transposes
 from pecli.engine.arrays import Array, dtype_name
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 
@@ -22,8 +23,8 @@ def find_tables(tensors: ModelTensors) -> Tables:
     position), and sines only transposed, the sines are wrong: then they are read upright as well.
     """
     tables = _named_or_recognised(tensors)
-    for name in lone_transposes(tables):
-        tables[name] = tensors.best_reading(name, tensors.role(name), upright=True)
+    for name in find_lone_transposes(tables):
+        tables[name] = tensors.find_reading(name, tensors.role(name), upright=True)
     return tables
 
 
@@ -40,7 +41,7 @@ def _named_or_recognised(tensors: ModelTensors) -> Tables:
 
 def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
     """Read the only tensor of a file, as what its name states if it can be that."""
-    return tensors.best_reading(name, tensors.role(name)) or tensors.best_reading(name, None)
+    return tensors.find_reading(name, tensors.role(name)) or tensors.find_reading(name, None)
 
 
 def _found_by_name(tensors: ModelTensors) -> Tables:
@@ -54,7 +55,7 @@ def _found_by_name(tensors: ModelTensors) -> Tables:
         role = role_of(name)
         if role is None or not _is_named_as_table(tensors, name, role, array):
             continue
-        reading = tensors.best_reading(name, role)
+        reading = tensors.find_reading(name, role)
         if reading is not None or _must_be_table(tensors, role):
             tables[name] = reading
     return tables
@@ -82,7 +83,7 @@ def _found_by_values(tensors: ModelTensors) -> Tables:
     for name, array in tensors.tensors.items():
         if not _holds_floats(array):
             continue
-        reading = tensors.best_reading(name, None)
+        reading = tensors.find_reading(name, None)
         if reading is not None and reading.is_near:
             tables[name] = reading
     return tables
