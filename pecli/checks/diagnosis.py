@@ -46,7 +46,7 @@ class Reasons(NamedTuple):
     explanations: "Sequence[Explanation]" = ()
 
 
-def diagnosis(
+def diagnose(
     explanations: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
     """Return explanations in sentences, each with the command that makes such a table.

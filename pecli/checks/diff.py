@@ -275,11 +275,11 @@ def _doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
 def _weaknesses(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
-    from pecli.checks.weak_checks import weak_checks
+    from pecli.checks.weak_checks import find_weaknesses
 
     tables = {}
     for match in matches:
         for pair in match.pairs():
             tables[pair.name] = pair.a
-    doubts = weak_checks({scheme: tables}, allowed)
+    doubts = find_weaknesses({scheme: tables}, allowed)
     return tuple(dict.fromkeys(map(str, doubts)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.diagnosis import Reasons, diagnosis
+from pecli.checks.diagnosis import Reasons, diagnose
 from pecli.checks.doubts import AsManyHeads, Doubt
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.run_tensors import ROWS, layer_of
@@ -196,7 +196,7 @@ class RecordedRotation(NamedTuple):
         positions = self.tokens.options(self.pair.before)
         check = check_pair(self.pair, self._job(reasons=True, positions=positions))
         explanations = [reason.made_by(None) for reason in check.reasons]
-        lines = diagnosis(explanations, [check.result], self.tolerance)
+        lines = diagnose(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 
     def weaknesses(self) -> list[Doubt]:

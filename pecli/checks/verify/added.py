@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.diagnosis import diagnosis
+from pecli.checks.diagnosis import diagnose
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
@@ -108,7 +108,7 @@ def verify_added(
             result.finding = strange
         elif reasons and not result.passed:
             explanations += _explained(table, sums, weight, tolerance.atol)
-    lines = [line.text for line in diagnosis(explanations, results, tolerance)]
+    lines = [line.text for line in diagnose(explanations, results, tolerance)]
     return Verification(
         file=matched.label,
         scheme=table.name if isinstance(table, Scheme) else "learned table",

@@ -2,8 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from pecli.checks.checked_tensor import CheckedTensor
+from pecli.checks.conclusion import conclude, examine_pass
 from pecli.checks.file_problems import FileProblem, MissingTable
-from pecli.checks.verification import CheckedTensor, Verification, conclusion
+from pecli.checks.verification import Verification
 from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.candidates import (
     COS_FIRST,
@@ -66,7 +68,8 @@ def verify_scheme(
         checked = check.all_checked(named, by_name=True)
         problems = [*check.missing_tables(checked)]
     problems += doubling_problems(check.doublings)
-    return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
+    answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+    return examine_pass(answer, checked, tensors, tolerance)
 
 
 class _SchemeCheck:

@@ -5,13 +5,15 @@ from hashlib import sha256
 
 import numpy as np
 
+from pecli.checks.checked_tensor import CheckedTensor
+from pecli.checks.conclusion import conclude
 from pecli.checks.file_problems import (
     ChangedAfterWriting,
     FileProblem,
     MissingTensor,
     UnexpectedTensor,
 )
-from pecli.checks.verification import CheckedTensor, Verification, conclusion
+from pecli.checks.verification import Verification
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
@@ -55,7 +57,7 @@ def verify_carried(
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):
         problems.append(ChangedAfterWriting())
-    return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
+    return conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
 
 
 def _has_stored_hash(

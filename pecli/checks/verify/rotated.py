@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from pecli.checks.diagnosis import diagnosis
+from pecli.checks.diagnosis import diagnose
 from pecli.checks.doubts import (
     Doubt,
     LayersNotNamed,
@@ -101,7 +101,7 @@ def _reason_lines(
     """
     results = [check.result for check in checks]
     without_commands = [explanation.made_by(None) for explanation in explanations]
-    for line in diagnosis(without_commands, results, tolerance):
+    for line in diagnose(without_commands, results, tolerance):
         yield line.text
     for check in checks:
         yield from advice(check.advised, check.reasons)
