@@ -196,15 +196,16 @@ def _explain_by_parameters(
 
 
 def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterator[_Recognised]":
-    """Yield the tables of A that belong together with their scheme: the one that A carries, if any.
+    """Yield the tables of A that belong together, with their scheme: the one that A carries, if any.
 
-    Otherwise each group is recognised when it is asked for, since time is limited.
+    Otherwise each group is recognised when it is asked for, since time is limited. Groups that no
+    scheme makes are left out.
     """
     if scheme is not None:
         yield _Recognised(scheme, in_a)
         return
     for group in recognition.groups(in_a):
-        yield _recognise(group)
+        yield from _recognise(group)
 
 
 def _find_other_parameters(
@@ -212,7 +213,7 @@ def _find_other_parameters(
 ) -> Iterator[Explanation]:
     """Yield the parameters that change a scheme of A so that it makes the tables of B."""
     scheme = tables_of_a.scheme
-    if scheme is None or holds_several(scheme) or not tables_of_a.tables:
+    if holds_several(scheme) or not tables_of_a.tables:
         return  # The search changes the parameters of one scheme, not those of a bundle.
     # The search has the scheme's names of the tables, `cos`; the file may have `cos_cached`.
     names = tables_of_a.names()
@@ -225,39 +226,39 @@ class _Recognised(NamedTuple):
     """Tables of A, and the scheme that makes them.
 
     Attributes:
-        scheme: The scheme; None if none was recognised.
+        scheme: The scheme.
         tables: The tables by their names.
         function: «cos» or «sin», if they hold one function only.
     """
 
-    scheme: Scheme | None
+    scheme: Scheme
     tables: Mapping[str, Array]
     function: str = ""
 
     def names(self) -> dict[str, str]:
         """Return the names of the tables, by the names that the scheme has for them."""
-        assert self.scheme is not None
-        names = {}
-        for name in self.tables:
-            names[self._name_in_scheme(name, self.scheme)] = name
-        return names
+        return {self._name_in_scheme(name): name for name in self.tables}
 
-    def _name_in_scheme(self, name: str, scheme: Scheme) -> str:
+    def _name_in_scheme(self, name: str) -> str:
         """Return the scheme's name of a table: `cos` of `model.rotary_emb.cos_cached`.
 
         Names that do not tell belong to the table that the scheme writes into a file of one array.
         """
-        tables = tensors_by_name(scheme)
+        tables = tensors_by_name(self.scheme)
         for candidate in filter(None, (self.function, name, role_of(name))):
             if candidate in tables:
                 return candidate
-        return scheme.single_array().name
+        return self.scheme.single_array().name
 
 
-def _recognise(tables: Mapping[str, Array]) -> _Recognised:
-    """Return the scheme that makes tables without mistakes, if there is one."""
+def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
+    """Yield the scheme that makes tables without mistakes, if there is one.
+
+    That a file has only cosines, or only sines, is no mistake.
+    """
     for match in recognition.recognise(tables):
         functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
-        if len(functions) == len(match.mistakes):
-            return _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))
-    return _Recognised(None, tables)
+        has_other_mistakes = len(functions) < len(match.mistakes)
+        if match.scheme is not None and not has_other_mistakes:
+            yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))
+            return
