@@ -6,7 +6,8 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.candidates import model_candidates, stated_name, stated_order
+from pecli.checks.verify.candidates import stated_name, stated_order
+from pecli.checks.verify.model_candidates import model_candidates
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
