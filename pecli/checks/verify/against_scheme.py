@@ -62,10 +62,10 @@ def verify_scheme(
     is_one_tensor = is_one_tensor or all(map(is_relative, tensors))
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors
-        checked = check.all_checked({name: check.tables_named(name, ())}, by_name=False)
+        checked = check.check_all({name: check.tables_named(name, ())}, by_name=False)
         problems: list[FileProblem | str] = []
     else:
-        checked = check.all_checked(named, by_name=True)
+        checked = check.check_all(named, by_name=True)
         problems = [*check.missing_tables(checked)]
     problems += doubling_problems(check.doublings)
     answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
@@ -127,7 +127,7 @@ class _SchemeCheck:
                 named[name] = tables
         return named
 
-    def all_checked(
+    def check_all(
         self, named: Mapping[str, Collection[str]], *, by_name: bool
     ) -> list[CheckedTensor]:
         """Compare each tensor with the tables that it may be, or with all if none is named.
@@ -145,7 +145,7 @@ class _SchemeCheck:
         checked = []
         for name, tables in named.items():
             label = name if by_name else ""
-            checked.append(self._checked(name, readings[name], tables, label))
+            checked.append(self._check(name, readings[name], tables, label))
         return checked
 
     def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
@@ -171,7 +171,7 @@ class _SchemeCheck:
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
 
-    def _checked(
+    def _check(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str
     ) -> CheckedTensor:
         """Compare a tensor with the table that it is read as; one that has the shape of none fails.
@@ -182,20 +182,29 @@ class _SchemeCheck:
             tables: The names of the tables that it may be.
             label: The name of the result; the table's if it is empty.
         """
-        array = self.file.tensors[name]
         if reading is None:
-            likely = self._likely(real_dtype(array), tables)
-            expected = bracketed(likely[0].shape)
-            result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
-            return CheckedTensor(
-                tensor=name, result=result, scheme=self.scheme, found={likely[0].name: array}
-            )
+            return self._check_unreadable(name, tables, label)
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(layers=part, reading=reading, doubled=reading.form.doubled))
-        label = label or reading.name
-        stated = stated_name(self.file, name)
         return CheckedTensor.from_reading(
-            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=stated
+            name,
+            label or reading.name,
+            reading,
+            self.tolerance,
+            any_dtype=self.any_dtype,
+            stated=stated_name(self.file, name),
+        )
+
+    def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
+        """Return the failure of a tensor that has the shape of none of the tables that it may be."""
+        array = self.file.tensors[name]
+        likeliest = self._likely(real_dtype(array), tables)[0]
+        expected_shape = bracketed(likeliest.shape)
+        return CheckedTensor(
+            tensor=name,
+            result=Comparison.of_shape(label or likeliest.name, array.shape, expected_shape),
+            scheme=self.scheme,
+            found={likeliest.name: array},
         )
 
     def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:

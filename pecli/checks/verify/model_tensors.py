@@ -169,16 +169,23 @@ class ModelTensors:
     def _candidates_of(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[CandidateTable]:
-        """Return the tables of some encodings that an array may hold, judging by its name and dtype."""
-        order = stated_order(self.stated_name(name), array)
+        """Return the tables of some encodings that an array may hold, judging by its name and dtype.
+
+        Args:
+            name: The tensor.
+            array: Its values, which may be transposed.
+            role: What its name states that it holds; ANYTHING if it states a table, but not which, as
+                `rope.buffer` does; None if it states nothing.
+            encodings: The encodings.
+        """
+        stated_role = None if role == ANYTHING else role
         if dtype_name(array.dtype) in COMPLEX:
-            role = "both"
-        elif role == ANYTHING:
-            role = None
+            stated_role = "both"  # Complex numbers are cos + i·sin.
+        order = stated_order(self.stated_name(name), array)
         settings = self.settings_for(name)
         candidates: list[CandidateTable] = []
         for encoding in encodings:
-            candidates += model_candidates(encoding, array, role, settings, order)
+            candidates += model_candidates(encoding, array, stated_role, settings, order)
         return candidates
 
     def assignments(self) -> list["ModelTensors"]:
@@ -191,7 +198,8 @@ class ModelTensors:
         encodings.
         """
         rotary = self.rotary_encodings
-        if len(rotary) < 2 or any(self.layer_named(name) for name in self.tensors):
+        do_names_state_layers = any(self.layer_named(name) for name in self.tensors)
+        if len(rotary) < 2 or do_names_state_layers:
             return []
         others = [encoding for encoding in self.encodings if encoding not in rotary]
         modules = tensors_by_module(self.tensors)
