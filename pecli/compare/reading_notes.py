@@ -64,8 +64,7 @@ def _remark_on_masks(reading: Reading) -> str:
     A table that a model requires has −∞, so that nothing has to be stated about it.
     """
     part = reading.parts[0]
-    is_of_file = isinstance(part.expected, np.ndarray)
-    if not part.masked or not is_of_file or not part.found.size:
+    if not part.masked or not isinstance(part.expected, np.ndarray) or not part.found.size:
         return ""
     expected = _smallest_of_first_row(part.expected)
     found = _smallest_of_first_row(part.first_copy)

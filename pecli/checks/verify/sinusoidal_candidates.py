@@ -65,9 +65,9 @@ def _sinusoidal_from_offsets(
     """
     parameters = _sinusoidal_parameters(tensor, encoding, settings)
     model_offset = encoding.parameters.get("offset", 0)
-    possible_offsets = [settings.offset]
-    if settings.offset is None:
-        possible_offsets = [model_offset, 0]
+    possible_offsets = [model_offset, 0]
+    if settings.offset is not None:
+        possible_offsets = [settings.offset]
     for offset in dict.fromkeys(possible_offsets):
         words = f"as in {parameters['style']}"
         if offset or model_offset:
