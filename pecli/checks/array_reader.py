@@ -11,7 +11,7 @@ from pecli.compare.candidate import PLURALS, CandidateTable, Waves, candidate_of
 from pecli.compare.factors import Shape, first_along, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, halved
 from pecli.compare.reading import Reading
-from pecli.compare.waves import wave_readings
+from pecli.compare.waves import find_wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import role_of
@@ -68,7 +68,7 @@ class Side(NamedTuple):
 
     def doubts(self, *, by_ulps: bool) -> _SideDoubts:
         """Return what speaks against reading this array and not the other."""
-        added_bits = _significand_bits(self.found) - _significand_bits(self.expected)
+        added_bits = _count_significand_bits(self.found) - _count_significand_bits(self.expected)
         return _SideDoubts(
             expects_integers=self.expected.dtype.kind in "iu",
             fewer_elements=-self.found.size,
@@ -77,7 +77,7 @@ class Side(NamedTuple):
         )
 
 
-def _significand_bits(array: Array) -> int:
+def _count_significand_bits(array: Array) -> int:
     """Return the precision of a floating dtype; 0 for others."""
     return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
 
@@ -100,7 +100,7 @@ class ArrayReader:
 
     def read_as_table(self, side: Side) -> Reading | None:
         """Read an array as the table that another one is."""
-        candidates = self._candidates(np.atleast_1d(side.expected))
+        candidates = self._find_candidates(np.atleast_1d(side.expected))
         return find_best_reading(side.found, candidates, is_text=self.rules.is_text)
 
     def read_in_same_shape(self, side: Side) -> Reading:
@@ -132,17 +132,17 @@ class ArrayReader:
         pairs. Nothing states the order of either. So the expected array is separated first, in every
         way in which cos² + sin² is constant; then the other array is read as these two tables.
         """
-        for cos_sin in wave_readings(side.expected):
+        for cos_sin in find_wave_readings(side.expected):
             if not cos_sin.has_equal_copies():
                 continue
             tables = cos_sin.first_copies()
-            candidates = both_functions_of(Waves(tables["cos"], tables["sin"]))
+            candidates = find_both_functions(Waves(tables["cos"], tables["sin"]))
             reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
             if reading is not None and reading.is_near:
                 return reading
         return None
 
-    def _candidates(self, expected: AnyArray) -> Iterator[CandidateTable]:
+    def _find_candidates(self, expected: AnyArray) -> Iterator[CandidateTable]:
         """Yield the tables to look for in the other file, which may have this array in other shapes.
 
         A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
@@ -154,27 +154,27 @@ class ArrayReader:
             "masked": self.rules.masks_alike and _is_masked(expected),
             "transposable": self.may_be_transposed and not self.rules.upright,
         }
-        for shape in _shapes_without_ones(expected.shape, is_text=self.rules.is_text):
+        for shape in _find_shapes_without_ones(expected.shape, is_text=self.rules.is_text):
             table = expected.reshape(shape)
             has_columns = self.has_frequencies and table.ndim > 1
-            tables = _single_columns(table) if has_columns else {"": table}
+            tables = _find_single_columns(table) if has_columns else {"": table}
             for doubled, single in tables.items():
                 yield candidate_of(
                     {self.name: single}, has_frequencies=has_columns, layout=doubled, **options
                 )
 
 
-def both_functions_of(waves: Waves) -> Iterator[CandidateTable]:
+def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
     """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
-    cos = _single_columns(waves.cos)
-    sin = _single_columns(waves.sin)
+    cos = _find_single_columns(waves.cos)
+    sin = _find_single_columns(waves.sin)
     for doubled in cos:
         if doubled in sin:
             both = {"cos": cos[doubled], "sin": sin[doubled]}
             yield candidate_of(both, has_frequencies=True, layout=doubled, quantised=True)
 
 
-def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
+def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:
     """Return an array as it is, and, by the way columns are doubled, with one of two columns per frequency."""
     tables = {"": array}
     if array.shape[-1] % 2:
@@ -186,12 +186,12 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
+def _find_shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
     """Return a shape, and the same without axes of length 1 if it has several longer ones.
 
-    >>> _shapes_without_ones((1, 4096, 64), is_text=False)
+    >>> _find_shapes_without_ones((1, 4096, 64), is_text=False)
     [(1, 4096, 64), (4096, 64)]
-    >>> _shapes_without_ones((1, 64), is_text=False)
+    >>> _find_shapes_without_ones((1, 64), is_text=False)
     [(1, 64)]
 
     The last one stays a row: as a vector (64,) it would be taken for frequencies. A .csv file with

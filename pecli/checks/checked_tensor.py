@@ -73,7 +73,7 @@ class CheckedTensor:
         """
         scheme, found = reading.tables_to_explain()
         result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
-        doubt = _doubt_about_order(label, stated or label, reading)
+        doubt = _find_doubt_about_order(label, stated or label, reading)
         return cls(
             tensor=tensor,
             result=result,
@@ -89,7 +89,7 @@ class CheckedTensor:
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
 
-def _doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
+def _find_doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
     """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
     if reading.candidate.names == SINES_FIRST and function_order(stated) != SINES_FIRST:
         return SinesFirst(label)
@@ -106,7 +106,9 @@ def compare_reading(
     looked for.
     """
     if reading.is_learned:
-        return Comparison.learned(label, reading.array.shape, _learned_problem(reading.array))
+        return Comparison.learned(
+            label, reading.array.shape, _find_problem_of_learned(reading.array)
+        )
     result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
     if not result.mismatched or result.finding is not None:
         return result
@@ -117,7 +119,7 @@ def compare_reading(
     return result
 
 
-def _learned_problem(values: Array) -> Problem | None:
+def _find_problem_of_learned(values: Array) -> Problem | None:
     """Return why a learned table cannot be the result of training; None if it can.
 
     It cannot hold infinities or NaN, nor one number only, as memory that was never written does. A

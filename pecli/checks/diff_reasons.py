@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.checks.diagnosis import Reasons
-from pecli.checks.layer_departures import Compare, first_departure
+from pecli.checks.layer_departures import Compare, find_first_departure
 from pecli.checks.tensor_matches import TablePair, TensorMatch
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
@@ -50,7 +50,7 @@ def explain_difference(
         tolerance: The errors that pass.
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
-    departure = first_departure(files.a, files.b, tensors, compare)
+    departure = find_first_departure(files.a, files.b, tensors, compare)
     if compare is None or departure.is_explained:
         return Reasons(departure.sentences)
     explanations = _explain_tensors(matches, tensors, files.scheme, tolerance)
@@ -150,7 +150,7 @@ def _explain_tables(
     """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
     swapped = array_transforms.explain_swapped(by_name, tolerance.atol)
-    names_swapped = _explained_names(swapped)
+    names_swapped = _collect_explained_names(swapped)
     transforms = []
     for pair in pairs:
         if pair.name not in names_swapped:
@@ -160,7 +160,7 @@ def _explain_tables(
     by_parameters = _explain_by_parameters(
         [transform.pair for transform in uncertain], scheme, tolerance
     )
-    names_settled = _explained_names(by_parameters)
+    names_settled = _collect_explained_names(by_parameters)
     certain = [transform.explanation for transform in transforms if transform.is_certain]
     doubtful = [transform.explanation for transform in uncertain]
     remaining = []
@@ -170,7 +170,7 @@ def _explain_tables(
     return [*swapped, *filter(None, certain), *by_parameters, *remaining]
 
 
-def _explained_names(explanations: Iterable[Explanation]) -> set[str]:
+def _collect_explained_names(explanations: Iterable[Explanation]) -> set[str]:
     """Return the names of the tensors that some explanation is about."""
     names: set[str] = set()
     for explanation in explanations:

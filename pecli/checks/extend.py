@@ -167,15 +167,15 @@ def extend(
     ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
     chosen = _choose_method(encodings, method)
-    lengths = _model_lengths(encodings, encoding, chosen, original_len)
-    length = _target_length(to, factor, lengths.original)
+    lengths = _read_model_lengths(encodings, encoding, chosen, original_len)
+    length = _choose_length(to, factor, lengths.original)
     is_given = method is not None or factor is not None
     if length <= lengths.longest and not is_given:
-        return _unchanged_settings(encodings, encoding, lengths, length)
+        return _keep_settings(encodings, encoding, lengths, length)
     _require_in_config(encodings.model_type, chosen.method)
-    scale = _factor(factor, length, lengths.original)
-    after = _stretched_encoding(encoding, chosen.method, lengths.original, scale)
-    context = _stated_context(encodings, chosen.method, lengths.original, length)
+    scale = _choose_factor(factor, length, lengths.original)
+    after = _stretch_encoding(encoding, chosen.method, lengths.original, scale)
+    context = _choose_stated_context(encodings, chosen.method, lengths.original, length)
     changed_lengths = {}
     if context and context != encodings.context:
         changed_lengths["max_position_embeddings"] = context
@@ -183,23 +183,23 @@ def extend(
         model=encodings.file,
         to=length,
         method=chosen.method,
-        reason=_reason_for_method(chosen, factor, original_len),
+        reason=_explain_method(chosen, factor, original_len),
         original=lengths.original,
         longest=lengths.longest,
         factor=scale,
         before=encoding,
         after=after,
-        runtimes=_results_of_runtimes(encodings, encoding, after, context, length),
+        runtimes=_measure_runtimes(encodings, encoding, after, context, length),
         notes=(
-            *_notes_for_user(encoding, chosen.method, lengths.original),
-            *_note_on_reach(lengths, scale, length),
+            *_write_notes(encoding, chosen.method, lengths.original),
+            *_note_reach(lengths, scale, length),
         ),
         lengths=changed_lengths,
-        others=_other_ropes(encodings, encoding),
+        others=_find_other_ropes(encodings, encoding),
     )
 
 
-def _reason_for_method(
+def _explain_method(
     chosen: "ChosenMethod", factor: float | None, original_len: int | str | None
 ) -> str:
     """Return why this method was chosen, apart from numbers that the caller gave.
@@ -217,7 +217,7 @@ def _reason_for_method(
     return f"with the given {' and '.join(given)}; otherwise {chosen.reason}"
 
 
-def _target_length(to: int | str | None, factor: float | None, original: int) -> int:
+def _choose_length(to: int | str | None, factor: float | None, original: int) -> int:
     """Return the length of the longer context: as given, or the factor times the original one."""
     if to is not None:
         return TO.check("to", to)
@@ -227,7 +227,7 @@ def _target_length(to: int | str | None, factor: float | None, original: int) ->
     return int(original * FACTOR.check("factor", factor))
 
 
-def _factor(factor: float | None, length: int, original: int) -> float:
+def _choose_factor(factor: float | None, length: int, original: int) -> float:
     """Return the factor: as given, or the longer context over the original one."""
     if factor is not None:
         checked: float = FACTOR.check("factor", factor)
@@ -238,7 +238,7 @@ def _factor(factor: float | None, length: int, original: int) -> float:
     return length / original
 
 
-def _note_on_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
+def _note_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
     """Return a note if a given factor does not reach the length."""
     reached = round(lengths.original * factor)
     if reached >= length:
@@ -247,7 +247,7 @@ def _note_on_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str,
     return (f"{product} reaches {reached:,}, fewer than {length:,}",)
 
 
-def _unchanged_settings(
+def _keep_settings(
     model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
 ) -> Extension:
     """Return the answer for a length that a model has without any change of its settings.
@@ -272,14 +272,14 @@ def _unchanged_settings(
         factor=1.0,
         before=encoding,
         after=encoding,
-        runtimes=_results_of_runtimes(model, encoding, encoding, model.context, length),
+        runtimes=_measure_runtimes(model, encoding, encoding, model.context, length),
         notes=(),
         lengths={},
-        others=_other_ropes(model, encoding),
+        others=_find_other_ropes(model, encoding),
     )
 
 
-def _other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
+def _find_other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
     """Return the encodings of the other layer types of the same part of a model."""
     return tuple(
         rope for rope in model.ropes() if rope.part == encoding.part and rope is not encoding
@@ -334,7 +334,7 @@ class Lengths(NamedTuple):
     longest: int
 
 
-def _model_lengths(
+def _read_model_lengths(
     model: ModelEncodings,
     encoding: Encoding,
     chosen: ChosenMethod,
@@ -352,7 +352,7 @@ def _model_lengths(
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    original = _original_length(model, encoding)
+    original = _read_original_length(model, encoding)
     stretched = original
     factor = encoding.parameters.get("factor")
     if factor is not None and scaling in ("yarn", "linear", "llama3"):
@@ -366,7 +366,7 @@ def _model_lengths(
     return Lengths(original, longest)
 
 
-def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
+def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
     """Return the number of positions that a model has without any scaling, by its configuration.
 
     Most scalings state it as `original_max_position_embeddings`. Linear scaling does not: its
@@ -384,7 +384,9 @@ def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
     return int(model.context)
 
 
-def _stated_context(model: ModelEncodings, method: str, original: int, length: int) -> int | None:
+def _choose_stated_context(
+    model: ModelEncodings, method: str, original: int, length: int
+) -> int | None:
     """Return the `max_position_embeddings` that config.json needs for a method.
 
     vLLM multiplies it by the factor of linear scaling, so it stays; Gemma 3's own config states the
@@ -398,7 +400,7 @@ def _stated_context(model: ModelEncodings, method: str, original: int, length: i
     return length
 
 
-def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
+def _stretch_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
     """Return a model's encoding with the scaling that stretches its context.
 
     The scaling replaces the model's own. Its numbers have «printed» as their source, since they
@@ -413,18 +415,18 @@ def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: 
     unscaled = unscaled_parameters(encoding)
     if method == "ntk":
         # NTK scaling is a larger base and nothing else.
-        larger_base = _ntk_base(unscaled, factor)
+        larger_base = _compute_ntk_base(unscaled, factor)
         parameters = {**unscaled, "base": larger_base, "scaling": "none"}
         printed = ["base", "scaling", "factor"]
     else:
-        numbers = _numbers_of_scaling(encoding, method, original)
+        numbers = _choose_numbers_of_scaling(encoding, method, original)
         parameters = {**unscaled, "scaling": method, "factor": factor, **numbers}
         printed = [*numbers]
     origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
     return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
 
 
-def _ntk_base(unscaled: Settings, factor: float) -> float:
+def _compute_ntk_base(unscaled: Settings, factor: float) -> float:
     """Return the base that stretches the slowest pair of channels by a factor, and the fastest not at all.
 
     It is b · f^(d / (d − 2)) for the base b, the factor f and the rotary dimension d: 10000 becomes
@@ -435,18 +437,18 @@ def _ntk_base(unscaled: Settings, factor: float) -> float:
     return base
 
 
-def _numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
+def _choose_numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
     """Return the parameters that a scaling needs beside its factor."""
     match method:
         case "yarn":
-            return {"original_max_position_embeddings": original, **_stated_yarn(encoding)}
+            return {"original_max_position_embeddings": original, **_read_stated_yarn(encoding)}
         case "dynamic":
             return {"max_position_embeddings": original}
         case _:
             return {}
 
 
-def _stated_yarn(encoding: Encoding) -> Settings:
+def _read_stated_yarn(encoding: Encoding) -> Settings:
     """Return the parameters of the model's own YaRN that its configuration or its class states.
 
     Those that are stated by neither are the defaults of YaRN, as in any other model.
@@ -461,7 +463,7 @@ def _stated_yarn(encoding: Encoding) -> Settings:
     return stated
 
 
-def _notes_for_user(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
+def _write_notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
     """Return remarks that a user should read before using the settings of a longer context.
 
     They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
@@ -487,7 +489,7 @@ def _notes_for_user(encoding: Encoding, method: str, original: int) -> tuple[str
     return tuple(notes)
 
 
-def _results_of_runtimes(
+def _measure_runtimes(
     model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
     """Return how far each runtime is from the stretched encoding, if it gets the new settings.

@@ -42,7 +42,7 @@ def find_reasons(
     explanations: list[Explanation] = []
     for layers, tensors in _find_failures(checked):
         results = [tensor.result for tensor in tensors]
-        obvious_reason = _obvious_reason(tensors)
+        obvious_reason = _find_obvious_reason(tensors)
         if obvious_reason:
             names = listed([result.name for result in results], MAX_LISTED)
             lines.append(f"{names}: {obvious_reason}")
@@ -53,7 +53,7 @@ def find_reasons(
     return Reasons(lines, explanations)
 
 
-def _obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
+def _find_obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
     """Return the reason for a failure that needs no search; empty if there is none."""
     right_for = tensors[0].right_for
     if right_for:
@@ -108,19 +108,19 @@ def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
         if right_for:  # That is the reason, whatever the numbers of the layers are.
             yield _Failure(layer_type, tensors)
             continue
-        layers = grouped(tensors, _layer_of)
+        layers = grouped(tensors, _read_layer)
         for alike_layers in _group_alike(layers)[:MAX_EXPLAINED_GROUPS]:
-            words = _words_for_layers(layer_type, alike_layers, checked)
+            words = _describe_layers(layer_type, alike_layers, checked)
             yield _Failure(words, [*chain(*alike_layers.values())])
 
 
-def _words_for_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
+def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
     """Return the layers of a failure in words: «sliding_attention layers 3, 4».
 
     Their numbers are left out if all layers of the type failed. Tensors without the number of a
     layer count as one layer.
     """
-    layers_of_type = {_layer_of(tensor) for tensor in checked if tensor.layers == layer_type}
+    layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layers == layer_type}
     numbers = [*filter(None, failed)]
     if len(failed) == len(layers_of_type) or not numbers:
         return layer_type
@@ -128,7 +128,7 @@ def _words_for_layers(layer_type: str, failed: Layers, checked: Sequence[Checked
     return f"{layer_type} {noun} {listed(numbers, MAX_LISTED)}".strip()
 
 
-def _layer_of(tensor: CheckedTensor) -> str:
+def _read_layer(tensor: CheckedTensor) -> str:
     """Return the number of the layer in a tensor's name, as text; empty if it has none."""
     number = layer_number(tensor.tensor)
     return "" if number is None else str(number)
@@ -153,14 +153,14 @@ def _group_alike(layers: Layers) -> list[Layers]:
 
 
 def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
-    tables = _tables_found(layer)
-    others = _tables_found(other)
+    tables = _collect_tables(layer)
+    others = _collect_tables(other)
     if tables.keys() != others.keys():
         return False
     return all(np.array_equal(tables[key], others[key]) for key in tables)
 
 
-def _tables_found(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
+def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
     tables = {}
     for tensor in layer:
         for name, table in tensor.found.items():

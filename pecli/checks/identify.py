@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.text_readings import readings_of_text
+from pecli.checks.text_readings import find_readings_of_text
 from pecli.compare.forms import from_integers
-from pecli.compare.waves import row_widths
+from pecli.compare.waves import find_row_widths
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Recipe, Runtime
@@ -143,7 +143,7 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    for tensors in readings_of_text(file):
+    for tensors in find_readings_of_text(file):
         found = identify_tensors(path, tensors)
         if found.identified:
             return found
@@ -161,7 +161,7 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     """
     if not tensors:
         return Identification(file=file, matches=(), description=("it holds no tensor",))
-    names = _positional_names(tensors)
+    names = _find_positional_names(tensors)
     if not names:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
         description = f"it holds {len(tensors)} tensors, and {advice}"
@@ -177,7 +177,7 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     )
 
 
-def _positional_names(tensors: Collection[str]) -> list[str]:
+def _find_positional_names(tensors: Collection[str]) -> list[str]:
     """Return the tensors to look at: all of a few, or those whose names speak of positions."""
     if len(tensors) <= MAX_UNNAMED:
         return [*tensors]
@@ -198,64 +198,64 @@ def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
     described: «pe: 64 × 8, float64, from -1 to 1, std 0.71». All of this shares one time limit.
     """
     with time_limit():
-        together = _first_matches(group)
+        together = _find_first_matches(group)
         if together:
             return _IdentifiedGroup(together, [])
         matches: list[Match] = []
         description: list[str] = []
         for name, array in group.items():
-            alone = _first_matches({name: array}) if len(group) > 1 else []
+            alone = _find_first_matches({name: array}) if len(group) > 1 else []
             matches += alone
             if not alone:
                 description += describe(name, array)
         return _IdentifiedGroup(matches, description)
 
 
-def _first_matches(group: Mapping[str, Array]) -> list[Match]:
+def _find_first_matches(group: Mapping[str, Array]) -> list[Match]:
     """Return the matches of the first way to read tensors that has any."""
     if not all(array.size for array in group.values()):
         return []
-    for tensors in _ways_to_read(group):
-        matches = _matching_schemes(tensors)
+    for tensors in _find_ways_to_read(group):
+        matches = _find_matching_schemes(tensors)
         if matches:
             return matches
     return []
 
 
-def _ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Yield integers as the numbers that they stand for, tensors as they are, and flat ones in rows."""
     if all(array.size <= MAX_FULL_READ for array in group.values()):
         numbers = from_integers(group)
         if numbers:
             yield numbers
     yield group
-    widths_by_tensor = [{*row_widths(array)} for array in group.values()]
+    widths_by_tensor = [{*find_row_widths(array)} for array in group.values()]
     for width in sorted(set.intersection(*widths_by_tensor)):
         yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
-def _matching_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _find_matching_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
     `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
     """
-    matches = _recognised_schemes(group)
+    matches = _recognise_schemes(group)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
 
-def _recognised_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _recognise_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
-    matches = [_reported_match(explanation) for explanation in recognise(group)]
+    matches = [_make_match(explanation) for explanation in recognise(group)]
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
-    return _matches_of_angles(name, array)
+    return _match_angles(name, array)
 
 
-def _reported_match(explanation: Explanation) -> Match:
+def _make_match(explanation: Explanation) -> Match:
     """Return the scheme that explains tensors, as `identify` reports it.
 
     An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
@@ -280,7 +280,7 @@ def _reported_match(explanation: Explanation) -> Match:
     )
 
 
-def _matches_of_angles(name: str, array: Array) -> list[Match]:
+def _match_angles(name: str, array: Array) -> list[Match]:
     """Return the schemes of a table that holds angles (position × frequency), not their cosines.
 
     Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
@@ -296,7 +296,7 @@ def _matches_of_angles(name: str, array: Array) -> list[Match]:
         "sin": np.sin(angles).astype(array.dtype),
     }
     matches = []
-    for match in _matching_schemes(functions):
+    for match in _find_matching_schemes(functions):
         edits = (Incomplete("angles"), *match.edits)
         matches.append(replace(match, tensors=(name,), edits=edits))
     return matches

@@ -137,21 +137,21 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
     workers = min(thread_count(), len(checks))
     if workers < 2:
         for check in checks:
-            yield _outcome_of(check, strict)
+            yield _run_check(check, strict)
         return
     pool = ThreadPool(workers)
     try:
         # A thread has an empty context: without a copy, it would not know how raw files are read.
         contexts = [copy_context() for _ in checks]
         yield from pool.map(
-            lambda check, context: context.run(_outcome_of, check, strict), checks, contexts
+            lambda check, context: context.run(_run_check, check, strict), checks, contexts
         )
     finally:
         # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome_of(check: Check, strict: bool) -> Outcome:
+def _run_check(check: Check, strict: bool) -> Outcome:
     """Run a check, and measure its time."""
     start = time.perf_counter()
     result: Verification | PecliError

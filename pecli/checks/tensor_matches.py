@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, both_functions_of
+from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, find_both_functions
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import cos_and_sin
 from pecli.compare.comparison import Comparison
@@ -132,8 +132,8 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         tolerance: The errors that pass. If it is exact, −∞ and the most negative number of a dtype are two numbers,
             not two ways to write a mask.
     """
-    in_a = a.read_as(_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
-    in_b = b.read_as(_float_dtype(a)).tensors
+    in_a = a.read_as(_find_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
+    in_b = b.read_as(_find_float_dtype(a)).tensors
     rules = ReadingRules(
         is_text=a.has_rows_only or b.has_rows_only,
         masks_alike=tolerance != EXACT,
@@ -144,7 +144,7 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         cos_sin = _match_cos_sin(in_a, in_b, rules, reads_a=True)
     if cos_sin is not None:
         return [cos_sin]
-    names = _matched_names(in_a, in_b)
+    names = _match_names(in_a, in_b)
     matches = {}
     for name, name_in_b in names.items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
@@ -155,7 +155,7 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
     return [*matches.values()]
 
 
-def _float_dtype(file: LoadedFile) -> str:
+def _find_float_dtype(file: LoadedFile) -> str:
     """Return the first floating dtype of a file's tensors."""
     for array in file.tensors.values():
         dtype = dtype_name(array.dtype)
@@ -164,7 +164,7 @@ def _float_dtype(file: LoadedFile) -> str:
     return "float64"
 
 
-def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
+def _match_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     """Return, for tensors of A, the names of the tensors of B that they are compared with.
 
     Two files with one tensor each are compared whatever the names are. Otherwise the names must be
@@ -174,15 +174,15 @@ def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
     names = {name: name for name in in_a if name in in_b}
-    roles_in_a = _by_role([name for name in in_a if name not in names])
-    roles_in_b = _by_role([name for name in in_b if name not in names])
+    roles_in_a = _find_names_by_role([name for name in in_a if name not in names])
+    roles_in_b = _find_names_by_role([name for name in in_b if name not in names])
     for role, name in roles_in_a.items():
         if role in roles_in_b:
             names[name] = roles_in_b[role]
     return names
 
 
-def _by_role(names: Sequence[str]) -> dict[str | None, str]:
+def _find_names_by_role(names: Sequence[str]) -> dict[str | None, str]:
     """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}."""
     with_role = [name for name in names if role_of(name) in MATCHED_ROLES]
     by_role = grouped(with_role, role_of)
@@ -207,7 +207,7 @@ def _match_cos_sin(
     if len(joined) != 1 or waves is None:
         return None
     (array,) = joined.values()
-    reading = find_best_reading(array, both_functions_of(waves), is_text=rules.is_text)
+    reading = find_best_reading(array, find_both_functions(waves), is_text=rules.is_text)
     if reading is None:
         return None
     in_a, in_b = (joined, apart) if reads_a else (apart, joined)

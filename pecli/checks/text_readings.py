@@ -18,7 +18,7 @@ MAX_REPRINTED = 4096
 """Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
 
 
-def readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
+def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     """Yield the tensors that a text file may have been printed from, in other dtypes and shapes.
 
     A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
@@ -31,19 +31,19 @@ def readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     if file.has_rows_only and len(file.tensors) == 1:
         ((name, lines),) = file.tensors.items()
         if lines.ndim == 2:
-            for array in _readings_of_lines(lines):
+            for array in _read_lines(lines):
                 yield {name: array}
             return
     for dtype in NARROW_DTYPES:
         yield file.read_as(dtype).tensors
 
 
-def _readings_of_lines(lines: Array) -> Iterator[Array]:
+def _read_lines(lines: Array) -> Iterator[Array]:
     """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
     for dtype in NARROW_DTYPES:
         if _prints_as(dtype, lines):
-            yield from _shapes_of_lines(round_in_blocks(lines, dtype))
-    yield from _shapes_of_lines(as_dtype(lines, "float64"))
+            yield from _read_shapes_of_lines(round_in_blocks(lines, dtype))
+    yield from _read_shapes_of_lines(as_dtype(lines, "float64"))
 
 
 def _prints_as(dtype: str, lines: Array) -> bool:
@@ -58,7 +58,7 @@ def _prints_as(dtype: str, lines: Array) -> bool:
     return np.array_equal(reprinted, first.reshape(-1), equal_nan=True)
 
 
-def _shapes_of_lines(array: Array) -> Iterator[Array]:
+def _read_shapes_of_lines(array: Array) -> Iterator[Array]:
     """Yield an array of lines as it is, as cosines above sines, and as square biases of heads.
 
     A text has no third axis: the biases of 4 heads for 8 positions, (4, 8, 8), have 32 lines.

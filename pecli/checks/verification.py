@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.diagnosis import explanations_json
+from pecli.checks.diagnosis import explanations_as_json
 from pecli.checks.doubts import Doubt
 from pecli.compare.comparison import Comparison, where_json
 from pecli.engine.named_values import JsonObject
@@ -76,6 +76,6 @@ class Verification(Answer):
             "unchecked",
             "diagnosis",
         )
-        fields["explanations"] = explanations_json(self.explanations)
+        fields["explanations"] = explanations_as_json(self.explanations)
         fields["where"] = where_json(self.tensors)
         return fields

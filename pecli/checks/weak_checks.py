@@ -38,15 +38,15 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     """
     doubts: list[Doubt] = []
     for scheme, found in tables.items():
-        doubts += _undetected_mistakes(scheme, found, tolerance)
-    doubts += _unequal_lengths(tables)
+        doubts += _find_undetected_mistakes(scheme, found, tolerance)
+    doubts += _find_unequal_lengths(tables)
     names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
-        doubts += _undetectable(scheme, found, names)
+        doubts += _find_undetectable(scheme, found, names)
     return doubts
 
 
-def _unequal_lengths(tables: Tables) -> Iterator[Doubt]:
+def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
     lengths: dict[str, int] = {}
     for scheme, found in tables.items():
         for name in found:
@@ -56,7 +56,9 @@ def _unequal_lengths(tables: Tables) -> Iterator[Doubt]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])
 
 
-def _undetectable(scheme: Scheme, found: Iterable[str], names: Collection[str]) -> Iterator[Doubt]:
+def _find_undetectable(
+    scheme: Scheme, found: Iterable[str], names: Collection[str]
+) -> Iterator[Doubt]:
     """Yield a doubt for each mistake that no number of such rows shows.
 
     Args:
@@ -89,7 +91,7 @@ def _has_unused_sections(scheme: Scheme) -> bool:
     return positions is None or len(positions.axes) < 2
 
 
-def _undetected_mistakes(
+def _find_undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
 ) -> Iterator[Doubt]:
     """Yield a doubt for each known mistake with which the same tables would have passed.
@@ -101,17 +103,17 @@ def _undetected_mistakes(
         names: The tables that passed, by the scheme's names.
         tolerance: The errors that passed.
     """
-    from pecli.checks.undetected import undetected_mistakes
+    from pecli.checks.undetected import find_undetected_mistakes
 
     if holds_several(scheme):
         return  # Mistakes are planted in one scheme, not in a bundle of them.
     tables = named_tensors(scheme)
     compared = [name for name in names if name in tables]
-    subject = _subject(tables, compared)
+    subject = _describe_subject(tables, compared)
     is_at_given_positions = scheme.value_of("positions") is not None
     # A scaling that is applied twice is an example of two mistakes of the catalogue.
     doubts: dict[Doubt, None] = {}
-    for edits, length in undetected_mistakes(scheme, compared, tolerance):
+    for edits, length in find_undetected_mistakes(scheme, compared, tolerance):
         doubts[
             UndetectedMistake(
                 subject=subject,
@@ -125,7 +127,7 @@ def _undetected_mistakes(
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)
 
 
-def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
+def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
     """Return what was compared: «2 rows», or names of vectors."""
     for name in compared:
         if len(tables[name].shape) > 1:

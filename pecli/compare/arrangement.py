@@ -4,7 +4,7 @@ Three questions describe an arrangement, and each has a table of answers:
 
 - how the functions lie beside each other, and how columns are doubled: `forms.ARRANGEMENTS` and `forms.DOUBLINGS`;
 - how a program folded, dropped or exchanged axes: `FOLDINGS`, one small function per way;
-- which of the axes count rows of the table, and which only copies of it: `_choices_of_row_axes`.
+- which of the axes count rows of the table, and which only copies of it: `_choose_row_axes`.
 
 The answers are factors of the array (see `factors`), from which the views of the tables follow. A new way is a new row
 of one of these tables. Nothing is taken on trust: every element of every copy is compared.
@@ -23,8 +23,8 @@ from pecli.compare.factors import (
     FunctionView,
     Shape,
     View,
-    function_views,
-    steps_of,
+    find_steps,
+    view_functions,
     without_ones,
 )
 from pecli.compare.forms import Form
@@ -68,10 +68,10 @@ class Arrangement:
         """The axes of the array along which the whole table is repeated."""
         sizes = [factor.size for factor in self.factors]
         copies = set()
-        for factor, step in zip(self.factors, steps_of(sizes), strict=True):
+        for factor, step in zip(self.factors, find_steps(sizes), strict=True):
             if factor.axis == Axis.COPY and factor.size > 1:
                 copies.add((factor.size, step))
-        axes = zip(self.array_shape, steps_of(self.array_shape), strict=True)
+        axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
         return tuple(number for number, axis in enumerate(axes) if axis in copies)
 
     def views(self, array: AnyArray, row_lengths: TableShape) -> list[FunctionView]:
@@ -79,7 +79,7 @@ class Arrangement:
 
         Axes of length 1 that the table has, and the array had dropped, are added again.
         """
-        views = function_views(array, self.factors)
+        views = view_functions(array, self.factors)
         rows = sum(factor.axis == Axis.ROW for factor in self.factors)
         if rows == len(row_lengths):
             return views
@@ -118,7 +118,7 @@ def straight(shape: Shape) -> Arrangement:
     )
 
 
-def arrangements(
+def find_arrangements(
     shape: Shape,
     candidate: CandidateTable,
     form: Form,
@@ -142,22 +142,22 @@ def arrangements(
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     seen = set()
-    for folding in _all_foldings(case):
+    for folding in _find_foldings(case):
         key = (folding.shape, folding.transposed)
         if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
             continue
         seen.add(key)
-        for factors in _factors_by_row_axes(folding, candidate, form):
+        for factors in _find_factors(folding, candidate, form):
             yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
-def _all_foldings(case: "_Case") -> Iterator[Folding]:
+def _find_foldings(case: "_Case") -> Iterator[Folding]:
     """Yield the shapes that an array may have had before a program folded its axes."""
     for find_foldings in (*FOLDINGS, *GUESSES):
         yield from find_foldings(case)
 
 
-def _factors_by_row_axes(
+def _find_factors(
     folding: Folding, candidate: CandidateTable, form: Form
 ) -> Iterator[tuple[Factor, ...]]:
     """Yield what the axes of an array count, with every choice of the axes that count rows.
@@ -173,17 +173,17 @@ def _factors_by_row_axes(
     columns = [*chain(*form.last_axes(candidate.width))]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
     last_row_axis = len(lengths) - 1
-    for row_axes in _choices_of_row_axes(lengths, candidate.row_lengths):
+    for row_axes in _choose_row_axes(lengths, candidate.row_lengths):
         if folding.heads_are_last and last_row_axis in row_axes:
             continue  # That axis counts heads, which are copies.
-        rows_and_copies = _with_copies(leading, row_axes)
+        rows_and_copies = _mark_copies(leading, row_axes)
         if folding.transposed:
             yield (*columns, *rows_and_copies)
         else:
             yield (*rows_and_copies, *columns)
 
 
-def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
+def _mark_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
     """Return the factors with those called copies that are not among the chosen rows.
 
     `row 2, row 12` with the rows (1,) chosen is a batch of two copies: `copy 2, row 12`.
@@ -196,13 +196,13 @@ def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]
     return factors
 
 
-def _choices_of_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
+def _choose_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
     """Yield the axes that may count the rows of a table; the others count copies of it.
 
     Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
     with many rows is never taken for copies of a table with one row.
 
-    >>> [*_choices_of_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
+    >>> [*_choose_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
     [(1,), (0,)]
 
     Args:

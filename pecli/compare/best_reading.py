@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.arrangement import Arrangement, arrangements
+from pecli.compare.arrangement import Arrangement, find_arrangements
 from pecli.compare.candidate import CandidateTable, Expected
 from pecli.compare.forms import STEPS, Form, stands_for_one
 from pecli.compare.part import Part, is_float_table
@@ -108,16 +108,18 @@ class _RealTensor:
         """
         if not self._array.size:
             return
-        for arrangement in self._arrangements(candidate, guesses=guesses):
+        for arrangement in self._find_arrangements(candidate, guesses=guesses):
             if guesses and self.is_constant:
                 return  # Memory that was never written is as constant as cosines at position 0.
-            yield from self._readings_by_scale(candidate, arrangement)
+            yield from self._find_readings_by_scale(candidate, arrangement)
 
-    def _arrangements(self, candidate: CandidateTable, *, guesses: bool) -> Iterator[Arrangement]:
+    def _find_arrangements(
+        self, candidate: CandidateTable, *, guesses: bool
+    ) -> Iterator[Arrangement]:
         """Yield the orders of axes and columns in which the tensor may hold a candidate's tables."""
         for form in candidate.forms(guesses=guesses):
             if self._may_have(form, candidate):
-                yield from arrangements(
+                yield from find_arrangements(
                     self.shape, candidate, form, is_text=self.is_text, guesses=guesses
                 )
 
@@ -132,7 +134,7 @@ class _RealTensor:
         is_rotation = self.is_complex or form.arrangement == "matrices"
         return not is_rotation or candidate.names != ("sin", "cos")
 
-    def _readings_by_scale(
+    def _find_readings_by_scale(
         self, candidate: CandidateTable, arrangement: Arrangement
     ) -> Iterator[Reading]:
         """Yield the tensor in one order of axes, beside the tables that it has to equal.
@@ -150,7 +152,7 @@ class _RealTensor:
         if table_shape != first_table.shape:
             return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
         copy_axes = arrangement.copy_axes
-        for step in _possible_steps(self.values, candidate, first_table):
+        for step in _find_steps(self.values, candidate, first_table):
             parts = []
             for function, negated, view in views:
                 name = candidate.names[function]
@@ -174,9 +176,7 @@ class _RealTensor:
             )
 
 
-def _possible_steps(
-    array: AnyArray, candidate: CandidateTable, expected: Expected
-) -> Sequence[float]:
+def _find_steps(array: AnyArray, candidate: CandidateTable, expected: Expected) -> Sequence[float]:
     """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
     ones = STEPS.get(dtype_name(array.dtype), ())
     if not candidate.quantised or not is_float_table(expected):

@@ -16,7 +16,7 @@ from pecli.compare.candidate import Expected
 from pecli.compare.element_errors import ElementErrors
 from pecli.compare.factors import Index, Shape
 from pecli.compare.json_values import plain_fields
-from pecli.compare.part import Part, Slab, slabs
+from pecli.compare.part import Part, Slab, split_into_slabs
 from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
@@ -188,10 +188,10 @@ def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | Non
     if the tensors have no such axis.
     """
     names = ("rows", "columns", "heads", "batch")
-    return {name: _merged_ranges(tensors, name) for name in names}
+    return {name: _merge_ranges(tensors, name) for name in names}
 
 
-def _merged_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
+def _merge_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
     """Return the ranges of wrong rows (or columns, heads, batch) of several tensors as one list."""
     numbers = []
     for tensor in tensors:
@@ -261,7 +261,7 @@ def compare_parts(
     """
     first = parts[0]
     names = (name, role or name)
-    dtypes = _compared_dtypes(first, names, any_dtype=any_dtype)
+    dtypes = _choose_dtypes(first, names, any_dtype=any_dtype)
     result = Comparison(
         name=name,
         shape=first.view.array_shape,
@@ -287,7 +287,7 @@ class _Dtypes(NamedTuple):
     as_float32: bool  #: True if both are compared as float32
 
 
-def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
+def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
     """Return the dtypes of both sides, and whether it is a mistake that they differ.
 
     Frequencies may always differ in their dtype: a model computes them in float32, and files hold
@@ -332,7 +332,9 @@ def _measure_parts(parts: Sequence[Part], errors: ElementErrors, *, as_float32: 
         start = number * first.found.size
         _measure_slab(parts[number], slab, errors, start, as_float32=as_float32)
 
-    work_through(measure, product(range(len(parts)), slabs(shape[:-1] or shape, rows_at_once)))
+    work_through(
+        measure, product(range(len(parts)), split_into_slabs(shape[:-1] or shape, rows_at_once))
+    )
 
 
 def _measure_slab(
@@ -369,20 +371,20 @@ def _fill_places(result: Comparison, parts: Sequence[Part], errors: ElementError
     has it, so that a user can look them up.
     """
     if errors.worst is not None:
-        result.worst_index = _index_in_tensor(parts, errors.worst.place)
+        result.worst_index = _find_index_in_tensor(parts, errors.worst.place)
         result.worst_ulp = errors.worst.ulps
         result.expected = errors.worst.expected
         result.found = errors.worst.found
         result.parts = parts
     if errors.first_places:
         places = errors.first_places.values()
-        first_indices = [_index_in_tensor(parts, place) for place in places]
+        first_indices = [_find_index_in_tensor(parts, place) for place in places]
         result.first_index = min(first_indices)
-        result.where = _wrong_places(result.shape, parts, errors)
+        result.where = _find_wrong_places(result.shape, parts, errors)
         _add_wrong_copies(result.where, parts[0].copy_axes, first_indices)
 
 
-def _index_in_tensor(parts: Sequence[Part], place: int) -> Index:
+def _find_index_in_tensor(parts: Sequence[Part], place: int) -> Index:
     """Return the index of an element, given its number when all parts are counted one after another."""
     number, place_in_part = divmod(place, parts[0].found.size)
     return parts[number].view.index_of(place_in_part)
@@ -419,15 +421,17 @@ def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -
     result.strange_found = errors.strange_found
 
 
-def _wrong_places(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:
+def _find_wrong_places(
+    shape: Shape, parts: Sequence[Part], errors: ElementErrors
+) -> dict[str, Ranges]:
     """Return the rows, columns, heads and sequences that have elements out of tolerance."""
-    places = _wrong_rows(errors)
+    places = _find_wrong_rows(errors)
     if len(errors.shape) > 1:
-        places["columns"] = _wrong_columns(shape, parts, errors)
+        places["columns"] = _find_wrong_columns(shape, parts, errors)
     return places
 
 
-def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
+def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     """Return the rows that have elements out of tolerance, and their heads and sequences.
 
     A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
@@ -446,7 +450,7 @@ def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     return {name: ranges(wrong[name]) for name in names_of_axes}
 
 
-def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
+def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
     """Return the columns that have elements out of tolerance.
 
     They are numbered as in the file: frequency 3 of a table (L, 64) with interleaved columns,
@@ -459,7 +463,7 @@ def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -
     for copy, is_wrong in errors.columns.items():
         wrong_frequencies = np.flatnonzero(is_wrong)
         if are_frequencies_in_last_axis:
-            first_index = _index_in_tensor(parts, copy * errors.row_count * errors.width)
+            first_index = _find_index_in_tensor(parts, copy * errors.row_count * errors.width)
             columns.append(first_index[-1] + wrong_frequencies * step)
         else:
             columns.append(wrong_frequencies)

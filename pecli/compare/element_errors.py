@@ -111,7 +111,7 @@ class ElementErrors:
         step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
         for low in range(0, expected.size, step):
             piece = slice(low, low + step)
-            suspects = _differing(expected[piece], found[piece])
+            suspects = _find_differing(expected[piece], found[piece])
             if are_floats and suspects.mean() > MIN_DENSE:
                 suspects = self._screen(expected[piece], found[piece], start + low, is_wrong[piece])
             places = np.flatnonzero(suspects) + low
@@ -129,18 +129,18 @@ class ElementErrors:
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
         if not np.isfinite(error.max()):
-            return _differing(expected, found)
+            return _find_differing(expected, found)
         size = np.abs(wide_expected)
         tolerance = self.tolerance
         allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
         np.greater(error, allowed, out=is_wrong)
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
-            return _differing(expected, found)
-        has_larger_ratio = error / size > self._largest_known_ratio(expected, found)
+            return _find_differing(expected, found)
+        has_larger_ratio = error / size > self._find_largest_known_ratio(expected, found)
         return np.asarray(has_larger_ratio | self._may_be_worst(error, start))
 
-    def _largest_known_ratio(self, expected: Array, found: Array) -> float:
+    def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
 
         Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n), and an element counts
@@ -171,10 +171,10 @@ class ElementErrors:
         """
         wide_expected = widest(expected)
         wide_found = widest(found)
-        errors = _element_errors(expected, found)
+        errors = _measure_elements(expected, found)
         ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
-        worst = _worst_element(expected, found, errors, places)
+        worst = _find_worst_element(expected, found, errors, places)
         with self._lock:
             if errors.ulps is not None:
                 self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
@@ -235,7 +235,7 @@ def _have_equal_bytes(expected: Array, found: Array) -> bool:
     """
     are_contiguous = expected.flags.c_contiguous and found.flags.c_contiguous
     if expected.dtype != found.dtype or not are_contiguous:
-        return not _differing(expected, found).any()
+        return not _find_differing(expected, found).any()
     order = _C_LIBRARY.memcmp(
         ctypes.c_void_p(expected.ctypes.data),
         ctypes.c_void_p(found.ctypes.data),
@@ -244,7 +244,7 @@ def _have_equal_bytes(expected: Array, found: Array) -> bool:
     return bool(order == 0)
 
 
-def _differing(expected: Array, found: Array) -> Flags:
+def _find_differing(expected: Array, found: Array) -> Flags:
     """Return which elements differ in their bits.
 
     A NaN is like itself. Elements of unlike dtypes always differ.
@@ -264,24 +264,30 @@ class _Errors(NamedTuple):
     ulps: AnyArray | None  #: None unless the elements found are floats
 
 
-def _element_errors(expected: Array, found: Array) -> _Errors:
+def _measure_elements(expected: Array, found: Array) -> _Errors:
     """Return which elements are equal, their absolute errors, and their errors in ULPs.
 
     There are no ULPs for integers, nor for real numbers that should be complex.
     """
     if expected.dtype == found.dtype and expected.dtype.kind in "iub":
-        return _integer_errors(expected, found)
+        return _measure_integers(expected, found)
     alike, error = arrays.absolute_errors(expected, found)
     is_float = found.dtype.kind not in "iub"
     is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
     if not is_float or is_real_of_complex:
         return _Errors(alike=alike, absolute=error, ulps=None)
-    ulps = _complex_ulps(expected, found) if found.dtype.kind == "c" else _ulps(expected, found)
+    ulps = (
+        _measure_complex_ulps(expected, found)
+        if found.dtype.kind == "c"
+        else _measure_ulps(expected, found)
+    )
     ulps[alike] = 0
     return _Errors(alike=alike, absolute=error, ulps=ulps)
 
 
-def _worst_element(expected: Array, found: Array, errors: _Errors, places: Indices) -> WorstElement:
+def _find_worst_element(
+    expected: Array, found: Array, errors: _Errors, places: Indices
+) -> WorstElement:
     """Return the element with the largest absolute error; a NaN counts as the largest."""
     index = int(errors.absolute.argmax())
     return WorstElement(
@@ -298,7 +304,7 @@ def _count_strange(values: AnyArray, alike: Flags) -> int:
     return int(np.count_nonzero(~(alike | np.isfinite(values))))
 
 
-def _integer_errors(expected: Array, found: Array) -> _Errors:
+def _measure_integers(expected: Array, found: Array) -> _Errors:
     """Return the errors of integers, or booleans; unsigned differences cannot overflow."""
     if expected.dtype.kind == "b":
         expected = expected.view(np.uint8)
@@ -312,13 +318,13 @@ def _integer_errors(expected: Array, found: Array) -> _Errors:
     )
 
 
-def _ulps(expected: Array, found: Array) -> AnyArray:
+def _measure_ulps(expected: Array, found: Array) -> AnyArray:
     if expected.dtype != found.dtype:
         expected = round_to(widened(expected), dtype_name(found.dtype))
     return arrays.ulps_apart(expected, found)
 
 
-def _complex_ulps(expected: Array, found: Array) -> AnyArray:
+def _measure_complex_ulps(expected: Array, found: Array) -> AnyArray:
     """Return the larger of the ULPs between real parts and between imaginary parts."""
     rounded: AnyArray = expected.astype(found.dtype)
     real = arrays.ulps_apart(rounded.real.copy(), found.real.copy())

@@ -72,15 +72,15 @@ class View(NamedTuple):
         return tuple(map(int, np.unravel_index(element, self.array_shape)))
 
 
-def whole_view(array: AnyArray) -> View:
+def view_whole(array: AnyArray) -> View:
     """Return an array as a view of itself."""
-    return View(values=array, array_shape=array.shape, start=0, steps=steps_of(array.shape))
+    return View(values=array, array_shape=array.shape, start=0, steps=find_steps(array.shape))
 
 
-def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
+def find_steps(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return, by axis, the number of elements from one index to the next.
 
-    >>> steps_of((2, 12, 16))
+    >>> find_steps((2, 12, 16))
     (192, 16, 1)
     """
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
@@ -130,7 +130,7 @@ _IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
 )
 
 
-def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
+def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
     """Return views of the cosines and of the sines that one array holds, without copying it.
 
     Every factor (rows, functions, frequencies, …) gets an axis of its own, and the axes are sorted,
@@ -139,7 +139,7 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
 
     >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
-    >>> [view.values.tolist() for _, _, view in function_views(pairs, factors)]
+    >>> [view.values.tolist() for _, _, view in view_functions(pairs, factors)]
     [[[1.0, 0.5]], [[0.0, 0.8]]]
 
     Args:
@@ -147,7 +147,7 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
     sizes = [factor.size for factor in factors]
-    steps = steps_of(sizes)  # by axis, the elements from one index to the next
+    steps = find_steps(sizes)  # by axis, the elements from one index to the next
     order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
     values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
     steps_in_order = tuple(steps[number] for number in order)

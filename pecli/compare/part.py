@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.compare.candidate import Expected
-from pecli.compare.factors import Shape, View, first_along, steps_of, whole_view
+from pecli.compare.factors import Shape, View, find_steps, first_along, view_whole
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
@@ -50,7 +50,7 @@ class Part:
         cls, expected: Expected, found: Array, *, masked: bool = False, name: str = ""
     ) -> "Part":
         """Return a whole array as a part, which has to equal another array of the same shape."""
-        return cls(expected, whole_view(found), masked=masked, name=name)
+        return cls(expected, view_whole(found), masked=masked, name=name)
 
     @property
     def found(self) -> AnyArray:
@@ -117,12 +117,12 @@ class Slab(NamedTuple):
     length: int  #: number of rows
 
 
-def slabs(axes: Shape, step: int) -> Iterator[Slab]:
+def split_into_slabs(axes: Shape, step: int) -> Iterator[Slab]:
     """Yield all rows of a table in pieces of at most `step` rows, each of which one index selects.
 
     A bias (12, 64, 64) has 12 · 64 rows; with a step of 100, each piece is the 64 rows of a head.
 
-    >>> [(slab.start, slab.length) for slab in slabs((2, 3), 2)]
+    >>> [(slab.start, slab.length) for slab in split_into_slabs((2, 3), 2)]
     [(0, 2), (2, 1), (3, 2), (5, 1)]
 
     Args:
@@ -132,7 +132,7 @@ def slabs(axes: Shape, step: int) -> Iterator[Slab]:
     if not axes:
         yield Slab((), 0, 1)
         return
-    rows_per_index = steps_of(axes)
+    rows_per_index = find_steps(axes)
     # Pieces are cut along the first axis of which one index holds few enough rows.
     depth = next(axis for axis, rows in enumerate(rows_per_index) if rows <= step)
     rows = rows_per_index[depth]

@@ -15,21 +15,21 @@ PROBED_ELEMENTS = 1 << 16  #: elements of a vector that are probed
 MAX_ERROR = 2.0  #: error that an element counts for if it is further off, or not a number
 
 
-def found_probes(part: Part) -> AnyArray:
+def take_found_probes(part: Part) -> AnyArray:
     """Return the probed rows of the first and of the last copies in a tensor."""
     first_and_last = tuple(slice(None, None, max(1, count - 1)) for count in part.copies)
     copies = part.found[first_and_last]
     table_shape = part.expected.shape
-    probed: list[Any] = [..., *np.ix_(*_probed_indices(table_shape))]
+    probed: list[Any] = [..., *np.ix_(*_choose_indices(table_shape))]
     if len(table_shape) > 1:
         probed.append(slice(None))  # all columns of the rows
     return widest(part.decoded(copies[tuple(probed)]))
 
 
-def expected_probes(part: Part) -> AnyArray:
+def take_expected_probes(part: Part) -> AnyArray:
     """Return the probed rows of the expected table."""
     shape = part.expected.shape
-    probed = np.ix_(*_probed_indices(shape))
+    probed = np.ix_(*_choose_indices(shape))
     if isinstance(part.expected, np.ndarray):
         return widest(part.expected[probed])
     rows = np.ravel_multi_index(probed, shape[:-1] or shape)
@@ -37,22 +37,22 @@ def expected_probes(part: Part) -> AnyArray:
     return values.reshape(*rows.shape, *shape[len(probed) :])
 
 
-def mean_error_of_probes(part: Part) -> float:
+def measure_mean_error(part: Part) -> float:
     """Return the mean absolute error of the probed rows.
 
     An element that is infinite on both sides is right. One that is not a number, or is off by more
     than two (cosines cannot be), counts as MAX_ERROR, so that no single element decides.
     """
-    expected = expected_probes(part)
+    expected = take_expected_probes(part)
     with np.errstate(invalid="ignore", over="ignore"):
-        found = part.as_in_table(found_probes(part))
+        found = part.as_in_table(take_found_probes(part))
         error = np.where(expected == found, 0.0, np.abs(expected - found))
     if not error.size:
         return 0.0  # A table of (32, 0) has rows without elements.
     return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean())
 
 
-def _probed_indices(shape: Shape) -> tuple[Indices, ...]:
+def _choose_indices(shape: Shape) -> tuple[Indices, ...]:
     """Return the probed indices along each axis of a table except the last.
 
     Of a bias (32, 4096, 4096), these are 16 of the heads, and the rows 0, 1, 2, 3, 2048 and 4095. Of a vector, they

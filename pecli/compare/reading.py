@@ -18,7 +18,7 @@ from pecli.compare.candidate import CandidateTable, Expected, Origin, candidate_
 from pecli.compare.comparison import Comparison, compare_parts
 from pecli.compare.forms import Form, joined
 from pecli.compare.part import Part
-from pecli.compare.probes import found_probes, mean_error_of_probes
+from pecli.compare.probes import measure_mean_error, take_found_probes
 from pecli.compare.problems import DoubledDifferently
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, row_blocks, widest
@@ -158,7 +158,7 @@ class Reading:
             return FoundTables(scheme, tables)
         doubled = self.form.doubled
         if doubled and scheme is not None and "layout" in scheme.parameters():
-            tables = {self.name: joined(self._both_columns(), doubled)}
+            tables = {self.name: joined(self._take_both_columns(), doubled)}
             layout: NamedValues = {"layout": doubled}
             scheme = replace(scheme, **layout)
         if self.candidate.has_frequencies:
@@ -166,7 +166,7 @@ class Reading:
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
         return FoundTables(scheme, tables)
 
-    def _both_columns(self) -> list[AnyArray]:
+    def _take_both_columns(self) -> list[AnyArray]:
         """Return one copy of the first and of the second columns of all frequencies."""
         if self.form.is_signed:
             first, second = self.parts
@@ -200,7 +200,7 @@ class Reading:
         """The mean error, judging by a few positions."""
         if not self.array.size:
             return 0.0
-        return float(np.mean([mean_error_of_probes(part) for part in self.parts]))
+        return float(np.mean([measure_mean_error(part) for part in self.parts]))
 
     @property
     def is_near(self) -> bool:
@@ -220,7 +220,7 @@ class Reading:
         first_copy = (slice(1),) * len(self.parts[0].copies)
         first_rows_by_name: dict[str, AnyArray] = {}
         for part in self.parts:
-            rows = part.as_in_table(found_probes(part))
+            rows = part.as_in_table(take_found_probes(part))
             first_rows = first_rows_by_name.setdefault(part.name, rows[first_copy])
             if not np.array_equal(np.broadcast_to(first_rows, rows.shape), rows, equal_nan=True):
                 return False
@@ -230,7 +230,7 @@ class Reading:
     def has_constant_power(self) -> bool:
         """True if the sum of the squares of both functions hardly varies."""
         with np.errstate(all="ignore"):
-            power = found_probes(self.parts[0]) ** 2 + found_probes(self.parts[-1]) ** 2
+            power = take_found_probes(self.parts[0]) ** 2 + take_found_probes(self.parts[-1]) ** 2
             return bool(np.ptp(power) <= MAX_POWER_VARIATION * np.abs(power.mean()) < math.inf)
 
 

@@ -27,7 +27,7 @@ class Doubling(NamedTuple):
         return _is_cos_or_sin(self.reading) and self.reading.is_plausible
 
 
-def doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
+def find_doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
     """Return a sentence for all layers whose cosines are doubled in one way and whose sines in another.
 
     A rotation multiplies a channel by one column of each. With cosines c0 c1 c0 c1 and sines
@@ -55,7 +55,7 @@ def find_lone_transposes(readings: Mapping[str, Reading | None]) -> set[str]:
         readings: By tensor, how its values fit the expected table; None if they do not.
     """
     lone: set[str] = set()
-    for tables in _cos_and_sin_by_module(readings):
+    for tables in _group_by_module(readings):
         transposed = [name for name, reading in tables.items() if reading.transposed]
         has_upright_table = len(transposed) < len(tables)
         is_single_square = len(tables) == 1 and all(map(_is_square, tables.values()))
@@ -64,7 +64,7 @@ def find_lone_transposes(readings: Mapping[str, Reading | None]) -> set[str]:
     return lone
 
 
-def _cos_and_sin_by_module(
+def _group_by_module(
     readings: Mapping[str, Reading | None],
 ) -> Iterable[dict[str, Reading]]:
     """Return the tables of cosines or sines of each module, such as `layers.3.rotary_emb`."""

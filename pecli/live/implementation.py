@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks import Answer
-from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
+from pecli.checks.recorded.arithmetic_noise import bound_rotation_noise, bound_table_noise
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_model import verify_tables
 from pecli.checks.verify.rotated import verify_rotated
@@ -324,7 +324,7 @@ class _Trial:
         """
         tables = _named_tables(self._called(case))
         batched = {name: _with_batch(table, case) for name, table in tables.items()}
-        noise = table_noise(batched.values(), case.last)
+        noise = bound_table_noise(batched.values(), case.last)
         return verify_tables(
             batched,
             self.encodings,
@@ -342,7 +342,7 @@ class _Trial:
         before = self._random_vectors(case)
         output = self._called(case, *before.values())
         after = _rotated_by_name(output, before)
-        noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
+        noise = max(bound_rotation_noise(before[name], after[name], case.last) for name in before)
         options = {
             "layer_type": self.encoding.layer_type or None,
             "seq_axis": -2,

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pecli.compare.arrangement import arrangements
+from pecli.compare.arrangement import find_arrangements
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.forms import Form
 from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import EXACT
-from pecli.compare.waves import row_widths, separate_tables
+from pecli.compare.waves import find_row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import doubled_as_halves
 
@@ -24,8 +24,8 @@ def no_tables(rows: int) -> MadeTables:
 def notes_on_readings(
     shape: tuple[int, ...], candidate: CandidateTable, is_text: bool = False
 ) -> list[str]:
-    plain = arrangements(shape, candidate, Form("alone"), is_text=is_text)
-    guessed = arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
+    plain = find_arrangements(shape, candidate, Form("alone"), is_text=is_text)
+    guessed = find_arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
     return [arrangement.folding.note for arrangement in (*plain, *guessed)]
 
 
@@ -98,7 +98,7 @@ def test_biases_are_read_with_their_batch_or_flattened(
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
-    found = arrangements(shape, candidate, Form("alone"))
+    found = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]
 
 
@@ -230,12 +230,12 @@ def test_widths_of_a_flat_table(ones: int, zeros: int, widths: tuple[int, ...]) 
     """Cosines of position 0 are ones: a run of w ones at the beginning suggests rows of w, if the
     rest has several rows.
     """
-    assert row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
+    assert find_row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 
 
 def test_widths_of_flat_cosines() -> None:
-    assert row_widths(COS.ravel()) == (8,)
-    assert row_widths(COS) == ()
+    assert find_row_widths(COS.ravel()) == (8,)
+    assert find_row_widths(COS) == ()
 
 
 @pytest.mark.parametrize(

@@ -68,12 +68,12 @@ def _match(
         reference, checked = models
         added = 0
         if name.endswith("norm.weight"):
-            added = _added_to_norms(checked) - _added_to_norms(reference)
-        order = expected_order(name, expected, reference, checked)
+            added = _number_added_to_norms(checked) - _number_added_to_norms(reference)
+        order = find_expected_order(name, expected, reference, checked)
         matched.pairs.append(Pair(name, expected, found, order, added))
 
 
-def _added_to_norms(model: ModelFiles) -> int:
+def _number_added_to_norms(model: ModelFiles) -> int:
     """Return 1 if the format adds 1 to the weights of norms, otherwise 0."""
     return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
@@ -93,7 +93,7 @@ def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, St
     k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5
     channels, kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
     """
-    for keys_name in _latent_keys(split):
+    for keys_name in _find_latent_keys(split):
         values_name = keys_name.replace("k_b", "v_b")
         fused_name = keys_name.replace("k_b", "kv_b")
         if values_name not in split or fused_name not in tensors:
@@ -112,16 +112,16 @@ def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, St
             tensors[values_name] = Stored.of(by_head[:, key_channels:])
 
 
-def _latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
+def _find_latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
     return [name for name in tensors if name.endswith(LATENT_KEYS)]
 
 
 def has_latent_keys(model: ModelFiles) -> bool:
     """Return True if the keys of a model are projected from a latent vector, as in DeepSeek-V2."""
-    return bool(_latent_keys(model.tensors))
+    return bool(_find_latent_keys(model.tensors))
 
 
-def expected_order(
+def find_expected_order(
     name: str, stored: Stored, reference: ModelFiles, checked: ModelFiles
 ) -> Indices | None:
     """Return the rows of the reference that the checked model should have; None for all in order.
@@ -138,15 +138,15 @@ def expected_order(
     order = rows
     converts_to_gguf = reference.format != ModelFormat.GGUF and checked.format == ModelFormat.GGUF
     if named.kind == "qkv" and heads.fused and converts_to_gguf:
-        order = _order_by_part(stored, heads)
+        order = _find_order_by_part(stored, heads)
     if reference.layout != checked.layout and named.kind != "latent":
-        order = order[_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
+        order = order[_find_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
     if (order == rows).all():
         return None
     return order
 
 
-def _order_in_layout(
+def _find_order_in_layout(
     name: str, stored: Stored, heads: Heads, layout: str, new_layout: str
 ) -> Indices:
     """Return the rows of a projection in the order that another layout of pairs requires.
@@ -160,7 +160,7 @@ def _order_in_layout(
         return np.arange(len(stored.rows))
 
 
-def _order_by_part(stored: Stored, heads: Heads) -> Indices:
+def _find_order_by_part(stored: Stored, heads: Heads) -> Indices:
     """Return the rows of a fused projection, all queries before all keys before all values.
 
     GGUF has them so. Rows q0 k0 v0 q1 k1 v1 of GPT-NeoX are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.

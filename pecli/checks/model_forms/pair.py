@@ -73,13 +73,13 @@ class Pair(NamedTuple):
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected = reference_rows[piece if self.order is None else self.order[piece]]
-            errors = self._stored_row_errors(expected, checked_rows[piece], buffers, tolerance)
+            errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
                 result.mismatched += int(errors.is_bad.sum()) * width
-                result.max_abs_error = max(result.max_abs_error, _largest_of(errors.errors))
+                result.max_abs_error = max(result.max_abs_error, _find_largest(errors.errors))
         return result
 
-    def _stored_row_errors(
+    def _compare_stored_rows(
         self, expected: Array, stored: Array, buffers: AnyArray, tolerance: Tolerance
     ) -> RowErrors | None:
         """Compare some rows as they are stored; return None if they have the same bytes.
@@ -116,15 +116,15 @@ class Pair(NamedTuple):
             tolerance: What is allowed beyond the rounding.
             stored: The bytes of these rows as they are stored, if all columns are there.
         """
-        slack = _slack(expected, tolerance)
+        slack = _allowed_by_tolerance(expected, tolerance)
         error = np.subtract(expected, values, out=expected)
         if self.is_quantised:
-            limits = self._limits(values, slack, stored)
-            return _quantised_row_errors(error, limits)
-        errors = _largest_errors(error)
+            limits = self._find_limits(values, slack, stored)
+            return _judge_quantised_rows(error, limits)
+        errors = _find_largest_errors(error)
         if (errors <= self._smallest_step).all():
             return RowErrors(np.zeros(len(error), bool), errors)
-        limits = self._limits(values, slack, stored)
+        limits = self._find_limits(values, slack, stored)
         is_within = np.abs(error) <= reduce(np.maximum, limits)
         # A value that overflows has an infinite limit, so that any error would be within it.
         is_bad = np.any(~is_within, axis=1) | ~np.isfinite(errors)
@@ -137,7 +137,7 @@ class Pair(NamedTuple):
             return 0.0
         return max(ROUNDING[stored.dtype].absolute for stored in (self.reference, self.checked))
 
-    def _limits(
+    def _find_limits(
         self, values: AnyArray, slack: AnyArray | None, stored: Array | None
     ) -> list[AnyArray]:
         """Return the largest allowed errors, one array per format whose rounding causes them.
@@ -152,7 +152,7 @@ class Pair(NamedTuple):
         """
         limits = [np.zeros((len(values), 1), np.float32)]
         if self.is_rounded and self.is_quantised:
-            limits = [*self._quantisation_steps(values, stored)]
+            limits = [*self._find_quantisation_steps(values, stored)]
         elif self.is_rounded:
             limits = [stored.rounding_steps(values) for stored in (self.reference, self.checked)]
         if slack is None:
@@ -161,7 +161,9 @@ class Pair(NamedTuple):
         width = values.shape[1]
         return [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
 
-    def _quantisation_steps(self, values: AnyArray, stored: Array | None) -> Iterator[AnyArray]:
+    def _find_quantisation_steps(
+        self, values: AnyArray, stored: Array | None
+    ) -> Iterator[AnyArray]:
         """Yield the steps of each format that is quantised."""
         if self.reference.is_quantised:
             yield self.reference.rounding_steps(values)
@@ -169,7 +171,7 @@ class Pair(NamedTuple):
             yield self.checked.rounding_steps(values, stored)
 
 
-def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
+def _allowed_by_tolerance(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
     if not tolerance.atol and not tolerance.rtol:
         return None
@@ -177,7 +179,7 @@ def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     return np.asarray(np.float32(tolerance.atol) + relative)
 
 
-def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
+def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
 
     A step is the distance between two numbers that the quantised form can hold. The largest element
@@ -197,17 +199,17 @@ def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     if (is_within & is_bounded).all():
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
         return RowErrors(~is_within, lower_bounds)
-    errors = _largest_errors(error)
+    errors = _find_largest_errors(error)
     is_good = is_within & (errors <= MAX_STEPS * largest_step) & np.isfinite(errors)
     return RowErrors(~is_good, errors)
 
 
-def _largest_errors(error: AnyArray) -> AnyArray:
+def _find_largest_errors(error: AnyArray) -> AnyArray:
     """Return the largest absolute value of each row."""
     return np.asarray(np.maximum(error.max(axis=1), -error.min(axis=1)))
 
 
-def _largest_of(errors: AnyArray) -> float:
+def _find_largest(errors: AnyArray) -> float:
     """Return the largest error; infinity for one that is not a number."""
     largest = float(errors.max(initial=0))
     return math.inf if math.isnan(largest) else largest

@@ -15,10 +15,10 @@ from pecli.checks.model_forms.findings import (
     SwappedLayer,
     SwappedTensor,
 )
-from pecli.checks.model_forms.matching import expected_order
+from pecli.checks.model_forms.matching import find_expected_order
 from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
-from pecli.checks.model_forms.row_mistakes import row_mistakes
+from pecli.checks.model_forms.row_mistakes import find_row_mistakes
 from pecli.checks.model_forms.stored import Stored
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
@@ -96,11 +96,11 @@ def find_reason(
     matrix, and the values of another tensor.
     """
     trial = Trial(pair=pair, reference=reference, checked=checked, tolerance=tolerance)
-    for mistake in row_mistakes(pair, reference, checked):
+    for mistake in find_row_mistakes(pair, reference, checked):
         if trial.explains(pair.reference, mistake.order):
             return mistake.finding
     order = np.arange(len(pair.checked.rows)) if pair.order is None else pair.order
-    for value_mistake in _value_mistakes(pair, order):
+    for value_mistake in _find_value_mistakes(pair, order):
         if trial.explains_values(value_mistake, order):
             return value_mistake.finding
     if _is_transposed(trial):
@@ -108,7 +108,7 @@ def find_reason(
     return _find_swap(trial) or BeyondRounding(pair.checked.dtype)
 
 
-def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
+def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     """Yield mistakes with the values of a tensor: zeros, norms with a wrong offset of 1, a factor.
 
     The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
@@ -154,7 +154,7 @@ def _find_swap(trial: Trial) -> Finding | None:
         stored = tensor.fitted(shape)
         if stored.shape != shape:
             continue
-        order = expected_order(name, stored, trial.reference, trial.checked)
+        order = find_expected_order(name, stored, trial.reference, trial.checked)
         if trial.explains(stored, order):
             if has_same_name:
                 return SwappedLayer(candidate.layer)

@@ -183,9 +183,9 @@ class Stored(NamedTuple):
             steps = np.abs(scales).reshape(len(rows), -1)
             if (sum_of_squares(values) >= MIN_SCALED_STEPS**2 * sum_of_squares(steps)).all():
                 return steps
-        return self._steps_of_largest(values)
+        return self._find_steps_of_largest(values)
 
-    def _steps_of_largest(self, values: AnyArray) -> AnyArray:
+    def _find_steps_of_largest(self, values: AnyArray) -> AnyArray:
         """Return the step of each block if its scale is that of its largest value.
 
         Of b bits, 2^b − 1 steps cover the numbers from −m to m, if m is the largest of the block: a

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from pecli.checks.doubts import FactorsOfHeader
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
@@ -132,7 +132,7 @@ def _verify_without_spec(
     given: Given, tolerance: Tolerance, reasons: bool, options: NamedValues
 ) -> Verification:
     """Compare a file with the configuration beside it, or else with the spec that it carries."""
-    config = _config_beside(given)
+    config = _find_config_beside(given)
     if config is not None:
         return _verify_by_config(given, config, tolerance, reasons, options)
     _refuse_model_options(options)
@@ -148,7 +148,7 @@ def _verify_scheme(
         label,
         file.read_as(scheme.dtype),
         scheme,
-        printed_tolerance(label, tolerance, file.rounding),
+        widen_for_printed(label, tolerance, file.rounding),
         is_one_tensor=_is_one_tensor(label, file),
         any_dtype=any_dtype,
         reasons=reasons,
@@ -195,7 +195,7 @@ def _verify_resized(
     return verify_resized(given, tolerance, **options)
 
 
-def _config_beside(given: Given) -> str | None:
+def _find_config_beside(given: Given) -> str | None:
     """Return the configuration in a folder of tensors, beside an index, or in the header of a .gguf file."""
     if not isinstance(given, (str, os.PathLike)):
         return None
@@ -269,7 +269,7 @@ def _verify_tables(
         if table_options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
+    allowed = widen_for_printed(source.label, tolerance, source.file.rounding)
     return verify_tables(source, model, allowed, reasons, **table_options)
 
 

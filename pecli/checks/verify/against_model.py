@@ -9,10 +9,10 @@ import numpy as np
 
 from pecli.checks.verification import Verification
 from pecli.checks.verify.batch_tables import (
-    counted_rows,
-    per_batch,
-    solved_positions,
-    token_tables,
+    arrange_per_batch,
+    count_rows_per_sequence,
+    solve_positions,
+    take_rows_of_tokens,
 )
 from pecli.checks.verify.model_check import ModelCheck
 from pecli.checks.verify.model_tensors import ModelTensors
@@ -134,7 +134,7 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
     rotary = job.encodings.ropes_of(job.layer_type)
     if attempt.rows is None or len(rotary) != 1 or rotary[0].no_table:
         return attempt.answer
-    solved = solved_positions(attempt.tables, attempt.rows, model, rotary[0], job.tolerance)
+    solved = solve_positions(attempt.tables, attempt.rows, model, rotary[0], job.tolerance)
     if solved is None:
         return attempt.answer
     return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
@@ -149,7 +149,7 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     is_placed = bool(settings.offset) or bool(settings.stated_rows)
     if answer.passed or is_placed:
         return _Attempt(answer=answer, tables=file.tensors, rows=None)
-    return _Attempt(answer=answer, tables=file.tensors, rows=counted_rows(file.tensors))
+    return _Attempt(answer=answer, tables=file.tensors, rows=count_rows_per_sequence(file.tensors))
 
 
 def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
@@ -163,8 +163,8 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     label, file = job.source
     others = dict(options)
     batch = row_positions(others.pop("positions", None), others.pop("attention_mask", None))
-    tables = {name: per_batch(array) for name, array in file.tensors.items()}
-    tokens = token_tables(label, tables, batch, job.encodings.position_axes)
+    tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
+    tokens = take_rows_of_tokens(label, tables, batch, job.encodings.position_axes)
     settings = replace(TableSettings.of(others), stated_rows={"positions": tokens.positions})
     answer = job.answer(
         LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables), settings, tokens.notes

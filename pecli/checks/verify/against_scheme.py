@@ -6,12 +6,12 @@ from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import conclude, examine_pass
 from pecli.checks.file_problems import FileProblem, MissingTable
 from pecli.checks.verification import Verification
-from pecli.checks.verify.alibi_parts import alibi_parts
+from pecli.checks.verify.alibi_parts import find_alibi_parts
 from pecli.checks.verify.candidates import (
     COS_FIRST,
+    find_scheme_candidates,
     has_order,
     real_dtype,
-    scheme_candidates,
     stated_name,
     stated_order,
 )
@@ -19,7 +19,7 @@ from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import Doubling, doubling_problems, find_lone_transposes
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems, find_lone_transposes
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
@@ -67,7 +67,7 @@ def verify_scheme(
     else:
         checked = check.check_all(named, by_name=True)
         problems = [*check.missing_tables(checked)]
-    problems += doubling_problems(check.doublings)
+    problems += find_doubling_problems(check.doublings)
     answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
     return examine_pass(answer, checked, tensors, tolerance)
 
@@ -89,7 +89,7 @@ class _SchemeCheck:
         self.tolerance = tolerance
         self.any_dtype = any_dtype
         self._candidates_by_dtype: dict[str, Sequence[CandidateTable]] = {}
-        candidates = self._candidates(scheme.dtype)
+        candidates = self._find_candidates(scheme.dtype)
         self.table_names = [*dict.fromkeys(candidate.name for candidate in candidates)]
         self.doublings: list[Doubling] = []
 
@@ -139,16 +139,18 @@ class _SchemeCheck:
             named: By tensor, the names of the tables that it may be.
             by_name: True if the result has the tensor's name, False for the table's.
         """
-        readings = {name: self._best(name, tables) for name, tables in named.items()}
+        readings = {name: self._find_reading(name, tables) for name, tables in named.items()}
         for name in find_lone_transposes(readings):
-            readings[name] = self._best(name, named[name], upright=True)
+            readings[name] = self._find_reading(name, named[name], upright=True)
         checked = []
         for name, tables in named.items():
             label = name if by_name else ""
             checked.append(self._check(name, readings[name], tables, label))
         return checked
 
-    def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
+    def _find_reading(
+        self, name: str, tables: Collection[str], *, upright: bool = False
+    ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
         Args:
@@ -157,16 +159,18 @@ class _SchemeCheck:
             upright: Whether rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
-        candidates = [*self._likely(real_dtype(array), tables)]
+        candidates = [*self._find_likely(real_dtype(array), tables)]
         if {"bias", "slopes"}.intersection(self.table_names):
-            candidates += alibi_parts(self.scheme, array)
-        order = self._order_of_functions(name, tables)
+            candidates += find_alibi_parts(self.scheme, array)
+        order = self._find_order_of_functions(name, tables)
         candidates = [candidate for candidate in candidates if has_order(candidate, order)]
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
 
-    def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
+    def _find_order_of_functions(
+        self, name: str, tables: Collection[str]
+    ) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
@@ -198,7 +202,7 @@ class _SchemeCheck:
     def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
         """Return the failure of a tensor that has the shape of none of the tables that it may be."""
         array = self.file.tensors[name]
-        likeliest = self._likely(real_dtype(array), tables)[0]
+        likeliest = self._find_likely(real_dtype(array), tables)[0]
         expected_shape = bracketed(likeliest.shape)
         return CheckedTensor(
             tensor=name,
@@ -207,18 +211,18 @@ class _SchemeCheck:
             found={likeliest.name: array},
         )
 
-    def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
+    def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
         """Return the candidates that a tensor of a dtype may be."""
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
-        candidates = self._candidates(dtype)
+        candidates = self._find_candidates(dtype)
         if not tables:
             return candidates
         return [candidate for candidate in candidates if candidate.name in tables]
 
-    def _candidates(self, dtype: str) -> Sequence[CandidateTable]:
+    def _find_candidates(self, dtype: str) -> Sequence[CandidateTable]:
         if dtype not in self._candidates_by_dtype:
-            self._candidates_by_dtype[dtype] = _candidates_in_dtype(self.scheme, dtype)
+            self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
         return self._candidates_by_dtype[dtype]
 
     def missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
@@ -242,16 +246,16 @@ def _may_mean(tensor: str, table: str) -> bool:
     return layers in tensor and role_of(tensor) == table_role
 
 
-def _candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
+def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
     """Return the tables of a scheme that a tensor of a dtype may be.
 
     Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
     cosines. So these are expected in float32, unless the scheme itself is in half precision.
     """
-    candidates = scheme_candidates(scheme.in_dtype(dtype))
+    candidates = find_scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):
         return candidates
-    in_float32 = scheme_candidates(scheme.in_dtype("float32"))
+    in_float32 = find_scheme_candidates(scheme.in_dtype("float32"))
     return [
         wide if is_relative(wide.name) else narrow
         for narrow, wide in zip(candidates, in_float32, strict=True)

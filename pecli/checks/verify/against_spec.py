@@ -42,10 +42,10 @@ def verify_carried(
             tensor of a file.
         reasons: Whether reasons for failures are searched for.
     """
-    spec = _carried_spec(path, file)
-    scheme = _scheme(path, spec)
+    spec = _read_carried_spec(path, file)
+    scheme = _read_scheme(path, spec)
     expected = tensors_by_name(scheme)
-    problems = _unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
+    problems = _find_unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
     tensors = {name: array for name, array in file.tensors.items() if name in expected}
     checked = []
     for name, array in tensors.items():
@@ -66,10 +66,10 @@ def _has_stored_hash(
     """Return True if the sha256 in a spec is that of the tensors, or the format has none."""
     if "sha256" not in spec and file_format in UNHASHED_FORMATS:
         return True
-    return spec.get("sha256") == _digest(tensors)
+    return spec.get("sha256") == _compute_digest(tensors)
 
 
-def _carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
+def _read_carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
     """Return the spec that a file carries; raise FileError if there is none."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
@@ -78,7 +78,7 @@ def _carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
     return spec
 
 
-def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
+def _read_scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     """Return the scheme of a carried spec; raise FileError if it makes no table."""
     try:
         scheme: Scheme = Scheme.from_spec(spec)
@@ -87,7 +87,7 @@ def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     return scheme
 
 
-def _unexpected_names(
+def _find_unexpected_names(
     tensors: Collection[str], expected: Collection[str], scheme: str, *, is_complete: bool
 ) -> list[FileProblem]:
     """Return a problem for each tensor that the scheme does not have, or that the file lacks."""
@@ -101,7 +101,7 @@ def _unexpected_names(
     return problems
 
 
-def _digest(tensors: Mapping[str, Array]) -> str:
+def _compute_digest(tensors: Mapping[str, Array]) -> str:
     """Return the sha256 of the bytes of all tensors, in their order."""
     digest = sha256()
     for array in tensors.values():

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.verify.alibi_parts import alibi_parts
+from pecli.checks.verify.alibi_parts import find_alibi_parts
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.candidate import CandidateTable, candidate_of
@@ -16,14 +16,14 @@ from pecli.models.encoding import Encoding
 ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 
 
-def alibi_candidates(
+def find_alibi_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield ALiBi's slopes (heads,), and its biases (heads, queries, keys) in each of their forms.
 
     The model's own form comes first: a bias of few positions may be the same in several forms.
     """
-    yield from _slope_candidates(encoding, tensor)
+    yield from _find_slope_candidates(encoding, tensor)
     model_form = encoding.parameters["form"]
     other_forms = [form for form in ALIBI_FORMS if form != model_form]
     for form in (model_form, *other_forms):
@@ -34,36 +34,36 @@ def alibi_candidates(
             heads=encoding.parameters["heads"],
             max_bias=encoding.parameters["max_bias"],
         )
-        yield from _bias_candidates(encoding, scheme, tensor.array)
+        yield from _find_bias_candidates(encoding, scheme, tensor.array)
 
 
-def _slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
+def _make_slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
     """Return the scheme whose only table is a model's slopes."""
     heads = encoding.parameters["heads"]
     return Alibi(heads=heads, max_bias=encoding.parameters["max_bias"], slopes=True, dtype=dtype)
 
 
-def _slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterator[CandidateTable]:
+def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterator[CandidateTable]:
     """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
-    scheme = _slope_scheme(encoding, tensor.wide_dtype)
+    scheme = _make_slope_scheme(encoding, tensor.wide_dtype)
     yield candidate_of({"slopes": scheme.tensors()[0]}, scheme)
-    yield from alibi_parts(scheme, tensor.array)
+    yield from find_alibi_parts(scheme, tensor.array)
     if encoding.slope_dtype:
-        rounded = _slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
+        rounded = _make_slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
         words = f"rounded to {encoding.slope_dtype}"
         yield candidate_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
 
 
-def _bias_candidates(
+def _find_bias_candidates(
     encoding: Encoding, scheme: Alibi, array: AnyArray
 ) -> Iterator[CandidateTable]:
     """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
     words = f"in the {scheme.form} form"
     yield candidate_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
-    yield from alibi_parts(scheme, array)
+    yield from find_alibi_parts(scheme, array)
     if scheme.form != "key":
         return  # Only biases of the key form, Falcon's, are rounded or divided by a model.
-    for computed in _computed_biases(encoding, scheme):
+    for computed in _compute_biases(encoding, scheme):
         expected = {"bias": round_to(computed.values, scheme.dtype)}
         yield candidate_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
 
@@ -75,7 +75,7 @@ class _ComputedBias(NamedTuple):
     values: Floats
 
 
-def _computed_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
+def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     """Return biases in the key form as a model computes them, if that is not exact.
 
     transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by
@@ -83,8 +83,10 @@ def _computed_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     """
     biases: list[_ComputedBias] = []
     if encoding.slope_dtype:
-        slopes = _slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
-        biases.append(_rounded_bias(slopes, scheme.tensors()[0].shape[-1], encoding.slope_dtype))
+        slopes = _make_slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
+        biases.append(
+            _compute_rounded_bias(slopes, scheme.tensors()[0].shape[-1], encoding.slope_dtype)
+        )
     if encoding.bias_divisor:
         divisor = float(np.float32(encoding.bias_divisor))
         exact = widened(scheme.tensors()[0].array())
@@ -95,7 +97,7 @@ def _computed_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     return biases
 
 
-def _rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:
+def _compute_rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:
     """Return slope · position for each head and key, (heads, 1, keys), with each step rounded.
 
     In bfloat16, position 257 becomes 256: it has 8 significant bits.

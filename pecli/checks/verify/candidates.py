@@ -21,15 +21,15 @@ from pecli.files.tensor_roles import function_order
 COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
 
 
-def scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
+def find_scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
     """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
     candidates: list[CandidateTable] = []
     for name, part in scheme.by_layer_type():
-        candidates += _part_candidates(scheme, part, f"{name}." if name else "")
+        candidates += _find_part_candidates(scheme, part, f"{name}." if name else "")
     return candidates
 
 
-def _part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
+def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
     A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma
@@ -37,7 +37,7 @@ def _part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Cand
     """
     tables = tensors_by_name(part)
     if {*PLURALS} <= tables.keys():
-        yield from _scheme_waves(scheme, part, prefix)
+        yield from _find_scheme_waves(scheme, part, prefix)
     options: NamedValues = {
         "quantised": "pe" in tables,
         "masked": "bias" in tables,
@@ -53,7 +53,7 @@ def grid_of(scheme: Scheme) -> tuple[int, ...]:
     return tuple(scheme.value_of("grid", None) or ())
 
 
-def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
+def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the cosines and sines of a part of a scheme, with one column per frequency.
 
     A file may hold each column twice, as halves (c0 c1 c0 c1) or interleaved (c0 c0 c1 c1). Reading
@@ -67,20 +67,20 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Candida
         changes: NamedValues = {"layout": "compact"}
         compact = replace(part, **changes)
         required_layout = layout
-    tables = {prefix + name: table for name, table in cosines_and_sines(compact).items()}
+    tables = {prefix + name: table for name, table in make_cosines_and_sines(compact).items()}
     maker = scheme if prefix else compact
-    yield from wave_candidates(
+    yield from find_wave_candidates(
         candidate_of(tables, maker, layout=required_layout, grid=grid_of(part))
     )
 
 
-def cosines_and_sines(rope: Scheme) -> dict[str, Table]:
+def make_cosines_and_sines(rope: Scheme) -> dict[str, Table]:
     """Return the tables `cos` and `sin` of a rotary scheme, without its frequencies."""
     tables = tensors_by_name(rope)
     return {name: tables[name] for name in PLURALS}
 
 
-def wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:
+def find_wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor may hold: only cosines, only sines, or both in either order."""
     cos, sin = both.names
     for names in ((cos,), (sin,), (cos, sin), (sin, cos)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.checks.verify.tensor_pairs import TensorPair
 from pecli.compare.factors import Shape, View, first_along
-from pecli.compare.head_axes import head_axes
+from pecli.compare.head_axes import find_head_axes
 from pecli.compare.part import Part
 from pecli.engine.arrays import AnyArray, Array
 from pecli.errors import ParameterError, counted
@@ -149,7 +149,7 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
             raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
 
 
-def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
+def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     """Return queries or keys with an axis for heads, and both sides in the same order of axes.
 
     With 4 heads of 64, (L, 256) becomes (L, 4, 64). If the tensor after is (4, L, 64), its axes are
@@ -170,7 +170,7 @@ def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
-    axes = head_axes(pair.after, before, after_shape, position_axis)
+    axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if axes is None:
         raise pair.unlike_shapes()
     notes = (

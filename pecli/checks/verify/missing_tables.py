@@ -10,7 +10,7 @@ MAX_TENSORS_NAMED = 4  #: tensors that an error names
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
 
 
-def no_tables_error(file: str, tensors: ModelTensors) -> NoTablesError:
+def make_no_tables_error(file: str, tensors: ModelTensors) -> NoTablesError:
     """Return the error for a file without any table, with advice on how to dump one.
 
     Args:
@@ -29,7 +29,7 @@ def no_tables_error(file: str, tensors: ModelTensors) -> NoTablesError:
     return NoTablesError(file or "arrays", problem, advice)
 
 
-def lost_scalings(tensors: ModelTensors) -> list[str]:
+def find_lost_scalings(tensors: ModelTensors) -> list[str]:
     """Return a sentence for each scaling whose factors a .gguf file should hold, and does not.
 
     The header of a .gguf file has no key for llama3's or longrope's factors: without the

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.verify.alibi_candidates import alibi_candidates
+from pecli.checks.verify.alibi_candidates import find_alibi_candidates
 from pecli.checks.verify.candidates import COS_FIRST, has_order
-from pecli.checks.verify.rope_candidates import rope_candidates
-from pecli.checks.verify.sinusoidal_candidates import sinusoidal_candidates
+from pecli.checks.verify.rope_candidates import find_rope_candidates
+from pecli.checks.verify.sinusoidal_candidates import find_sinusoidal_candidates
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.candidate import CandidateTable, Origin, candidate_of
@@ -23,7 +23,7 @@ from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
 
-def model_candidates(
+def find_model_candidates(
     encoding: Encoding,
     array: AnyArray,
     role: str | None,
@@ -62,7 +62,7 @@ def _has_role(candidate: CandidateTable, role: str | None) -> bool:
     return role == (role_of(candidate.name) or candidate.name)
 
 
-def _relative_candidates(
+def _find_relative_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield the numbers of relative positions (L, L), or the learned biases that they select.
@@ -76,20 +76,22 @@ def _relative_candidates(
     scheme = Relative(**parameters)
     if tensor.role == "bias_rows":
         heads = keys  # of the biases, (buckets, heads)
-        yield _learned_table(tensor.role, tensor.array.dtype, (scheme.numbers, heads))
+        yield _make_learned_table(tensor.role, tensor.array.dtype, (scheme.numbers, heads))
     else:
         yield candidate_of({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
-def _learned_candidates(
+def _find_learned_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield a table of the right shape, since the values of a learned one are not known."""
     shape = (encoding.parameters["max_len"], encoding.parameters["dim"])
-    yield _learned_table("weight", tensor.array.dtype, shape)
+    yield _make_learned_table("weight", tensor.array.dtype, shape)
 
 
-def _learned_table(name: str, dtype: "np.dtype[Any]", shape: tuple[int, int]) -> CandidateTable:
+def _make_learned_table(
+    name: str, dtype: "np.dtype[Any]", shape: tuple[int, int]
+) -> CandidateTable:
     """Return a candidate with zeros in place of the values, which are never compared."""
     nothing = np.broadcast_to(np.zeros((), dtype), shape)
     return candidate_of({name: nothing}, words="values are learned; the shape is right")
@@ -98,11 +100,11 @@ def _learned_table(name: str, dtype: "np.dtype[Any]", shape: tuple[int, int]) ->
 _CANDIDATES_BY_SCHEME: Mapping[
     str, Callable[[TensorWithRole, Encoding, TableSettings], Iterator[CandidateTable]]
 ] = {
-    "rope": rope_candidates,
-    "alibi": alibi_candidates,
-    "sinusoidal": sinusoidal_candidates,
-    "learned": _learned_candidates,
-    "relative": _relative_candidates,
+    "rope": find_rope_candidates,
+    "alibi": find_alibi_candidates,
+    "sinusoidal": find_sinusoidal_candidates,
+    "learned": _find_learned_candidates,
+    "relative": _find_relative_candidates,
 }
 """By scheme, the function that yields the tables of an encoding that a tensor may hold.
 

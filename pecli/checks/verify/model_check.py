@@ -9,12 +9,12 @@ from pecli.checks.checked_tensor import CheckedTensor, compare_reading
 from pecli.checks.conclusion import conclude, examine_pass
 from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
-from pecli.checks.verify.missing_tables import lost_scalings, no_tables_error
+from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.unreadable_tables import check_unreadable
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import Doubling, doubling_problems
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
@@ -49,12 +49,12 @@ class ModelCheck:
                 that has lost the factors of llama3's scaling fails: only a tensor can hold them.
         """
         tables = find_tables(self.tensors)
-        problems = _find_problems(tables) if tables else lost_scalings(self.tensors)
+        problems = _find_problems(tables) if tables else find_lost_scalings(self.tensors)
         if not tables and not problems:
-            raise no_tables_error(self.file, self.tensors)
+            raise make_no_tables_error(self.file, self.tensors)
         allowed = tolerance.against_model()
         checked = self._check_all(tables, allowed)
-        schemes = _schemes_of(tables) or self.tensors.schemes
+        schemes = _collect_schemes(tables) or self.tensors.schemes
         answer = conclude(
             self.file,
             ", ".join(sorted(schemes)),
@@ -104,12 +104,12 @@ class ModelCheck:
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
         checked = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
-        note = ", ".join(filter(None, self._notes(name, label, layer_type, reading)))
+        note = ", ".join(filter(None, self._write_notes(name, label, layer_type, reading)))
         checked = replace(checked, note=note, layers=layer_type)
         if not layer_type:
             return checked
         if checked.result.passed:
-            doubt = self._doubt_about_layers(name, label, reading)
+            doubt = self._find_doubt_about_layers(name, label, reading)
             return replace(checked, doubt=checked.doubt or doubt)
         other_layers = self._find_layers_it_fits(name, layer_type, reading, tolerance)
         return replace(checked, right_for=other_layers)
@@ -129,7 +129,7 @@ class ModelCheck:
                 return encoding.layer_type
         return ""
 
-    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
+    def _find_doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
         """Return a doubt if only its values, and not its name, assign a tensor to a layer type.
 
         The tables of Gemma 3's sliding and full layers have the same shape, so that `cos` may be of
@@ -143,7 +143,9 @@ class ModelCheck:
             return None
         return LayersNotNamed(label, layer_type)
 
-    def _notes(self, name: str, label: str, layer_type: str, reading: Reading) -> Iterator[str]:
+    def _write_notes(
+        self, name: str, label: str, layer_type: str, reading: Reading
+    ) -> Iterator[str]:
         """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
 
         «cos», «sliding_attention layers, which it fits best», «columns doubled as halves».
@@ -158,22 +160,22 @@ class ModelCheck:
         yield self.notes.get(name, "")
 
 
-def _readings(tables: Tables) -> list[Reading]:
+def _select_readings(tables: Tables) -> list[Reading]:
     """Return the tensors that could be read as a table."""
     return [*filter(None, tables.values())]
 
 
-def _schemes_of(tables: Tables) -> set[str]:
-    return {reading.origin.scheme for reading in _readings(tables)}
+def _collect_schemes(tables: Tables) -> set[str]:
+    return {reading.origin.scheme for reading in _select_readings(tables)}
 
 
 def _find_problems(tables: Tables) -> Sequence[str]:
     """Return a sentence for layers whose cosines and sines are doubled in two ways."""
     doublings = []
-    for reading in _readings(tables):
+    for reading in _select_readings(tables):
         layer_type = reading.origin.layer_type
         doublings.append(Doubling(layer_type, reading, reading.form.doubled))
-    return doubling_problems(doublings)
+    return find_doubling_problems(doublings)
 
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:

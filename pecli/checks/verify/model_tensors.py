@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 
 from pecli.checks.verify.candidates import stated_name, stated_order
-from pecli.checks.verify.model_candidates import model_candidates
+from pecli.checks.verify.model_candidates import find_model_candidates
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
@@ -62,9 +62,9 @@ class ModelTensors:
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
-        encodings = _encodings(model, layer_type, settings)
-        tensors = _with_frequencies(file.read_as("float32"))
-        settings = replace(settings, ends=_table_ends(tensors, settings.first_position))
+        encodings = _choose_encodings(model, layer_type, settings)
+        tensors = _replace_factors(file.read_as("float32"))
+        settings = replace(settings, ends=_find_table_ends(tensors, settings.first_position))
         return cls(
             file=file,
             tensors=tensors,
@@ -155,7 +155,7 @@ class ModelTensors:
         array = np.atleast_1d(self.tensors[name])
         if transposed:
             array = array.T
-        candidates = self._candidates_of(name, array, role, self.likely(name))
+        candidates = self._find_candidates(name, array, role, self.likely(name))
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
@@ -163,10 +163,10 @@ class ModelTensors:
     def find_reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
-        candidates = self._candidates_of(name, array, role, [encoding])
+        candidates = self._find_candidates(name, array, role, [encoding])
         return find_best_reading(array, candidates, is_text=self.file.has_rows_only)
 
-    def _candidates_of(
+    def _find_candidates(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[CandidateTable]:
         """Return the tables of some encodings that an array may hold, judging by its name and dtype.
@@ -185,7 +185,7 @@ class ModelTensors:
         settings = self.settings_for(name)
         candidates: list[CandidateTable] = []
         for encoding in encodings:
-            candidates += model_candidates(encoding, array, stated_role, settings, order)
+            candidates += find_model_candidates(encoding, array, stated_role, settings, order)
         return candidates
 
     def assignments(self) -> list["ModelTensors"]:
@@ -202,7 +202,7 @@ class ModelTensors:
         if len(rotary) < 2 or do_names_state_layers:
             return []
         others = [encoding for encoding in self.encodings if encoding not in rotary]
-        modules = tensors_by_module(self.tensors)
+        modules = group_by_module(self.tensors)
         assignments = []
         for encodings in permutations(rotary, len(modules)):
             assigned: dict[str, Encoding] = {}
@@ -212,7 +212,7 @@ class ModelTensors:
         return assignments
 
 
-def _encodings(
+def _choose_encodings(
     model: ModelEncodings, layer_type: str | None, settings: TableSettings
 ) -> tuple[Encoding, ...]:
     """Return the encodings to compare with: those of a layer type, or with a grid, or all.
@@ -231,7 +231,7 @@ def _encodings(
     return model.encodings
 
 
-def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
+def _find_table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
     """Return the positions at which cosines and sines of a file may end.
 
     A dynamic scaling changes the frequencies with the length, so that `inv_freq` in a file beside a
@@ -244,7 +244,7 @@ def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
     return tuple(sorted(ends)[:MAX_ENDS])
 
 
-def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+def _replace_factors(file: LoadedFile) -> Mapping[str, Array]:
     """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them.
 
     llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8: these are not
@@ -264,13 +264,13 @@ def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     return tensors
 
 
-def tensors_by_module(names: Iterable[str]) -> list[list[str]]:
+def group_by_module(names: Iterable[str]) -> list[list[str]]:
     """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
 
     They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
     Tensors whose names have no such word are one group.
 
-    >>> tensors_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
+    >>> group_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
     [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
     """
     modules: dict[str, list[str]] = {}

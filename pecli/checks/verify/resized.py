@@ -12,9 +12,9 @@ from pecli.checks.verify.resizing import Resizing, find_resizings, read_learned_
 from pecli.checks.verify.resizing_mistakes import find_mistake
 from pecli.checks.verify.resizing_ways import (
     MOST_ALIKE,
+    describe_ways,
     find_fitting_ways,
     find_nearest_way,
-    words_for_ways,
 )
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.tolerance import Tolerance
@@ -87,7 +87,7 @@ def verify_resized(
     for name, value in others.items():
         if value is not None:
             raise KindError(name, "given", "it does not go with a resized table", "leave it out")
-    required = _required(method, antialias, align_corners, scale_offset)
+    required = _read_required(method, antialias, align_corners, scale_offset)
     after = read_learned_table(new, "the new table")
     before = read_learned_table(resized_from, "the old table")
     resizings = list(find_resizings(before, after, grid, to, KEPT.check("keep", keep or 0)))
@@ -96,7 +96,7 @@ def verify_resized(
         result = _compare_columns(finding, required, tolerance, after.name)
     readings = {}
     if finding.ways:
-        readings[result.name] = finding.resizing.sizes + words_for_ways(finding.ways)
+        readings[result.name] = finding.resizing.sizes + describe_ways(finding.ways)
     answer = ResizeVerification(
         file=after.label,
         scheme=f"resized from {before.label}",
@@ -118,10 +118,10 @@ def _find_reason(finding: "_Finding", required: Interpolation | None, result: Co
     """
     if required is None or result.passed or not finding.ways:
         return finding.mistake
-    return f"it is resized by {words_for_ways(finding.ways)}, not by {required}"
+    return f"it is resized by {describe_ways(finding.ways)}, not by {required}"
 
 
-def _required(
+def _read_required(
     method: str | None, antialias: bool, align_corners: bool, scale_offset: float
 ) -> Interpolation | None:
     """Return the interpolation that options state; None if any that a project uses will do.
@@ -164,7 +164,7 @@ def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     Each resizing supposes another new grid. A few columns decide: a table has hundreds, and the
     same interpolation made all of them.
     """
-    columns = _varying_columns(resizings[0].old)
+    columns = _find_varying_columns(resizings[0].old)
     samples = [resizing.on_columns(columns) for resizing in resizings]
     with_samples = [*zip(resizings, samples, strict=True)]
     for resizing, sample in with_samples:
@@ -191,7 +191,7 @@ def _compare_columns(
     return compare_arrays(expected, as_dtype(resizing.new, resizing.dtype), allowed, name=name)
 
 
-def _varying_columns(table: Floats) -> Array:
+def _find_varying_columns(table: Floats) -> Array:
     """Return the columns that vary most, which distinguish interpolations best."""
     spread = np.nan_to_num(table.max(axis=0) - table.min(axis=0), posinf=0)
     return np.sort(np.argsort(-spread, kind="stable")[:COLUMNS_TRIED])

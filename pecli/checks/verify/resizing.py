@@ -152,14 +152,14 @@ def find_resizings(
     old = widened(before.rows)
     new = widened(after.rows)
     dtype = dtype_name(after.rows.dtype)
-    limit = _rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
-    for new_grid in _new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
+    limit = _bound_rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
+    for new_grid in _find_new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
         yield Resizing(
             old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
         )
 
 
-def _new_grids(
+def _find_new_grids(
     after: LearnedTable, old: Grid, to: object, keep: int, *, is_on_grid: bool
 ) -> Iterator[Grid]:
     """Yield the new grid that is stated, or else all that have as many cells as there are rows.
@@ -167,15 +167,15 @@ def _new_grids(
     Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
     """
     if not is_on_grid:
-        yield _line_of_rows(after, to, keep)
+        yield _check_line_of_rows(after, to, keep)
     elif to is not None:
-        yield _stated_grid(after, to, keep)
+        yield _check_stated_grid(after, to, keep)
     else:
-        grids = _grids_of(len(after.rows) - keep)
+        grids = _find_grids(len(after.rows) - keep)
         yield from sorted(grids, key=lambda grid: _stretch(grid, old))
 
 
-def _line_of_rows(after: LearnedTable, to: object, keep: int) -> Grid:
+def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> Grid:
     """Return the rows of a table along one axis; `to` may only state how many there are."""
     rows = len(after.rows)
     if to is not None and str(to) != str(rows):
@@ -184,7 +184,7 @@ def _line_of_rows(after: LearnedTable, to: object, keep: int) -> Grid:
     return Grid(rows - keep, 1)
 
 
-def _stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
+def _check_stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
     """Return the new grid that the user states, which must have as many cells as the table has rows.
 
     A table without the rows for other tokens is accepted here: that is a mistake with a name.
@@ -195,7 +195,7 @@ def _stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
     return new_grid
 
 
-def _grids_of(cells: int) -> Iterator[Grid]:
+def _find_grids(cells: int) -> Iterator[Grid]:
     for height in range(1, cells + 1):
         if cells % height == 0:
             yield Grid(height, cells // height)
@@ -206,7 +206,7 @@ def _stretch(grid: Grid, old: Grid) -> float:
     return abs(math.log(grid.height * old.width / (grid.width * old.height)))
 
 
-def _rounding(old: Floats, side: int, dtype: str) -> float:
+def _bound_rounding(old: Floats, side: int, dtype: str) -> float:
     """Return the largest error of a table that is resized in float32 and stored in a dtype.
 
     float32 places rows at 13.99999 instead of 14, so that the error grows with the side of the grid

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.verify.resizing import Resizing, size_in_words
-from pecli.checks.verify.resizing_ways import find_fitting_ways, words_for_ways
+from pecli.checks.verify.resizing_ways import describe_ways, find_fitting_ways
 from pecli.engine.arrays import Floats
 from pecli.tensors.interpolation import ANTIALIASED_CUBIC, CUBIC
 from pecli.tensors.resize import Grid
@@ -38,12 +38,12 @@ def find_mistake(resizing: Resizing) -> str:
     if resizing.is_unchanged and resizing.grid != resizing.to:
         return "it is the old table: it is not resized"
     if _differs_in_other_tokens_only(resizing):
-        return f"{_other_tokens(resizing)} are not the old ones"
-    for mistake in _known_mistakes(resizing):
+        return f"{_describe_other_tokens(resizing)} are not the old ones"
+    for mistake in _make_known_mistakes(resizing):
         ways = find_fitting_ways(mistake.resizing, mistake.coefficient)
         if ways:
-            return f"{mistake.reason}; the interpolation is {words_for_ways(ways)}"
-    return _advice_on_grid(resizing)
+            return f"{mistake.reason}; the interpolation is {describe_ways(ways)}"
+    return _advise_on_grid(resizing)
 
 
 def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
@@ -55,7 +55,7 @@ def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
     return bool(find_fitting_ways(replace(resizing, new=same_start)))
 
 
-def _known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
+def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield wrong ways to resize a table, each as the resizing that a port made by mistake.
 
     They are Pillow's cubic kernel, swapped axes, rows resized as a line instead of a grid, and rows
@@ -65,7 +65,7 @@ def _known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     yield _Mistake(reason=reason, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
     new_rows = len(resizing.new)
     if resizing.is_on_grid:
-        yield from _swapped_axes(resizing)
+        yield from _make_swapped_axes(resizing)
         line = Grid(resizing.grid.cells, 1)
         new_line = Grid(new_rows - resizing.keep, 1)
         yield _Mistake(
@@ -75,20 +75,20 @@ def _known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     if resizing.keep:
         every_row = Grid(len(resizing.old), 1)
         yield _Mistake(
-            f"{_other_tokens(resizing)} are resized as well, along one axis with the others",
+            f"{_describe_other_tokens(resizing)} are resized as well, along one axis with the others",
             replace(resizing, grid=every_row, to=Grid(new_rows, 1), keep=0),
         )
         yield _Mistake(
-            f"{_other_tokens(resizing)} are missing",
+            f"{_describe_other_tokens(resizing)} are missing",
             replace(resizing, old=resizing.old[resizing.keep :], keep=0),
         )
 
 
-def _other_tokens(resizing: Resizing) -> str:
+def _describe_other_tokens(resizing: Resizing) -> str:
     return f"rows for other tokens ({resizing.keep} at the start)"
 
 
-def _swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
+def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield mistakes that exchange the rows and the columns of the old or the new grid.
 
     If a grid 2x3 becomes 4x6, the old rows may be taken for 3x2, the new ones made for 6x4, or
@@ -127,7 +127,7 @@ def _with_columns_as_rows(table: Floats, grid: Grid, keep: int) -> Floats:
     return np.concatenate((table[:keep], cells))
 
 
-def _advice_on_grid(resizing: Resizing) -> str:
+def _advise_on_grid(resizing: Resizing) -> str:
     """Return advice if rows were taken for a line, and both tables may be square grids; else nothing.
 
     197 rows that became 577 are likely a class token and 14 × 14 patches that became 24 × 24.
@@ -135,14 +135,14 @@ def _advice_on_grid(resizing: Resizing) -> str:
     if resizing.is_on_grid or resizing.keep:
         return ""
     for keep in (0, *OTHER_TOKENS):
-        side = _side_of_square(len(resizing.old) - keep)
-        new_side = _side_of_square(len(resizing.new) - keep)
+        side = _find_side_of_square(len(resizing.old) - keep)
+        new_side = _find_side_of_square(len(resizing.new) - keep)
         if side > 1 and new_side > 1:
             return f"the rows may be a grid: add --grid {side}x{side} --keep {keep}"
     return ""
 
 
-def _side_of_square(cells: int) -> int:
+def _find_side_of_square(cells: int) -> int:
     """Return the side of a square grid of so many cells; 0 if there is none."""
     side = math.isqrt(max(cells, 0))
     return side if side**2 == cells else 0

@@ -32,7 +32,7 @@ def find_nearest_way(resizing: Resizing) -> Interpolation:
     return min(errors, key=lambda way: errors[way], default=Interpolation())
 
 
-def words_for_ways(ways: tuple[Interpolation, ...]) -> str:
+def describe_ways(ways: tuple[Interpolation, ...]) -> str:
     """Return the words for interpolations that all make the same table.
 
     «cubic, as in transformers' ViT, …» or «slice (crop would make the same table)», for example.

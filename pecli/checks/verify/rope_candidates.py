@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 
-from pecli.checks.verify.candidates import cosines_and_sines, wave_candidates
+from pecli.checks.verify.candidates import find_wave_candidates, make_cosines_and_sines
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, candidate_of
@@ -16,40 +16,40 @@ from pecli.engine.schemes.scheme import tensors_by_name
 from pecli.models.encoding import Encoding
 
 
-def rope_candidates(
+def find_rope_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield frequencies, and cosines and sines at the positions of the rows, if they are known."""
     may_be_frequencies = tensor.role in ("inv_freq", None)
     if may_be_frequencies:
-        yield from _inverse_frequencies(encoding, tensor.wide_dtype, settings)
+        yield from _find_frequencies(encoding, tensor.wide_dtype, settings)
     at_rows = _with_grid_of_array(encoding, tensor.array, settings)
     may_be_waves = tensor.role != "inv_freq"
     if may_be_waves and _has_rows(encoding, at_rows):
-        yield from _rope_waves(encoding, tensor.table_dtype, at_rows)
+        yield from _find_waves(encoding, tensor.table_dtype, at_rows)
 
 
-def _rope_waves(
+def _find_waves(
     encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield cosines and sines, with as many rows as the file has unless the settings state them."""
-    layout = settings.layout or _doubling(encoding)
+    layout = settings.layout or _read_doubling(encoding)
     # Several arrangements of the same file ask for the same number of rows.
-    make = cache(partial(_rope_rows, encoding, dtype, settings))
+    make = cache(partial(_make_waves, encoding, dtype, settings))
     rows, width = make(1).tables["cos"].shape
     shape = (rows if settings.stated_rows else None, width)
     grid = tuple(settings.stated_rows.get("grid") or ())
-    yield from wave_candidates(
+    yield from find_wave_candidates(
         CandidateTable(names=(*PLURALS,), shape=shape, make=make, layout=layout, grid=grid)
     )
     if len(settings.position_axes) > 1 and not encoding.grid.axes:
-        yield from _tables_per_axis(encoding, settings, dtype, layout)
+        yield from _find_tables_per_axis(encoding, settings, dtype, layout)
 
 
-def _rope_rows(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
+def _make_waves(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
     """Return cosines and sines with so many rows from the first position on."""
     rope = settings.rope(encoding, rows, dtype=dtype)
-    return MadeTables(rope, cosines_and_sines(rope))
+    return MadeTables(rope, make_cosines_and_sines(rope))
 
 
 def _with_grid_of_array(
@@ -77,14 +77,14 @@ def _has_rows(encoding: Encoding, settings: TableSettings) -> bool:
     return not is_of_text
 
 
-def _doubling(encoding: Encoding) -> str:
+def _read_doubling(encoding: Encoding) -> str:
     """Return how a model's tables double columns; empty if either way will do."""
     if encoding.layout is None or encoding.tables_in_halves:
         return ""
     return LAYOUTS[encoding.layout].after
 
 
-def _tables_per_axis(
+def _find_tables_per_axis(
     encoding: Encoding, settings: TableSettings, dtype: str, layout: str
 ) -> Iterator[CandidateTable]:
     """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
@@ -99,12 +99,12 @@ def _tables_per_axis(
     rope = at_all_axes.rope(encoding, len(positions), dtype=dtype)
     rope = replace(rope, mrope_section=None, mrope_interleaved=None)
     words = "one table per axis of positions: sections do not show"
-    for name, table in cosines_and_sines(rope).items():
+    for name, table in make_cosines_and_sines(rope).items():
         by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
         yield candidate_of({name: by_axis}, rope, has_frequencies=True, layout=layout, words=words)
 
 
-def _inverse_frequencies(
+def _find_frequencies(
     encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield frequencies as before any call, or at the length of tables in the same file.
@@ -112,24 +112,24 @@ def _inverse_frequencies(
     With a dynamic scaling, transformers computes `inv_freq` anew for every longer prompt, so that a
     dump after 8,192 tokens has the frequencies of that length.
     """
-    yield from _frequencies_at(settings.length or 1, "", encoding, dtype, settings)
+    yield from _find_frequencies_at(settings.length or 1, "", encoding, dtype, settings)
     if settings.length is None and encoding.follows_length:
         for end in settings.ends:
-            yield from _frequencies_at(end, f"at length {end}", encoding, dtype, settings)
+            yield from _find_frequencies_at(end, f"at length {end}", encoding, dtype, settings)
 
 
-def _frequencies_at(
+def _find_frequencies_at(
     length: int, length_words: str, encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield the frequencies that an encoding has for prompts of a length."""
     rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
     frequencies = as_dtype(tensors_by_name(rope)["inv_freq"].array(), dtype)
-    for order_words, expected in _frequencies_by_order(encoding, frequencies).items():
+    for order_words, expected in _order_frequencies(encoding, frequencies).items():
         words = ", ".join(filter(None, (order_words, length_words)))
         yield candidate_of({"inv_freq": expected}, rope, words=words)
 
 
-def _frequencies_by_order(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
+def _order_frequencies(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
     """Return the frequencies of a model in each order in which it may hold them, by the words for it.
 
     A vision tower with the frequencies r0 r1 of rows and c0 c1 of columns rotates its channels by

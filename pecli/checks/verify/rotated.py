@@ -6,19 +6,19 @@ from itertools import chain
 
 from pecli.checks.diagnosis import diagnose
 from pecli.checks.doubts import Doubt
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import (
     HeadSizes,
     HeadTensor,
-    head_tensor,
+    arrange_heads,
     refuse_flat,
     unfold_positions,
 )
 from pecli.checks.verify.rotated_check import RotatedCheck, UnrotatedCheck
-from pecli.checks.verify.rotation_advice import advice_on
+from pecli.checks.verify.rotation_advice import find_advice
 from pecli.checks.verify.rotation_job import RotationJob
-from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
+from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import NamedValues
@@ -50,8 +50,8 @@ def verify_rotated(
     """
     job = RotationJob.of(model, tolerance, reasons, options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
-    matched = tensor_pairs(given, before)
-    job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
+    matched = pair_tensors(given, before)
+    job = replace(job, tolerance=widen_for_printed(matched.label, tolerance, matched.rounding))
     checks = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
     explanations = [*chain(*(check.reasons for check in checks))]
@@ -60,15 +60,15 @@ def verify_rotated(
         scheme="rope",
         tensors=results,
         problems=problems_of(results),
-        reasons=tuple(_reason_lines(checks, explanations, tolerance)),
+        reasons=tuple(_write_reasons(checks, explanations, tolerance)),
         readings={check.name: check.note for check in checks if check.note},
         explanations=tuple(explanations),
-        weak=tuple(map(str, _doubts_about(checks))),
+        weak=tuple(map(str, _find_doubts(checks))),
         unchecked=matched.unmatched,
     )
 
 
-def _reason_lines(
+def _write_reasons(
     checks: Sequence[RotatedCheck], explanations: Sequence[Explanation], tolerance: Tolerance
 ) -> Iterator[str]:
     """Yield the reasons of all tensors, and then advice on each of them.
@@ -81,12 +81,12 @@ def _reason_lines(
     for line in diagnose(without_commands, results, tolerance):
         yield line.text
     for check in checks:
-        yield from advice_on(check.wrong_rotation, check.reasons)
+        yield from find_advice(check.wrong_rotation, check.reasons)
         if not check.result.passed:
             yield from check.layer_advice()
 
 
-def _doubts_about(checks: Sequence[RotatedCheck]) -> Iterator[Doubt]:
+def _find_doubts(checks: Sequence[RotatedCheck]) -> Iterator[Doubt]:
     """Yield what passes do not prove."""
     for check in checks:
         if check.result.passed:
@@ -101,7 +101,7 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     layer. The first check that passes is returned, or else the one that needs the fewest mistakes.
     A layer without rope (NoPE) has to leave the tensor as it is.
     """
-    tensor = _arranged(pair, job.encodings_named(pair.title), job)
+    tensor = _arrange(pair, job.encodings_named(pair.title), job)
     encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
@@ -113,7 +113,7 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     return min(checks, key=RotatedCheck.badness)
 
 
-def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
+def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
     """Return a tensor before and after the rotation with its axes of heads and positions identified.
 
     Ports dump (heads, L, D), (L, heads, D), or (L, heads · D); the model's head counts and the
@@ -133,4 +133,4 @@ def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob)
         axis = SEQ_AXIS  # The columns of each position hold all heads.
     else:
         axis = job.position_axis(pair.before.shape)
-    return head_tensor(pair, heads, axis)
+    return arrange_heads(pair, heads, axis)

@@ -76,7 +76,7 @@ class RotatedCheck:
         self.job = job
         self.name = tensor.pair.name
         self.rows = job.tokens.rows(job.settings.offset)
-        self.rotation = self._model_rotation()
+        self.rotation = self._make_model_rotation()
         self.before = np.moveaxis(tensor.before, tensor.axis, -2)
         self.after = np.moveaxis(tensor.after, tensor.axis, -2)
         after = Input(tensor.after, tensor.pair.label)
@@ -95,7 +95,7 @@ class RotatedCheck:
         self.rivals: Sequence[RotatedCheck] = ()
         self.result = self._compare_all()
 
-    def _model_rotation(self) -> RowRotation:
+    def _make_model_rotation(self) -> RowRotation:
         """Return the rotation of the encoding for this tensor, in the pair layout of the runtime.
 
         If the user names a runtime that rotates neighbours (0, 1) instead of halves (0, 64), as
@@ -147,7 +147,7 @@ class RotatedCheck:
 
         Values before that are not finite are reported first: nothing can be expected of them.
         """
-        expected = self._expected()
+        expected = self._make_expected()
         self._expect_padding_as_it_is(expected)
         part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
         result = compare_parts([part], self.job.tolerance, name=self.name)
@@ -157,7 +157,7 @@ class RotatedCheck:
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
         elif not result.mismatched:
-            result.finding = self._strange_padding()
+            result.finding = self._find_strange_padding()
         return result
 
     def _expect_padding_as_it_is(self, expected: Array) -> None:
@@ -167,10 +167,10 @@ class RotatedCheck:
         """
         if self.is_token.all():
             return
-        is_padding = np.broadcast_to(self._along_rows(~self.is_token), expected.shape)
+        is_padding = np.broadcast_to(self._spread_along_rows(~self.is_token), expected.shape)
         expected[is_padding] = self.tensor.after[is_padding]
 
-    def _along_rows(self, values: AnyArray) -> AnyArray:
+    def _spread_along_rows(self, values: AnyArray) -> AnyArray:
         """Return a value per row, (batch, L) or (1, L), in a shape that broadcasts with the tensor.
 
         For a tensor (batch, heads, L, D), it is (batch, 1, L, 1).
@@ -182,7 +182,7 @@ class RotatedCheck:
             shape[0] = sequences
         return values.reshape(shape)
 
-    def _strange_padding(self) -> PaddingNotFinite | None:
+    def _find_strange_padding(self) -> PaddingNotFinite | None:
         """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
 
         They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
@@ -191,7 +191,7 @@ class RotatedCheck:
         count = self.rotated.count_spoilt_padding()
         return PaddingNotFinite(count) if count else None
 
-    def _expected(self) -> Array:
+    def _make_expected(self) -> Array:
         """Return the tensor as it should be after the rotation."""
         return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
 
@@ -238,7 +238,7 @@ class RotatedCheck:
         reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
         if not self.tensor.pair.is_one_of_several:
             return reasons
-        return [reason.renamed((self.name, *_heads_named(reason))) for reason in reasons]
+        return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
 
     @cached_property
     def rotated(self) -> RotatedTensor:
@@ -298,7 +298,7 @@ class RotatedCheck:
         """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
         if not self._may_be_of_nope_layer:
             return
-        if self._compared(self.tensor.before, self.tensor.after).passed:
+        if self._compare(self.tensor.before, self.tensor.after).passed:
             advice = "if it belongs to one, name the layer: layers.3.q"
             yield f"{self.name}: right for a layer without rope; {advice}"
 
@@ -310,7 +310,7 @@ class RotatedCheck:
         if self.job.tokens.shift == 0:
             return  # A shift by 0 rotates nothing, so that a missing rotation is right.
         if not self.job.tokens.are_placed:
-            yield from self._unstated_padding()
+            yield from self._find_unstated_padding()
         rows = counted(self.after.shape[-2], "row")
         if self.tensor.pair.is_one_of_several:
             rows = f"{self.name}: {rows}"
@@ -322,13 +322,13 @@ class RotatedCheck:
 
     def _passes(self, expected: Array, found: Array) -> bool:
         """Return True if values would have passed with these as the expected ones."""
-        return self._compared(expected, as_dtype(found, self.tensor.pair.dtype)).passed
+        return self._compare(expected, as_dtype(found, self.tensor.pair.dtype)).passed
 
-    def _compared(self, expected: Array, found: Array) -> Comparison:
+    def _compare(self, expected: Array, found: Array) -> Comparison:
         rounded = as_dtype(expected, self.tensor.pair.dtype)
         return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
 
-    def _unstated_padding(self) -> Iterator[Doubt]:
+    def _find_unstated_padding(self) -> Iterator[Doubt]:
         """Yield a doubt for each sequence that begins with equal rows, as left padding does.
 
         The same token gives the same query before the rotation. If no mask is given, rows of
@@ -345,10 +345,10 @@ class RotatedCheck:
 class UnrotatedCheck(RotatedCheck):
     """A tensor of a layer without rope (NoPE), which should be as it was before."""
 
-    def _expected(self) -> Array:
+    def _make_expected(self) -> Array:
         before = self.tensor.before.copy()
-        if not self._compared(before, self.tensor.after).passed and self._has_temperature():
-            return np.multiply(widened(before), self._temperatures())
+        if not self._compare(before, self.tensor.after).passed and self._has_temperature():
+            return np.multiply(widened(before), self._make_temperatures())
         return before
 
     def _has_temperature(self) -> bool:
@@ -356,7 +356,7 @@ class UnrotatedCheck(RotatedCheck):
         tuned = self.encoding.unrotated
         return tuned.attn_scale is not None and not KEYS.search(self.name)
 
-    def _temperatures(self) -> Floats:
+    def _make_temperatures(self) -> Floats:
         """Return the factors of queries by position, in a shape that multiplies the tensor.
 
         Llama 4 multiplies the queries of its layers without rope by 1 + 0.1 · ln(1 + ⌊(p + 1) /
@@ -366,7 +366,7 @@ class UnrotatedCheck(RotatedCheck):
         assert tuned.attn_scale is not None
         assert tuned.floor_scale is not None
         steps = np.floor((self.positions[0] + 1.0) / tuned.floor_scale)
-        return self._along_rows(1 + tuned.attn_scale * np.log1p(steps))
+        return self._spread_along_rows(1 + tuned.attn_scale * np.log1p(steps))
 
     @property
     def note(self) -> str:
@@ -395,6 +395,6 @@ def _are_rotations(reasons: Sequence[Explanation]) -> bool:
     return is_rotated and Rotation("none") not in edits
 
 
-def _heads_named(explanation: Explanation) -> list[str]:
+def _list_heads_named(explanation: Explanation) -> list[str]:
     """Return the names of heads that an explanation is about; none if it is about the whole tensor."""
     return [name for name in explanation.tensors if name != "after"]

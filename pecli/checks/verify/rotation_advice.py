@@ -67,7 +67,7 @@ class _UsedRotation(NamedTuple):
     axis: int
 
 
-def advice_on(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
+def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
     """Yield advice on the reason for which a tensor is wrong, if there is exactly one.
 
     It is the option that reads the tensor rightly (`--seq-axis 1`), and the command that makes the
@@ -75,43 +75,43 @@ def advice_on(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        yield from _advice_on_position_axis(wrong, reason)
-        yield from _advice_on_heads_below_each_other(wrong, reason)
-        yield from _command_that_rotates_so(wrong, reason)
+        yield from _advise_on_position_axis(wrong, reason)
+        yield from _advise_on_heads_below_each_other(wrong, reason)
+        yield from _write_command(wrong, reason)
 
 
-def _advice_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    axis = _position_axis(reason)
+    axis = _find_position_axis(reason)
     if axis is not None:
         number = axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
-def _command_that_rotates_so(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _write_command(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
 
     The command rotates arrays as they are in a file, and has no option for folded heads.
     """
-    used = _used_rotation(wrong, reason)
+    used = _find_used_rotation(wrong, reason)
     pair = wrong.tensor.pair
     has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
     if used is None or not pair.source or not has_axes_of_file:
         return
-    command = shlex.join(_command(wrong, used))
+    command = shlex.join(_make_command(wrong, used))
     if is_readable(command):
         yield f"reproduce with {command}"
 
 
-def _advice_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the shape of a table whose positions restart, if each run of rows may be a head.
 
     A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
     are 0 … 5 four times. These are (4, 6, 64).
     """
     shape = wrong.tensor.pair.after.shape
-    positions = _rows_of_each_run(reason)
+    positions = _count_rows_of_each_run(reason)
     if not positions or len(shape) != 2:
         return
     heads = shape[0] // positions
@@ -119,7 +119,7 @@ def _advice_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation)
     yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
 
 
-def _rows_of_each_run(reason: Explanation) -> int:
+def _count_rows_of_each_run(reason: Explanation) -> int:
     """Return how many rows lie between two restarts of positions; 0 if they do not restart evenly."""
     for edit in reason.edits:
         mistake = edit.mistake if isinstance(edit, Positions) else None
@@ -128,7 +128,7 @@ def _rows_of_each_run(reason: Explanation) -> int:
     return 0
 
 
-def _position_axis(reason: Explanation) -> int | None:
+def _find_position_axis(reason: Explanation) -> int | None:
     """Return the axis of positions that an explanation found instead of the expected one."""
     for edit in reason.edits:
         if isinstance(edit, Parameter) and edit.name == "position_axis":
@@ -136,7 +136,7 @@ def _position_axis(reason: Explanation) -> int | None:
     return None
 
 
-def _pair_layout(reason: Explanation, expected: str) -> str:
+def _find_pair_layout(reason: Explanation, expected: str) -> str:
     """Return the layout of pairs that an explanation found, by the name that `pecli apply` has for it."""
     for edit in reason.edits:
         if isinstance(edit, Layout):
@@ -144,28 +144,28 @@ def _pair_layout(reason: Explanation, expected: str) -> str:
     return expected
 
 
-def _used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
+def _find_used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
     The command has options for parameters of the scheme and for layouts of pairs, and none for
     recipes, exchanged heads or wrong rows.
     """
-    layout = _pair_layout(reason, wrong.layout)
+    layout = _find_pair_layout(reason, wrong.layout)
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
     if layout not in LAYOUTS or not has_options:
         return None
     rope = cast("Rope | None", reason.scheme)
     if rope is None or rope.recipe != "exact":
         return None
-    axis = _position_axis(reason)
+    axis = _find_position_axis(reason)
     if axis is None:
         axis = wrong.tensor.axis
     return _UsedRotation(rope=rope, layout=layout, axis=axis)
 
 
-def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _make_command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     pair = wrong.tensor.pair
-    words = _scheme_options(wrong, used)
+    words = _list_scheme_options(wrong, used)
     if used.axis != SEQ_AXIS:
         words += ["--seq-axis", str(used.axis + wrong.tensor.before.ndim)]
     words += layout_options(current_layout())
@@ -173,7 +173,7 @@ def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
-def _scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _list_scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     """Return the options of `pecli apply` that select the rotation that was used.
 
     If it is the model's own, at most from another position on or in another layout, these are
@@ -182,11 +182,11 @@ def _scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     expected = wrong.plan.rope
     differs_in_offset_only = replace(used.rope, offset=expected.offset) == expected
     if differs_in_offset_only and wrong.model.name:
-        return [*wrong.model.words(), *_changed_places(wrong, used)]
-    return _parameter_options(wrong, used)
+        return [*wrong.model.words(), *_list_changed_places(wrong, used)]
+    return _list_parameter_options(wrong, used)
 
 
-def _changed_places(wrong: WrongRotation, used: _UsedRotation) -> Iterator[str]:
+def _list_changed_places(wrong: WrongRotation, used: _UsedRotation) -> Iterator[str]:
     """Yield the options by which a rotation differs from the model's: its offset, and its layout."""
     if used.rope.offset:
         yield from ("--offset", str(used.rope.offset))
@@ -194,7 +194,7 @@ def _changed_places(wrong: WrongRotation, used: _UsedRotation) -> Iterator[str]:
         yield from ("--layout", used.layout)
 
 
-def _parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _list_parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     """Return the parameters of a rotation that no model has, as options: `--dim 64 --base 500000`.
 
     What belongs to a table, and not to a rotation, is set to its default, so that no option states

@@ -22,29 +22,29 @@ def find_tables(tensors: ModelTensors) -> Tables:
     64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
     position), and sines only transposed, the sines are wrong: then they are read upright as well.
     """
-    tables = _named_or_recognised(tensors)
+    tables = _find_named_or_recognised(tensors)
     for name in find_lone_transposes(tables):
         tables[name] = tensors.find_reading(name, tensors.role(name), upright=True)
     return tables
 
 
-def _named_or_recognised(tensors: ModelTensors) -> Tables:
+def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
     """Return the only tensor of a file, or those whose names state a table, or else values do."""
     names = [*tensors.tensors]
     if len(names) == 1:
-        return {names[0]: _only_table(tensors, names[0])}
-    by_name = _found_by_name(tensors)
+        return {names[0]: _read_only_table(tensors, names[0])}
+    by_name = _find_by_name(tensors)
     if by_name or len(names) > MAX_RECOGNISED:
         return by_name
-    return _found_by_values(tensors)
+    return _find_by_values(tensors)
 
 
-def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
+def _read_only_table(tensors: ModelTensors, name: str) -> Reading | None:
     """Read the only tensor of a file, as what its name states if it can be that."""
     return tensors.find_reading(name, tensors.role(name)) or tensors.find_reading(name, None)
 
 
-def _found_by_name(tensors: ModelTensors) -> Tables:
+def _find_by_name(tensors: ModelTensors) -> Tables:
     """Return the tensors whose names state a table of the model, each with the best way to read it.
 
     A tensor `inv_freq` whose shape fits no table is wrong, and gets None. One named `rope.buffer`
@@ -78,7 +78,7 @@ def _must_be_table(tensors: ModelTensors, role: str) -> bool:
     return role != ANYTHING
 
 
-def _found_by_values(tensors: ModelTensors) -> Tables:
+def _find_by_values(tensors: ModelTensors) -> Tables:
     tables: Tables = {}
     for name, array in tensors.tensors.items():
         if not _holds_floats(array):

@@ -22,11 +22,11 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     The message lists the shapes that were expected, and whether the tensor fits transposed.
     """
     shape = tensors.tensors[name].shape
-    expected = dict.fromkeys(map(_possible_shapes, tensors.likely(name)))
+    expected = dict.fromkeys(map(_describe_possible_shapes, tensors.likely(name)))
     transposed = tensors.find_reading(name, tensors.role(name), transposed=True)
     fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
     problem = OtherShape(shape, " or ".join(expected), fits_transposed)
-    to_explain = _tables_to_explain(tensors, name)
+    to_explain = _find_tables_to_explain(tensors, name)
     return CheckedTensor(
         tensor=name,
         result=Comparison.impossible(name, shape, problem),
@@ -36,7 +36,7 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     )
 
 
-def _tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
+def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     """Return a tensor of a wrong shape, and the rotary scheme from which a search for reasons starts.
 
     A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
@@ -49,7 +49,7 @@ def _tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     first_rope = ropes[0]
     # Which axis counts positions is not known: the longest makes no table too short.
     rows = max(array.shape, default=1)
-    layout = _likely_layout(first_rope, array)
+    layout = _guess_layout(first_rope, array)
     scheme = tensors.settings_for(name).rope(first_rope, rows, layout=layout)
     role = tensors.role(name)
     table_name = role if role in EXPLAINED_TABLES else "cos_sin"
@@ -60,26 +60,26 @@ def _makes_table(encoding: Encoding) -> bool:
     return encoding.is_rotary and not encoding.no_table
 
 
-def _likely_layout(encoding: Encoding, array: Array) -> str:
+def _guess_layout(encoding: Encoding, array: Array) -> str:
     """Return the layout that a table has most likely, judging by its width and the model."""
-    if _pair_count(encoding) in array.shape:
+    if _count_pairs(encoding) in array.shape:
         return "compact"
     return LAYOUTS[encoding.layout or "halves"].after
 
 
-def _pair_count(encoding: Encoding) -> int:
+def _count_pairs(encoding: Encoding) -> int:
     """Return the pairs of channels that a rotary encoding rotates, along each axis of positions."""
     return (encoding.axis_dim or 0) // 2
 
 
-def _possible_shapes(encoding: Encoding) -> str:
+def _describe_possible_shapes(encoding: Encoding) -> str:
     """Return the shapes that tables of an encoding may have, for a sentence.
 
     Of a rotary encoding of 128 channels: «(64), (positions, 64) or (positions, 128)».
     """
     parameters = encoding.parameters
     if encoding.is_rotary:
-        pairs = _pair_count(encoding)
+        pairs = _count_pairs(encoding)
         return f"({pairs}), (positions, {pairs}) or (positions, {2 * pairs})"
     if "heads" in parameters:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
