@@ -81,13 +81,15 @@ class ElementErrors:
         self.worst: WorstElement | None = None
         self._lock = Lock()
 
-    def measure(self, expected: AnyArray, found: AnyArray, start: int) -> None:
-        """Add the errors of some rows to those of all elements; threads may call it at once.
+    def measure(self, expected: AnyArray, found: AnyArray, first_place: int) -> None:
+        """Add the errors of some rows to those of all elements.
+
+        Several threads may call it at once: each measures its own rows, and a lock guards the sums.
 
         Args:
             expected: The expected rows.
             found: The rows that were found.
-            start: The number of the first element, counting the elements of all rows.
+            first_place: The place of the first element, counting elements and not rows.
         """
         expected = expected.reshape(-1)
         found = found.reshape(-1)
@@ -95,11 +97,13 @@ class ElementErrors:
             return
         is_wrong = np.zeros(expected.size, bool)
         with np.errstate(all="ignore"):
-            self._measure_pieces(expected, found, start, is_wrong)
+            self._measure_pieces(expected, found, first_place, is_wrong)
         if is_wrong.any():
-            self._note_wrong(is_wrong.reshape(-1, self.width), start)
+            self._note_wrong(is_wrong.reshape(-1, self.width), first_place)
 
-    def _measure_pieces(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> None:
+    def _measure_pieces(
+        self, expected: Array, found: Array, first_place: int, is_wrong: Flags
+    ) -> None:
         """Measure the elements that differ, and set `is_wrong` for those that are out of tolerance.
 
         Most tables are equal except for a few elements, which are found by their bits. A table that
@@ -113,12 +117,14 @@ class ElementErrors:
             piece = slice(low, low + step)
             suspects = _find_differing(expected[piece], found[piece])
             if are_floats and suspects.mean() > MIN_DENSE:
-                suspects = self._screen(expected[piece], found[piece], start + low, is_wrong[piece])
+                suspects = self._screen(
+                    expected[piece], found[piece], first_place + low, is_wrong[piece]
+                )
             places = np.flatnonzero(suspects) + low
             if places.size:
-                is_wrong[places] = self._add(expected[places], found[places], places + start)
+                is_wrong[places] = self._add(expected[places], found[places], places + first_place)
 
-    def _screen(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> Flags:
+    def _screen(self, expected: Array, found: Array, first_place: int, is_wrong: Flags) -> Flags:
         """Set `is_wrong` for a whole piece at once, and return the elements still to be measured.
 
         Measuring an element takes far longer than comparing it with a limit. Most elements need not
@@ -138,7 +144,7 @@ class ElementErrors:
         if may_pass_by_ulps and is_wrong.any():
             return _find_differing(expected, found)
         has_larger_ratio = error / size > self._find_largest_known_ratio(expected, found)
-        return np.asarray(has_larger_ratio | self._may_be_worst(error, start))
+        return np.asarray(has_larger_ratio | self._may_be_worst(error, first_place))
 
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
@@ -152,12 +158,12 @@ class ElementErrors:
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
         return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
 
-    def _may_be_worst(self, error: Floats, start: int) -> Flags:
+    def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
         """Return the elements of a piece whose absolute errors may be the largest so far.
 
         Of equal errors the first element counts, and threads may measure a later piece before.
         """
-        if self.worst is None or start < self.worst.place:
+        if self.worst is None or first_place < self.worst.place:
             return np.asarray(error >= self.max_abs_error)
         return np.asarray(error > self.max_abs_error)
 
@@ -208,17 +214,17 @@ class ElementErrors:
         is_tie = element.error == self.max_abs_error > 0
         return is_tie and self.worst is not None and element.place < self.worst.place
 
-    def _note_wrong(self, is_wrong: Flags, start: int) -> None:
+    def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
         """Note in which rows and columns elements are out of tolerance.
 
         Args:
             is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).
-            start: The number of the first of them, counting all copies of the table. In the second
+            first_place: The number of the first of them, counting all copies of the table. In the second
                 copy of a table (64, 128), the element at row 0 and column 5 is 64 · 128 + 5.
         """
-        copy, place_in_copy = divmod(start, self.row_count * self.width)
+        copy, place_in_copy = divmod(first_place, self.row_count * self.width)
         row, column = divmod(place_in_copy, self.width)
-        first = start + int(is_wrong.argmax())
+        first = first_place + int(is_wrong.argmax())
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
             self.first_places[copy] = min(first, self.first_places.get(copy, first))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pecli.compare.arrangement import Arrangement, straight
+from pecli.compare.arrangement import Arrangement, make_straight
 from pecli.compare.candidate import CandidateTable, Expected, Origin, candidate_of
 from pecli.compare.comparison import Comparison, compare_parts
 from pecli.compare.forms import Form, joined
@@ -66,7 +66,7 @@ class Reading:
         return cls(
             array=array,
             candidate=candidate_of({name: expected}),
-            arrangement=straight(array.shape),
+            arrangement=make_straight(array.shape),
             parts=(Part.of_arrays(expected, array, masked=masked, name=name),),
             scheme=None,
             is_complex=False,
