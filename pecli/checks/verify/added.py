@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -96,28 +97,61 @@ def verify_added(
     rows = row_positions(positions, attention_mask, offset=offset)
     matched = pair_tensors(after, before)
     tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
-    results: list[Comparison] = []
-    explanations: list[Explanation] = []
-    for pair in matched.pairs:
-        sums = _make_expected_sums(pair, weight, rows)
-        expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
-        result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
-        results.append(result)
-        strange = _find_strange_values(sums, result)
-        if strange is not None:
-            result.finding = strange
-        elif reasons and not result.passed:
-            explanations += _explain(table, sums, weight, tolerance.atol)
-    lines = [line.text for line in diagnose(explanations, results, tolerance)]
+    addition = _Addition(table, weight, rows, tolerance)
+    checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
+    results = tuple(check.result for check in checks)
+    explanations = tuple(chain(*(check.explanations for check in checks)))
     return Verification(
         file=matched.label,
         scheme=table.name if isinstance(table, Scheme) else "learned table",
-        tensors=tuple(results),
+        tensors=results,
         problems=problems_of(results),
-        reasons=tuple(lines),
-        explanations=tuple(explanations),
+        reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
+        explanations=explanations,
         unchecked=matched.unmatched,
     )
+
+
+class _CheckedPair(NamedTuple):
+    """Inputs that were compared with the expected sums, and why they are wrong."""
+
+    result: Comparison
+    explanations: list[Explanation]
+
+
+class _Addition(NamedTuple):
+    """The addition of rows that should have been made.
+
+    Attributes:
+        table: The scheme whose rows are added, or a learned table.
+        weight: Its rows, in float64.
+        rows: The row for each token.
+        tolerance: The errors that pass.
+    """
+
+    table: "Scheme | Array"
+    weight: Floats
+    rows: RowPositions
+    tolerance: Tolerance
+
+    def check(self, pair: TensorPair, *, search_reasons: bool) -> _CheckedPair:
+        """Compare the inputs after the addition with the sums that it should have made."""
+        sums = _make_expected_sums(pair, self.weight, self.rows)
+        result = _compare_sums(sums, self.tolerance)
+        is_explainable = result.finding is None and not result.passed
+        if not search_reasons or not is_explainable:
+            return _CheckedPair(result, [])
+        explanations = _explain(self.table, sums, self.weight, self.tolerance.atol)
+        return _CheckedPair(result, explanations)
+
+
+def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
+    """Compare the inputs after the addition with the expected sums, in the dtype of the file."""
+    pair = sums.pair
+    expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
+    result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
+    strange = _find_strange_values(sums, result)
+    return result if strange is None else replace(result, finding=strange)
 
 
 def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
