@@ -164,39 +164,114 @@ def extend(
     {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
     """
     encodings = find_model(None, model)
-    ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
-    encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
+    encoding = _find_encoding_to_stretch(encodings, layer_type)
     chosen = _choose_method(encodings, method)
     lengths = _read_model_lengths(encodings, encoding, chosen, original_len)
     length = _choose_length(to, factor, lengths.original)
+    longer = _LongerContext(encodings, encoding, lengths, length)
     is_given = method is not None or factor is not None
     if length <= lengths.longest and not is_given:
-        return _keep_settings(encodings, encoding, lengths, length)
+        return longer.keep_settings()
     _require_in_config(encodings.model_type, chosen.method)
-    scale = _choose_factor(factor, length, lengths.original)
-    after = _stretch_encoding(encoding, chosen.method, lengths.original, scale)
-    context = _choose_stated_context(encodings, chosen.method, lengths.original, length)
-    changed_lengths = {}
-    if context and context != encodings.context:
-        changed_lengths["max_position_embeddings"] = context
-    return Extension(
-        model=encodings.file,
-        to=length,
-        method=chosen.method,
+    return longer.change_settings(
+        chosen.method,
+        _choose_factor(factor, length, lengths.original),
         reason=_explain_method(chosen, factor, original_len),
-        original=lengths.original,
-        longest=lengths.longest,
-        factor=scale,
-        before=encoding,
-        after=after,
-        runtimes=_measure_runtimes(encodings, encoding, after, context, length),
-        notes=(
-            *_write_notes(encoding, chosen.method, lengths.original),
-            *_note_reach(lengths, scale, length),
-        ),
-        lengths=changed_lengths,
-        others=_find_other_ropes(encodings, encoding),
     )
+
+
+def _find_encoding_to_stretch(model: ModelEncodings, layer_type: str | None) -> Encoding:
+    """Return the encoding of the layers with the largest base, which see the whole context.
+
+    Gemma 3's sliding layers have the base 10,000 and see 1,024 positions; its full layers have the
+    base 1,000,000, and only these are stretched.
+    """
+    ropes = rotary_layers(model, layer_type, "it has no rotary encoding to stretch")
+    return max(ropes, key=lambda rope: float(rope.parameters["base"]))
+
+
+class _LongerContext(NamedTuple):
+    """A model, and the longer context that it should have.
+
+    Attributes:
+        model: The model.
+        encoding: The encoding of its layers that see the whole context.
+        lengths: The positions that it has.
+        to: Positions of the longer context.
+    """
+
+    model: ModelEncodings
+    encoding: Encoding
+    lengths: "Lengths"
+    to: int
+
+    def keep_settings(self) -> Extension:
+        """Return the answer for a length that the model has without any change of its settings.
+
+        It still states the flags of each runtime: a server has to be told the length.
+        """
+        scaling = self.encoding.parameters["scaling"]
+        own_scaling = "" if scaling == "none" else f", with its own {scaling} scaling"
+        has = f"it has {self.lengths.longest:,} positions as it is"
+        return self._make_extension(
+            method=AS_IS,
+            reason=f"{has}{own_scaling}: nothing needs to change",
+            factor=1.0,
+            after=self.encoding,
+            context=self.model.context,
+            notes=(),
+        )
+
+    def change_settings(self, method: str, factor: float, *, reason: str) -> Extension:
+        """Return the settings with which a scaling stretches the context.
+
+        Args:
+            method: The scaling: yarn, linear, ntk or dynamic.
+            factor: Its factor.
+            reason: Why this method.
+        """
+        original = self.lengths.original
+        return self._make_extension(
+            method=method,
+            reason=reason,
+            factor=factor,
+            after=_stretch_encoding(self.encoding, method, original, factor),
+            context=_choose_stated_context(self.model, method, original, self.to),
+            notes=(
+                *_write_notes(self.encoding, method, original),
+                *_note_reach(self.lengths, factor, self.to),
+            ),
+        )
+
+    def _make_extension(
+        self,
+        *,
+        method: str,
+        reason: str,
+        factor: float,
+        after: Encoding,
+        context: int | None,
+        notes: tuple[str, ...],
+    ) -> Extension:
+        """Return the answer; `context` is the `max_position_embeddings` of the new config.json."""
+        changed_lengths = {}
+        if context and context != self.model.context:
+            changed_lengths["max_position_embeddings"] = context
+        return Extension(
+            model=self.model.file,
+            to=self.to,
+            method=method,
+            reason=reason,
+            original=self.lengths.original,
+            longest=self.lengths.longest,
+            factor=factor,
+            before=self.encoding,
+            after=after,
+            runtimes=_measure_runtimes(self.model, self.encoding, after, context, self.to),
+            notes=notes,
+            lengths=changed_lengths,
+            others=_find_other_ropes(self.model, self.encoding),
+        )
 
 
 def _explain_method(
@@ -245,38 +320,6 @@ def _note_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ..
         return ()
     product = f"factor {factor:g} of {lengths.original:,} positions"
     return (f"{product} reaches {reached:,}, fewer than {length:,}",)
-
-
-def _keep_settings(
-    model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
-) -> Extension:
-    """Return the answer for a length that a model has without any change of its settings.
-
-    It still states the flags of each runtime: a server has to be told the length.
-
-    Args:
-        model: The model.
-        encoding: The encoding of its layers that see the whole context.
-        lengths: The positions that it has.
-        length: The positions that are wanted, which are not more.
-    """
-    scaling = encoding.parameters["scaling"]
-    scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
-    return Extension(
-        model=model.file,
-        to=length,
-        method=AS_IS,
-        reason=f"it has {lengths.longest:,} positions as it is{scaled}: nothing needs to change",
-        original=lengths.original,
-        longest=lengths.longest,
-        factor=1.0,
-        before=encoding,
-        after=encoding,
-        runtimes=_measure_runtimes(model, encoding, encoding, model.context, length),
-        notes=(),
-        lengths={},
-        others=_find_other_ropes(model, encoding),
-    )
 
 
 def _find_other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
