@@ -23,8 +23,8 @@ def find_files(folder: str, name: str) -> list[str]:
     if is_name:
         return [name]
     drive, rest = os.path.splitdrive(name)  # The colon of C:/ does not name a tensor.
-    path, colon, tensor = rest.partition(":")
-    pattern = drive + path
+    path_pattern, colon, tensor = rest.partition(":")
+    pattern = drive + path_pattern
     if pattern.count("/") > MAX_FOLDERS:
         return [name]
     files = []

@@ -108,18 +108,14 @@ def verify_positions(
     whole_ids = _require_whole(ids)
     expected = case.ids(rules)
     found, notes = _read_as(whole_ids, expected.shape)
+    passed = PositionCheck(
+        subject=subject, shape=found.shape, expected_shape=expected.shape, notes=notes
+    )
     if np.array_equal(found, expected):
-        return PositionCheck(
-            subject=subject, shape=found.shape, expected_shape=expected.shape, notes=notes
-        )
+        return passed
     if _is_other_convention(case, found):
-        return PositionCheck(
-            subject=subject,
-            shape=found.shape,
-            expected_shape=expected.shape,
-            notes=(*notes, OTHER_CONVENTION),
-        )
-    return _make_failed_check(subject, case, found, expected, notes)
+        return replace(passed, notes=(*notes, OTHER_CONVENTION))
+    return _with_mistakes(passed, case, found, expected)
 
 
 def _require_whole(ids: npt.ArrayLike) -> Indices:
@@ -179,25 +175,18 @@ def _is_other_convention(case: _Case, found: Indices) -> bool:
     return np.array_equal(found, case.ids(replace(case.rules, mrope=other)))
 
 
-def _make_failed_check(
-    subject: str, case: _Case, found: Indices, expected: Indices, notes: tuple[str, ...]
+def _with_mistakes(
+    check: PositionCheck, case: _Case, found: Indices, expected: Indices
 ) -> PositionCheck:
-    """Return the answer for wrong position ids: the first wrong one, and the reasons.
+    """Return a check of wrong position ids with the first wrong one, and the reasons.
 
     The reasons are known mistakes that explain all ids. If there is none, the reason is the first
     part of the prompt that is wrong, or else the shape.
     """
     reasons = tuple(_find_known_mistakes(case, found, expected))
-    check = PositionCheck(
-        subject=subject,
-        shape=found.shape,
-        expected_shape=expected.shape,
-        mismatched=None,
-        notes=notes,
-    )
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
-        return replace(check, reasons=reasons or (shapes,))
+        return replace(check, mismatched=None, reasons=reasons or (shapes,))
     wrong = np.argwhere(found != expected)
     first = tuple(map(int, wrong[0]))
     return replace(
@@ -294,13 +283,8 @@ def _find_ids_before_packing(case: _Case, found: Indices, expected: Indices) -> 
     An image of 4 × 6 tokens has 8 × 12 latents. Its ids are wrong if there are as many of them as
     latents, or if they are those of every other latent, so that rows are numbered 0, 2, 4, 6.
     """
-    doubled = []
-    for segment in case.prompts[0]:
-        frames, rows, columns = segment.grid
-        if segment.is_vision:
-            segment = replace(segment, grid=(frames, 2 * rows, 2 * columns))
-        doubled.append(segment)
-    before_packing = case.rules.row(tuple(doubled))
+    latents = tuple(map(_in_latents, case.prompts[0]))
+    before_packing = case.rules.row(latents)
     reason = "they are built before packing: 2 × 2 latents make one token"
     if np.array_equal(found, before_packing):
         yield reason
@@ -310,6 +294,14 @@ def _find_ids_before_packing(case: _Case, found: Indices, expected: Indices) -> 
     every_other[:, 1:3] *= 2
     if np.array_equal(found, every_other):
         yield reason
+
+
+def _in_latents(segment: Segment) -> Segment:
+    """Return a segment whose grid counts latents, of which 2 × 2 make one token; texts as they are."""
+    if not segment.is_vision:
+        return segment
+    frames, rows, columns = segment.grid
+    return replace(segment, grid=(frames, 2 * rows, 2 * columns))
 
 
 def _find_counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:

@@ -29,6 +29,7 @@ from pecli.engine.arrays import (
 PIECE_BYTES = 1 << 18
 """Bytes whose bits are compared at once: with its scratch arrays, a piece stays in a core's own cache."""
 _C_LIBRARY = ctypes.CDLL(None)
+WHOLE_KINDS = "iub"  #: NumPy's kinds of integers and booleans, which have no ULPs
 MIN_DENSE = 1 / 8
 """Share of a piece's elements that must differ before they are screened for those that matter."""
 
@@ -55,6 +56,10 @@ class ElementErrors:
         rows: True for rows that have an element out of tolerance in any copy.
         columns: By copy, True for the columns that have one.
         first_places: By copy, the place of the first element out of tolerance.
+        mismatched: The number of elements out of tolerance.
+        strange_expected: Expected values that are infinite or NaN, of elements that differ.
+        strange_found: Found values that are, of elements that differ.
+        worst: The element with the largest absolute error; None if all are equal.
     """
 
     def __init__(self, tolerance: Tolerance, shape: Shape, dtype: "np.dtype[Any]") -> None:
@@ -67,15 +72,16 @@ class ElementErrors:
         """
         self.tolerance = tolerance
         self.shape = shape
-        self.width = shape[-1] if len(shape) > 1 else 1
-        self.row_count = math.prod(shape[:-1] or shape)
+        is_vector = len(shape) < 2
+        self.width = 1 if is_vector else shape[-1]
+        self.row_count = math.prod(shape if is_vector else shape[:-1])
         self.rows: Flags = np.zeros(self.row_count, bool)
         self.columns: dict[int, Flags] = {}
         self.first_places: dict[int, int] = {}
         self.mismatched = 0
         self.max_abs_error = 0.0
         self.max_rel_error = 0.0
-        self.max_ulp_error: int | None = None if dtype.kind in "iub" else 0
+        self.max_ulp_error: int | None = None if dtype.kind in WHOLE_KINDS else 0
         self.strange_expected = 0
         self.strange_found = 0
         self.worst: WorstElement | None = None
@@ -223,14 +229,17 @@ class ElementErrors:
                 copy of a table (64, 128), the element at row 0 and column 5 is 64 · 128 + 5.
         """
         copy, place_in_copy = divmod(first_place, self.row_count * self.width)
-        row, column = divmod(place_in_copy, self.width)
-        first = first_place + int(is_wrong.argmax())
+        first_row, first_column = divmod(place_in_copy, self.width)
+        row_count, column_count = is_wrong.shape
+        rows = slice(first_row, first_row + row_count)
+        columns = slice(first_column, first_column + column_count)
+        first_wrong = first_place + int(is_wrong.argmax())
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
-            self.first_places[copy] = min(first, self.first_places.get(copy, first))
-            self.rows[row : row + len(is_wrong)] |= is_wrong.any(axis=1)
-            columns = self.columns.setdefault(copy, np.zeros(self.width, bool))
-            columns[column : column + is_wrong.shape[1]] |= is_wrong.any(axis=0)
+            self.first_places[copy] = min(first_wrong, self.first_places.get(copy, first_wrong))
+            self.rows[rows] |= is_wrong.any(axis=1)
+            columns_of_copy = self.columns.setdefault(copy, np.zeros(self.width, bool))
+            columns_of_copy[columns] |= is_wrong.any(axis=0)
 
 
 def _have_equal_bytes(expected: Array, found: Array) -> bool:
@@ -275,10 +284,10 @@ def _measure_elements(expected: Array, found: Array) -> _Errors:
 
     There are no ULPs for integers, nor for real numbers that should be complex.
     """
-    if expected.dtype == found.dtype and expected.dtype.kind in "iub":
+    if expected.dtype == found.dtype and expected.dtype.kind in WHOLE_KINDS:
         return _measure_integers(expected, found)
     alike, error = arrays.absolute_errors(expected, found)
-    is_float = found.dtype.kind not in "iub"
+    is_float = found.dtype.kind not in WHOLE_KINDS
     is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
     if not is_float or is_real_of_complex:
         return _Errors(alike=alike, absolute=error, ulps=None)

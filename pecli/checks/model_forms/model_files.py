@@ -110,20 +110,21 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
     configuration.
     """
-    path = os.fspath(given)
-    if not os.path.exists(path):
+    given_path = os.fspath(given)
+    if not os.path.exists(given_path):
         return None
-    folder = os.path.dirname(path) or os.curdir
-    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
-    config = config_files.config_file(folder if is_weight_file else path)
-    if os.path.basename(path) in CONFIG_FILES:
-        path = folder  # The weights are beside the configuration.
+    folder = os.path.dirname(given_path) or os.curdir
+    is_weight_file = os.path.isfile(given_path) and given_path.endswith(WEIGHT_FILES)
+    is_config_file = os.path.basename(given_path) in CONFIG_FILES
+    config = config_files.config_file(folder if is_weight_file else given_path)
+    model_format = CONFIG_FILES.get(os.path.basename(config))
     if config.endswith(".gguf"):
-        return Source(format=ModelFormat.GGUF, path=path, config=config)
-    format_of_config = CONFIG_FILES.get(os.path.basename(config))
-    if format_of_config is None:
+        model_format = ModelFormat.GGUF
+    if model_format is None:
         return None
-    return Source(format=format_of_config, path=path, config=config)
+    # Weights are beside their configuration.
+    path = folder if is_config_file else given_path
+    return Source(format=model_format, path=path, config=config)
 
 
 def read_model(label: str, source: Source) -> ModelFiles:

@@ -134,14 +134,8 @@ def _find_encoding_changes(
     A different rotary dimension or base, or a lost scaling, explains different frequencies: these
     are compared only if there is none of them.
     """
-    has_truncate = "truncate" in found.parameters
-    if (
-        model_format == ModelFormat.GGUF
-        and expected.parameters.get("truncate") is False
-        and has_truncate
-    ):
-        # GGUF has no key for it, so that the file cannot state what gpt-oss requires.
-        found = replace(found, parameters={**found.parameters, "truncate": False})
+    if model_format == ModelFormat.GGUF:
+        found = _without_default_of_truncate(expected, found)
     if expected.rotary_dim != found.rotary_dim:
         yield _find_rotary_dim_change(expected, found, model_format)
         return
@@ -152,6 +146,17 @@ def _find_encoding_changes(
         yield find_lost_scaling(expected, model_format)
     elif not changes:
         yield from _find_frequency_changes(expected, found, length)
+
+
+def _without_default_of_truncate(expected: Encoding, found: Encoding) -> Encoding:
+    """Return the encoding of a .gguf file with the `truncate: false` that gpt-oss requires of YaRN.
+
+    GGUF has no key for it, so that the file cannot state it, and its default would be a difference.
+    """
+    is_required = expected.parameters.get("truncate") is False
+    if not is_required or "truncate" not in found.parameters:
+        return found
+    return replace(found, parameters={**found.parameters, "truncate": False})
 
 
 def _find_rotary_dim_change(

@@ -46,10 +46,10 @@ def _make_slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
 def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterator[CandidateTable]:
     """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
     scheme = _make_slope_scheme(encoding, tensor.wide_dtype)
-    yield candidate_of({"slopes": scheme.tensors()[0]}, scheme)
+    yield candidate_of({"slopes": scheme.single_array()}, scheme)
     yield from find_alibi_parts(scheme, tensor.array)
     if encoding.slope_dtype:
-        rounded = _make_slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
+        rounded = _make_slope_scheme(encoding, encoding.slope_dtype).single_array().array()
         words = f"rounded to {encoding.slope_dtype}"
         yield candidate_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
 
@@ -59,7 +59,7 @@ def _find_bias_candidates(
 ) -> Iterator[CandidateTable]:
     """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
     words = f"in the {scheme.form} form"
-    yield candidate_of({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+    yield candidate_of({"bias": scheme.single_array()}, scheme, words=words, masked=True)
     yield from find_alibi_parts(scheme, array)
     if scheme.form != "key":
         return  # Only biases of the key form, Falcon's, are rounded or divided by a model.
@@ -74,6 +74,11 @@ class _ComputedBias(NamedTuple):
     words: str
     values: Floats
 
+    def divided_by(self, divisor: float) -> "_ComputedBias":
+        """Return the bias divided by √head_dim, rounded to float32."""
+        words = ", ".join(filter(None, (self.words, "divided by √head_dim")))
+        return _ComputedBias(words, self.values / divisor)
+
 
 def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     """Return biases in the key form as a model computes them, if that is not exact.
@@ -81,20 +86,18 @@ def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by
     √head_dim, as attention divides the scores. Runtimes do one of these or both.
     """
-    biases: list[_ComputedBias] = []
+    bias = scheme.single_array()  # (heads, 1, keys)
+    rounded: list[_ComputedBias] = []
     if encoding.slope_dtype:
-        slopes = _make_slope_scheme(encoding, encoding.slope_dtype).tensors()[0].array()
-        biases.append(
-            _compute_rounded_bias(slopes, scheme.tensors()[0].shape[-1], encoding.slope_dtype)
-        )
-    if encoding.bias_divisor:
-        divisor = float(np.float32(encoding.bias_divisor))
-        exact = widened(scheme.tensors()[0].array())
-        divided = [_ComputedBias("divided by √head_dim", exact / divisor)]
-        for words, values in biases:
-            divided.append(_ComputedBias(f"{words}, divided by √head_dim", values / divisor))
-        biases += divided
-    return biases
+        slopes = _make_slope_scheme(encoding, encoding.slope_dtype).single_array().array()
+        keys = bias.shape[-1]
+        rounded.append(_compute_rounded_bias(slopes, keys, encoding.slope_dtype))
+    if not encoding.bias_divisor:
+        return rounded
+    divisor = float(np.float32(encoding.bias_divisor))
+    exact = _ComputedBias("", widened(bias.array()))
+    divided = [computed.divided_by(divisor) for computed in (exact, *rounded)]
+    return [*rounded, *divided]
 
 
 def _compute_rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:

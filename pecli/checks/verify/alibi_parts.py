@@ -39,7 +39,7 @@ def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable
         scheme: The scheme of all heads, ALiBi or another one with a bias.
         array: Slopes (heads,), or a bias (…, heads, queries, keys).
     """
-    table = scheme.tensors()[0]
+    table = scheme.single_array()
     if not _may_be_part(array, table.shape):
         return
     axes = len(table.shape)
@@ -115,7 +115,7 @@ def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None
     The key form has one row of queries, (heads, 1, keys), which keras-hub repeats. Decoding has the
     last queries, and only these are made. None if no part of the table has the shape.
     """
-    table = scheme.tensors()[0]
+    table = scheme.single_array()
     if table.shape[1:] == shape[1:]:
         return Part(widened(table.array()), "")
     queries, *keys = shape[1:]
@@ -128,7 +128,7 @@ def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None
     if not 1 < queries < table_queries:
         return None  # The last query of the symmetric form is the form key-last.
     last: NamedValues = {"queries": queries}
-    values = widened(replace(scheme, **last).tensors()[0].array())
+    values = widened(replace(scheme, **last).single_array().array())
     return Part(values, f"the last {queries} queries")
 
 

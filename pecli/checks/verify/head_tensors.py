@@ -135,12 +135,13 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
     """
     shape = pair.before.shape
     size = math.prod(shape)
-    is_flat = size == max(shape)
-    if not is_flat or heads.are_columns(shape):
+    is_list = size == max(shape)  # (768,), or (1, 768)
+    if not is_list or heads.are_columns(shape):
         return
     for width, count in product(heads.widths, heads.counts):
         positions, rest = divmod(size, width * count)
-        if not rest:
+        can_be_unfolded = rest == 0
+        if can_be_unfolded:
             advice = (
                 f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
                 f"or --shape {positions},{count},{width} for (positions, heads, D)"

@@ -78,7 +78,7 @@ def _find_relative_candidates(
         heads = keys  # of the biases, (buckets, heads)
         yield _make_learned_table(tensor.role, tensor.array.dtype, (scheme.numbers, heads))
     else:
-        yield candidate_of({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
+        yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")
 
 
 def _find_learned_candidates(

@@ -85,11 +85,11 @@ def _make_candidate_on_grid(
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **settings.stated_rows})
-    table = scheme.tensors()[0]
+    table = scheme.single_array()
     return candidate_of({"pe": table}, scheme, words=words, quantised=True, grid=grid_of(scheme))
 
 
 def _make_rows(parameters: NamedValues, offset: int, rows: int) -> MadeTables:
     """Return the table with so many rows from a position on."""
     scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
-    return MadeTables(scheme, {"pe": scheme.tensors()[0]})
+    return MadeTables(scheme, {"pe": scheme.single_array()})

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from pecli.checks.file_problems import MAX_LISTED
 from pecli.checks.verify.named_pairs import find_pair_names, rename_tensors
-from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
+from pecli.compare.comparison import FLOAT_DTYPES
+from pecli.engine.arrays import Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
 from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
@@ -164,8 +165,8 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
         ParameterError: If one is a single number, or both are empty.
     """
     dtype = dtype_name(after.dtype)
-    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
-        dtype = "float32"
+    if dtype not in FLOAT_DTYPES:
+        dtype = "float32"  # Integers are compared with rotated numbers.
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
     pair = TensorPair(
         name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
