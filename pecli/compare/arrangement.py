@@ -209,15 +209,19 @@ def _choose_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, 
         lengths: The lengths of all axes of the array that do not belong to columns.
         wanted: The lengths that the axes of rows should have; None for any length.
     """
+    row_lengths = wanted
     if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
-        wanted = without_ones(wanted)
-        if len(wanted) != len(lengths):
+        row_lengths = without_ones(wanted)
+        if len(row_lengths) != len(lengths):
             return
     has_one_row = all(length == 1 for length in lengths)
-    later_axes_first = reversed([*combinations(range(len(lengths)), len(wanted))])
+    later_axes_first = reversed([*combinations(range(len(lengths)), len(row_lengths))])
     for axes in later_axes_first:
-        pairs = zip(axes, wanted, strict=True)
-        if all(_may_count_rows(lengths[axis], rows, has_one_row) for axis, rows in pairs):
+        axes_with_lengths = zip(axes, row_lengths, strict=True)
+        if all(
+            _may_count_rows(lengths[axis], row_length, has_one_row)
+            for axis, row_length in axes_with_lengths
+        ):
             yield axes
 
 

@@ -315,7 +315,7 @@ def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _D
     found = dtype_name(part.found.dtype)
     if expected == found:
         return _Dtypes(expected, found, are_alike=True, as_float32=False)
-    is_frequency = "inv_freq" in (role_of(names[0]), role_of(names[1]))
+    is_frequency = any(role_of(name) == "inv_freq" for name in names)
     may_differ = any_dtype or is_frequency
     are_alike = may_differ and _are_of_one_kind(part)
     is_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
@@ -452,13 +452,15 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     """
     if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.rows))}
-    _, heads, row_count = (1, 1, *errors.shape[:-1])[-3:]
+    *outer_lengths, row_count, _ = errors.shape
+    heads = outer_lengths[-1] if outer_lengths else 1
     is_wrong = errors.rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
     wrong: dict[str, AnyArray] = {
         "rows": np.flatnonzero(is_wrong.any(axis=(0, 1))),
         "heads": np.flatnonzero(is_wrong.any(axis=(0, 2))),
         "batch": np.flatnonzero(is_wrong.any(axis=(1, 2))),
     }
+    # A table (64, 128) has no axes of heads and sequences, and a bias (12, 64, 64) none of the latter.
     names_of_axes = [*wrong][: len(errors.shape) - 1]
     return {name: ranges(wrong[name]) for name in names_of_axes}
 

@@ -204,20 +204,31 @@ class Form:
         is_complex = array.dtype.kind == "c"
         if (self.arrangement == "complex") != is_complex:
             return None
-        if is_complex:
-            array = np.stack([array.real, array.imag], axis=-1)
-        elif self.arrangement == "interleaved":
-            # An odd last column has a sine and no cosine, as in sinusoidal tables of an odd width.
-            array = array[..., : array.shape[-1] // 2 * 2]
+        values = self._real_values(array)
         axes_of_one_frequency = self.axes(1)
-        depth = array.ndim - len(axes_of_one_frequency)
-        if depth < 1:
+        first_column_axis = values.ndim - len(axes_of_one_frequency)
+        if first_column_axis < 1:
             return None
-        frequencies = array.shape[depth] // axes_of_one_frequency[0]
-        leading = self.axes_before_columns(array.shape, frequencies)
-        if leading is None or sum(factor.axis == Axis.ROW for factor in leading) != 1:
+        frequencies = values.shape[first_column_axis] // axes_of_one_frequency[0]
+        leading = self.axes_before_columns(values.shape, frequencies)
+        if leading is None:
             return None
-        return view_functions(array, [*leading, *chain(*self.last_axes(frequencies))])
+        row_axes = [factor for factor in leading if factor.axis == Axis.ROW]
+        if len(row_axes) != 1:
+            return None
+        return view_functions(values, [*leading, *chain(*self.last_axes(frequencies))])
+
+    def _real_values(self, array: AnyArray) -> AnyArray:
+        """Return an array of this form as real numbers that make whole pairs.
+
+        Complex numbers (…,) become pairs (…, 2). An odd last column of the form `interleaved` is left
+        out: it has a sine and no cosine, as in sinusoidal tables of an odd width.
+        """
+        if self.arrangement == "complex":
+            return np.stack([array.real, array.imag], axis=-1)
+        if self.arrangement == "interleaved":
+            return array[..., : array.shape[-1] // 2 * 2]
+        return array
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
         """Return the cosines and the sines of a table apart; None if it is not in this form.

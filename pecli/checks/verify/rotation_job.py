@@ -172,12 +172,12 @@ class RotationJob:
         if layout:
             fields["layout"] = layout
         return model_rotation(
-            [tensor],
-            self.encodings.file,
-            encoding,
-            rows,
-            (),
-            fields,
+            inputs=[tensor],
+            file=self.encodings.file,
+            encoding=encoding,
+            rows=rows,
+            heads=(),  # They are not needed, as the axis of positions is given.
+            fields=fields,
             offset=offset,
             length=self.settings.length,
             recipe=self.settings.recipe,
