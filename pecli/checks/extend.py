@@ -551,10 +551,11 @@ def _measure_runtimes(
     results = runtimes(stretched, length).layers[after.layer_type]
     if before.parameters["scaling"] not in FACTOR_TENSORS:
         return results
-    noted = []
-    for result in results:
-        if result.runtime == "llama.cpp":
-            notes = (*result.notes, "of a .gguf that is converted again")
-            result = replace(result, notes=notes)
-        noted.append(result)
-    return tuple(noted)
+    return tuple(map(_note_conversion, results))
+
+
+def _note_conversion(result: RuntimeResult) -> RuntimeResult:
+    """Return a result; that of llama.cpp with a note that it requires another .gguf file."""
+    if result.runtime != "llama.cpp":
+        return result
+    return replace(result, notes=(*result.notes, "of a .gguf that is converted again"))

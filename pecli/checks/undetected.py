@@ -33,6 +33,12 @@ MAX_TABLE_ELEMENTS = 1 << 22
 MAX_KEPT = 1 << 17
 """Elements of rows without a mistake that are kept for the next mistake: 1 MiB per length."""
 
+HARMLESS = 1.0
+"""The largest error that does no harm; errors are multiples of it."""
+
+SHOWN = math.inf
+"""The error of a mistake with which the comparison would fail."""
+
 PROBED_ROWS = 16
 """Rows of the second half of a table that are looked at first: they show most mistakes."""
 
@@ -99,8 +105,7 @@ def find_undetected_mistakes(
             if compared.shows(mistake):
                 continue
             longer = compared.search_longer_tables(kind, number, mistake)
-            does_harm = longer.error > 1  # in multiples of the largest harmless error
-            if does_harm:
+            if longer.error > HARMLESS:
                 yield Undetected(compared.tensors[0].edits(mistake), longer.length)
 
 
@@ -109,8 +114,8 @@ class LongerTables(NamedTuple):
 
     Attributes:
         length: The number of rows that shows the mistake; None if no number does.
-        error: The largest error that it causes, as a multiple of one that does no harm; infinity if
-            it shows.
+        error: The largest error that it causes, as a multiple of one that does no harm; SHOWN if
+            the comparison would fail.
     """
 
     length: int | None
@@ -136,9 +141,9 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        if self.largest_error(mistake, Probe.LAST) == math.inf:
+        if self.largest_error(mistake, Probe.LAST) == SHOWN:
             return True
-        return self.largest_error(mistake, Probe.MANY) == math.inf
+        return self.largest_error(mistake, Probe.MANY) == SHOWN
 
     def search_longer_tables(
         self, kind: type[Mistake], number: int, mistake: Mistake
@@ -159,7 +164,7 @@ class Compared:
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
             error = max(error, longer.largest_error(examples[number], Probe.LAST))
-            if error == math.inf:
+            if error == SHOWN:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
@@ -213,13 +218,13 @@ class Compared:
             The multiple; infinity if the comparison would fail with the wrong table.
         """
         if self._is_far_off(name, expected, found):
-            return math.inf
+            return SHOWN
         dtype = self.scheme.dtype
         right = round_to(expected, dtype)
         wrong = round_to(found, dtype)
         result = compare_arrays(right, wrong, self.tolerance, name=name)
         if not result.passed:
-            return math.inf
+            return SHOWN
         if is_relative(name):
             return (result.max_rel_error or 0.0) / FREQ_RTOL
         return result.largest_error / DRIFT

@@ -148,7 +148,7 @@ class ModuleChecker:
         tables = RecordedTables(
             tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
         )
-        check = self._make_table_check(call, module, layer_type, tables, shared_by=length)
+        check = self._check_tables_once(call, module, layer_type, tables, shared_by=length)
         if not _is_uninitialised(widened(frequencies)):
             return check
         values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
@@ -166,9 +166,9 @@ class ModuleChecker:
         tables = RecordedTables(
             tensors=tensors, encodings=self.encodings, tolerance=allowed, options=options
         )
-        return self._make_table_check(call, module, layer_type, tables, shared_by=call)
+        return self._check_tables_once(call, module, layer_type, tables, shared_by=call)
 
-    def _make_table_check(
+    def _check_tables_once(
         self,
         call: int,
         module: str,
@@ -221,9 +221,9 @@ class ModuleChecker:
             layer_type=layer_type,
             tokens=tokens,
         )
-        if rotation.passes_only_turned():
-            rotation = rotation.turned()
-        result = replace(rotation.result(), name=f"{module}.{name}")
+        if rotation.passes_only_exchanged():
+            rotation = rotation.with_exchanged_axes()
+        result = replace(rotation.compare(), name=f"{module}.{name}")
         return RotationCheck(
             call=call,
             module=module,
