@@ -47,14 +47,19 @@ class Factor(NamedTuple):
 
 
 class View(NamedTuple):
-    """A table in an array: its values (doubled columns, copies…, rows…, frequencies), and where they lie."""
+    """A table in an array, and the places of its values there.
+
+    Attributes:
+        values: The values, (doubled columns, copies…, rows…, frequencies).
+        array_shape: The shape of the array.
+        start: The elements of the array before the first one of the view.
+        steps: By axis of the view, the elements of the array from one value to the next.
+    """
 
     values: AnyArray
     array_shape: Shape
-    start: int  #: elements of the array before the first one of the view
-    steps: tuple[
-        int, ...
-    ]  #: by axis of the view, the elements of the array from one value to the next
+    start: int
+    steps: tuple[int, ...]
 
     def index_of(self, place: int) -> Index:
         """Return the index in the array of an element, given its place in the view.
@@ -64,12 +69,23 @@ class View(NamedTuple):
         >>> transposed.index_of(1)  # the second element of the view's first row
         (1, 0)
         """
+        coordinates = np.unravel_index(place, self.values.shape)
         element = self.start
-        for coordinate, step in zip(
-            np.unravel_index(place, self.values.shape), self.steps, strict=True
-        ):
+        for coordinate, step in zip(coordinates, self.steps, strict=True):
             element += int(coordinate) * step
         return tuple(map(int, np.unravel_index(element, self.array_shape)))
+
+    def with_axis_moved(self, source: int, destination: int) -> "View":
+        """Return the view with one of its axes at another place, as `np.moveaxis` does.
+
+        >>> view_whole(np.zeros((4, 64, 3))).with_axis_moved(0, -2).steps
+        (3, 192, 1)
+        """
+        axes = [*range(self.values.ndim)]
+        moved_axis = axes.pop(source)
+        axes.insert(destination % self.values.ndim, moved_axis)
+        steps = tuple(self.steps[axis] for axis in axes)
+        return self._replace(values=self.values.transpose(axes), steps=steps)
 
 
 def view_whole(array: AnyArray) -> View:

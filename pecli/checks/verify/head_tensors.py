@@ -52,11 +52,9 @@ class HeadTensor(NamedTuple):
         """
         if not self.is_unfolded:
             return Part(expected, self.view)
-        *steps, channel_step = self.view.steps
-        steps.append(steps.pop(self.axis + 1))
-        values = np.moveaxis(self.view.values, self.axis, -2)
-        view = self.view._replace(values=values, steps=(*steps, channel_step))
-        return Part(np.moveaxis(expected, self.axis, -2), view)
+        row_axis = -2
+        view = self.view.with_axis_moved(self.axis, row_axis)
+        return Part(np.moveaxis(expected, self.axis, row_axis), view)
 
 
 class HeadSizes(NamedTuple):
@@ -164,9 +162,10 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    note_on_rows = ""
-    if pair.before.ndim == pair.after.ndim == 1:
-        note_on_rows = "a single row"
+    notes = []
+    is_single_row = pair.before.ndim == pair.after.ndim == 1
+    if is_single_row:
+        notes.append("a single row")
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
     before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
@@ -174,12 +173,9 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if axes is None:
         raise pair.unlike_shapes()
-    notes = (
-        note_on_rows,
-        heads.note_on_folding(pair.before.shape),
-        heads.note_on_folding(pair.after.shape),
-        axes.note,
-    )
+    notes.append(heads.note_on_folding(pair.before.shape))
+    notes.append(heads.note_on_folding(pair.after.shape))
+    notes.append(axes.note)
     note = ", ".join(dict.fromkeys(filter(None, notes)))
     return HeadTensor(
         pair=pair, before=before, view=axes.view(pair.after), axis=position_axis, note=note

@@ -25,7 +25,7 @@ from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permute
 from pecli.compare.comparison import Comparison, compare_arrays, compare_parts
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.engine.application import LAYOUTS, PairLayouts
-from pecli.engine.arrays import AnyArray, Array, Floats, as_dtype, widened
+from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Indices, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
@@ -77,21 +77,10 @@ class RotatedCheck:
         self.name = tensor.pair.name
         self.rows = job.tokens.rows(job.settings.offset)
         self.rotation = self._make_model_rotation()
-        self.before = np.moveaxis(tensor.before, tensor.axis, -2)
-        self.after = np.moveaxis(tensor.after, tensor.axis, -2)
-        after = Input(tensor.after, tensor.pair.label)
-        rope = self.rotation.rope
-        self.positions, self.is_token = self.rows.positions_of(
-            after, tensor.axis, rope.position_axes
-        )
-        self.plan = HeadRotation(
-            rope=rope,
-            layouts=LAYOUTS[self.rotation.layout],
-            trailing=encoding.trailing,
-            axis=tensor.axis,
-        )
-        if job.tokens.shift is not None:
-            self._plan_shift(job.tokens.shift)
+        self.before = np.moveaxis(tensor.before, tensor.axis, SEQ_AXIS)
+        self.after = np.moveaxis(tensor.after, tensor.axis, SEQ_AXIS)
+        self.positions, self.is_token = self._find_positions()
+        self.plan = self._make_plan()
         self.rivals: Sequence[RotatedCheck] = ()
         self.result = self._compare_all()
 
@@ -129,18 +118,37 @@ class RotatedCheck:
         """Return True if the runtime rotates neighbouring channels, whatever the model's own layout is."""
         return self._has_permuted_weights() or self._is_traditional()
 
-    def _plan_shift(self, shift: int) -> None:
-        """Plan the rotation of a moved cache: keys that are rotated already move by `shift` positions.
+    def _find_positions(self) -> tuple[Indices, Flags]:
+        """Return the positions by which rows rotate, and which rows are tokens and not padding.
 
-        All rows rotate by the same angle, wherever they are. The attention factor was applied when
-        they were rotated first, and channels stay in the layout that this rotation left.
+        All keys of a cache that moves by 8 positions rotate by the angle of position 8, wherever
+        they are.
         """
-        self.positions = np.full_like(self.positions, shift)
-        rope = self.plan.rope
-        if rope.attention_factor_value() != 1:
-            rope = replace(rope, attention_factor=1.0)
-        layout = self.plan.layouts.after
-        self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(layout, layout))
+        after = Input(self.tensor.after, self.tensor.pair.label)
+        axes = self.rotation.rope.position_axes
+        positions, is_token = self.rows.positions_of(after, self.tensor.axis, axes)
+        if self.job.tokens.shift is not None:
+            positions = np.full_like(positions, self.job.tokens.shift)
+        return positions, is_token
+
+    def _make_plan(self) -> HeadRotation:
+        """Return the rotation for a search for reasons.
+
+        Keys of a moved cache are rotated already: the attention factor was applied then, and
+        channels stay in the layout that this first rotation left.
+        """
+        rope = self.rotation.rope
+        layouts = LAYOUTS[self.rotation.layout]
+        if self.job.tokens.shift is not None:
+            layouts = PairLayouts(layouts.after, layouts.after)
+            if rope.attention_factor_value() != 1:
+                rope = replace(rope, attention_factor=1.0)
+        return HeadRotation(
+            rope=rope,
+            layouts=layouts,
+            trailing=self.encoding.trailing,
+            axis=self.tensor.axis,
+        )
 
     def _compare_all(self) -> Comparison:
         """Compare the whole tensor with the rotation of the one before.
