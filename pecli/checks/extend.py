@@ -124,6 +124,8 @@ class ContextLength(Whole):
 TO = ContextLength(help="positions of the longer context", high=LAST_POSITION)
 ORIGINAL_LEN = ContextLength(help="the context without any scaling", high=LAST_POSITION)
 FACTOR = Real(help="the factor of the scaling", at_least=1, up_to=1e30)
+FACTOR_SCALINGS = ("yarn", "linear", "llama3")
+"""Scalings that stretch the original context by their factor."""
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 """Parameters of a model's own YaRN that stay if it is stretched further."""
 
@@ -396,17 +398,25 @@ def _read_model_lengths(
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
     original = _read_original_length(model, encoding)
-    stretched = original
-    factor = encoding.parameters.get("factor")
-    if factor is not None and scaling in ("yarn", "linear", "llama3"):
-        # Without a factor, transformers derives YaRN's from the context that the config states.
-        stretched = int(original * float(factor))
-    longest = max(original, stretched, int(model.context or 0))
+    stretched = _compute_stretched_length(encoding, original)
+    longest = max(stretched, int(model.context or 0))
     if original_len is not None:
         return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
     if chosen.original is not None and scaling == "none":
         return Lengths(chosen.original, longest)
     return Lengths(original, longest)
+
+
+def _compute_stretched_length(encoding: Encoding, original: int) -> int:
+    """Return the length that a model's own scaling reaches: the original one times its factor.
+
+    Dynamic scaling has a factor as well, but changes with the prompt. Without a factor, transformers
+    derives YaRN's from the context that the config states.
+    """
+    factor = encoding.parameters.get("factor")
+    if factor is None or encoding.parameters["scaling"] not in FACTOR_SCALINGS:
+        return original
+    return max(original, int(original * float(factor)))
 
 
 def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:

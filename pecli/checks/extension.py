@@ -244,6 +244,7 @@ class Extension(Printed):
             case "linear":
                 return f"--rope-scaling linear {scale}"
             case "ntk":
+                # The larger base stretches all that is to be stretched: positions stay as they are.
                 return f"--rope-scaling none {base}"
             case _:
                 return ""

@@ -192,8 +192,8 @@ def _compare_rotations(
         The difference; None if the runs do not rotate the tensor, or rotate it alike.
     """
     for layout in DOUBLED_LAYOUTS:  # A single row fits either.
-        table_a = rotation_tables(a[before], a[after], layout)
-        table_b = rotation_tables(b[before], b[after], layout)
+        table_a = compute_rotation_tables(a[before], a[after], layout)
+        table_b = compute_rotation_tables(b[before], b[after], layout)
         if table_a is None or table_b is None:
             continue
         difference = compare(table_a, table_b, atol=TABLE_ATOL)
@@ -202,7 +202,7 @@ def _compare_rotations(
     return None
 
 
-def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
+def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
     """Return the cosines and sines by which a run rotated queries or keys.
 
     A pair of channels (a, b) is the complex number a + ib, and a rotation multiplies it: the quotient
@@ -219,12 +219,12 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     """
     if not _may_be_rotated(before, after):
         return None
-    rows = np.arange(before.shape[-2])
-    channels = RotaryChannels(
-        first=0, pairs=before.shape[-1] // 2, layout_before=layout, layout_after=layout
-    )
-    heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
-    rotated = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
+    *_, positions, width = before.shape
+    rows = np.arange(positions)
+    channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
+    by_head = (1, -1, positions, width)  # (batch, heads, positions, channels)
+    heads = RotatedHeads(Heads(before.reshape(by_head)), channels)
+    rotated = Heads(after.reshape(by_head)).matrix(rows)
     phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads
     if phasors is None:
         return None

@@ -19,6 +19,12 @@ DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
 PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
 
 
+COMPUTED = "computed"
+"""The tables as a runtime computes them, float32 arithmetic included."""
+READ = "read"
+"""The exact tables of the parameters as a runtime reads them."""
+
+
 class Departure(NamedTuple):
     """The error that comes from reading parameters differently.
 
@@ -54,10 +60,11 @@ def measure_runtime(
         reads_differently: True if the runtime reads the parameters differently.
     """
     measured = _measure(defined, rope, count, tolerance, reads_differently=reads_differently)
-    computed = measured.tables[0]
+    drifts = {drift.recipe: drift for drift in measured.tables}
+    computed = drifts[COMPUTED]
     departure = Departure()
     if reads_differently:
-        departure = _measure_departure(measured.tables[1], defined, rope, count, tolerance)
+        departure = _measure_departure(drifts[READ], defined, rope, count, tolerance)
     return RuntimeErrors(
         max_abs_error=computed.max_abs_error, curve=measured.curve(computed), departure=departure
     )
@@ -66,12 +73,16 @@ def measure_runtime(
 def _measure_departure(
     drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float
 ) -> Departure:
-    pairs = np.flatnonzero(drift.by_frequency > tolerance).tolist()
-    limits = (pairs[0], pairs[-1]) if pairs else None
-    first = drift.first_beyond
-    if first is not None:
-        first = _find_first_beyond(first, defined, as_read(rope), count, tolerance)
-    return Departure(max_abs_error=drift.max_abs_error, first_beyond=first, pairs=limits)
+    """Return the error of what a runtime reads, and where it exceeds the tolerance."""
+    pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
+    first_and_last = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
+    first_position = drift.first_beyond
+    if first_position is not None:
+        read = as_read(rope)
+        first_position = _find_first_beyond(first_position, defined, read, count, tolerance)
+    return Departure(
+        max_abs_error=drift.max_abs_error, first_beyond=first_position, pairs=first_and_last
+    )
 
 
 def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
@@ -92,9 +103,9 @@ def _measure(
     """Measure what is computed, and what is read if that differs. Many runtimes share a result."""
     exact = _make_exact_rows(defined, count)
     places = compared_positions(count)
-    tables = {"computed": _make_rows(rope, places)}
+    tables = {COMPUTED: _make_rows(rope, places)}
     if reads_differently:
-        tables["read"] = _make_rows(as_read(rope), places)
+        tables[READ] = _make_rows(as_read(rope), places)
     return measure_drifts(exact, tables, tolerance, places)
 
 

@@ -18,7 +18,8 @@ from pecli.compare.reading import Reading
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
 
 SAME = 1e-3  #: mean error below which a table is the expected one, apart from rounding
-MAX_GUESS_DISTANCE = 0.01  #: largest mean error of a guess that copies contradict
+MAX_GUESS_DISTANCE = 0.01
+"""Largest mean error of a guess whose copies differ, as when a few of its elements are wrong."""
 MIN_FLAT_ROWS = 8
 """Rows of a table that a vector may be: shorter ones are rather the frequencies of another dim."""
 CONSTANT_ELEMENTS = 1 << 16  #: elements that are compared with the first one at once
