@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.checks.file_patterns import matching_files
+from pecli.checks.file_patterns import find_files
 from pecli.errors import FileError
 from pecli.files import load
 from tests.exit_codes import SUCCESS
@@ -171,5 +171,5 @@ def test_a_drive_in_a_pattern_is_not_taken_for_a_file(monkeypatch: pytest.Monkey
         glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"]
     )
 
-    assert matching_files("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
+    assert find_files("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
     assert asked == ["C:/dumps/*.npz"]

@@ -161,10 +161,10 @@ def audit(
         example = "such as Rope(seq_len=4096, dim=128)"
         raise KindError("scheme", quoted(scheme), "it must be a scheme", example)
     scheme.by_position()  # Raises ParameterError for a scheme without recipes.
-    names = _recipe_names(scheme, recipes)
+    names = _check_recipe_names(scheme, recipes)
     exact_dtype = "float64" if scheme.dtype == "float64" else "float32"
-    exact = _computed(scheme, "exact", exact_dtype)
-    tables = {name: _computed(scheme, name, scheme.dtype) for name in names}
+    exact = _compute_curves(scheme, "exact", exact_dtype)
+    tables = {name: _compute_curves(scheme, name, scheme.dtype) for name in names}
     limit = ERROR.check("tolerance", tolerance)
     if on_block is not None:
         on_block = function_of("on_block", on_block)
@@ -172,7 +172,7 @@ def audit(
     return Audit(scheme, limit, exact, drifts)
 
 
-def _recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> Sequence[str]:
+def _check_recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> Sequence[str]:
     """Return the recipes to measure; by default all, or the runtime that the scheme names itself."""
     if recipes is not None:
         return texts_of("recipes", recipes, "it must be the name of a recipe, or several")
@@ -182,7 +182,7 @@ def _recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> Sequen
     return scheme.recipe_names()
 
 
-def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
+def _compute_curves(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
     """Return the numbers of a scheme as a recipe computes them, in a dtype."""
     numbers = scheme.in_dtype(dtype).computed_as(recipe).by_position()
     return replace(numbers, read=lambda start, stop: as_dtype(numbers.read(start, stop), dtype))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.compare.comparison import Comparison, compare
+from pecli.compare.comparison import Comparison, compare_parts
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
 from pecli.engine.named_values import JsonObject
@@ -46,7 +46,7 @@ class Reasons(NamedTuple):
     explanations: "Sequence[Explanation]" = ()
 
 
-def diagnosis(
+def diagnose(
     explanations: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
     """Return explanations in sentences, each with the command that makes such a table.
@@ -55,13 +55,13 @@ def diagnosis(
     """
     lines: list[Line] = []
     for explanation in explanations:
-        lines += _lines_about(explanation, tolerance)
-    lines = _with_advice_on_rounding(lines, results, tolerance)
-    lines += _advice_on_quantised_tables(results)
+        lines += _write_lines_about(explanation, tolerance)
+    lines = _add_advice_on_rounding(lines, results, tolerance)
+    lines += _advise_on_quantised_tables(results)
     return [*dict.fromkeys(lines)]
 
 
-def _lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+def _write_lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
     """Yield the lines of a report on one reason: a sentence, and commands that follow from it.
 
     If a table was only computed with other rounding, `verify with --recipe float32` would pass. The
@@ -70,7 +70,7 @@ def _lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[L
     from pecli.explain.words import reproduction, sentence
 
     yield Line(sentence(explanation))
-    for recipe in _passing_recipes(explanation):
+    for recipe in _find_passing_recipes(explanation):
         words = f"verify with --recipe {recipe}"
         if explanation.recipe_residual > tolerance.atol:
             decade = math.ceil(math.log10(explanation.recipe_residual))
@@ -80,7 +80,7 @@ def _lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[L
         yield Line(line, is_advice=True)
 
 
-def explanations_json(
+def explanations_as_json(
     explanations: "Sequence[Explanation]", *, between_files: bool = False
 ) -> list[JsonObject]:
     """Return the field `explanations` of a result, each of them with its sentence.
@@ -97,7 +97,7 @@ def explanations_json(
     return [explanation.as_json(sentence(explanation, reference)) for explanation in explanations]
 
 
-def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
+def _find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
     """Yield the recipes with which the tensor would pass, as it has no other mistake."""
     from pecli.engine.edits import Recipe, Runtime
 
@@ -109,7 +109,7 @@ def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
         yield recipes[0]
 
 
-def _with_advice_on_rounding(
+def _add_advice_on_rounding(
     lines: list[Line], results: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
     """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
@@ -119,14 +119,16 @@ def _with_advice_on_rounding(
     a reason only if there is no other.
     """
     failed = [result for result in results if not result.passed]
-    coarse_dtypes = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
-    ulps = _rounding_ulps(failed, is_coarse=bool(coarse_dtypes))
+    coarse_dtypes = [
+        result.dtype for result in failed if _step_at_one(result.dtype) > tolerance.atol > 0
+    ]
+    ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtypes))
     if not ulps or _have_findings(failed):
         return lines
     advice = f"allow --max-ulp {ulps}"
     if coarse_dtypes:
         dtype = coarse_dtypes[0]
-        step = f"near 1 its steps are {_step(dtype):.2g}"
+        step = f"near 1 its steps are {_step_at_one(dtype):.2g}"
         return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
     if lines:
         return lines
@@ -139,7 +141,7 @@ def _have_findings(results: Sequence[Comparison]) -> bool:
     return any(result.finding for result in results)
 
 
-def _advice_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]:
+def _advise_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]:
     """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
     In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a
@@ -153,20 +155,20 @@ def _advice_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]
     largest = max(result.largest_error for result in failed)
     if step and 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
-        yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
+        yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
 
 
-def _rounded_up(number: float) -> str:
+def _round_up(number: float) -> str:
     """Return two digits of a number, rounded up.
 
-    >>> _rounded_up(1 / 127)
+    >>> _round_up(1 / 127)
     '0.0079'
     """
     digit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return f"{math.ceil(number / digit) * digit:.2g}"
 
 
-def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
+def _find_rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
     """Return the few ULPs with which all tensors would pass; 0 if it takes more, or none are known.
 
     If a dtype is coarser than the tolerance, values near 0 may have many ULPs and pass, as their errors are small:
@@ -181,7 +183,7 @@ def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
     return 0
 
 
-def _step(dtype: str) -> float:
+def _step_at_one(dtype: str) -> float:
     """Return the distance from 1 to the next number of a dtype."""
     bits = {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype, FLOAT64_BITS)
     return float(2.0 ** (1 - bits))
@@ -194,4 +196,4 @@ def _passes_within(result: Comparison, ulps: int) -> bool:
     if not result.parts:
         return True
     tolerance = replace(result.allowed, max_ulp=ulps)
-    return compare(result.parts, tolerance, name=result.name, any_dtype=True).passed
+    return compare_parts(result.parts, tolerance, name=result.name, any_dtype=True).passed

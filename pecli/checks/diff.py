@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.diagnosis import explanations_json
+from pecli.checks.diagnosis import explanations_as_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.tensor_matches import TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
-from pecli.compare.reading import Doubling, doubling_problems
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.named_values import JsonObject
@@ -66,7 +66,7 @@ class Difference(Answer):
         fields = plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak")
         if self.forms:
             fields["forms"] = self.forms
-        fields["explanations"] = explanations_json(self.explanations, between_files=True)
+        fields["explanations"] = explanations_as_json(self.explanations, between_files=True)
         fields["where"] = where_json(self.tensors)
         return fields
 
@@ -107,33 +107,37 @@ def diff(
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     reasons = flag_of("reasons", reasons)
-    forms = _as_models(a, b, allowed)
+    forms = _diff_as_models(a, b, allowed)
     if forms is not None:
         return forms
     both = _open_both(a, b)
     file_a = both.a.file
     file_b = both.b.file
-    allowed = printed_tolerance(both.b.label, allowed, file_a.rounding + file_b.rounding)
+    allowed = widen_for_printed(both.b.label, allowed, file_a.rounding + file_b.rounding)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
     matches = match_tensors(file_a, file_b, allowed)
     symmetric = allowed.for_either_order()
-    tensors = tuple(match.compared(symmetric, any_dtype=is_loose) for match in matches)
-    scheme = _carried_scheme(file_a)
-    schemes = [scheme, _carried_scheme(file_b)]
+    tensors = tuple(match.compare(symmetric, any_dtype=is_loose) for match in matches)
+    scheme = _read_carried_scheme(file_a)
+    schemes = [scheme, _read_carried_scheme(file_b)]
     problems = [
-        *map(str, _missing_tensors(file_a, file_b, matches, schemes)),
-        *map(str, _nothing_in_common(both, matches)),
+        *map(str, _find_missing_tensors(file_a, file_b, matches, schemes)),
+        *map(str, _find_nothing_in_common(both, matches)),
         *problems_of(tensors),
-        *doubling_problems(_doublings(matches)),
+        *find_doubling_problems(_find_doublings(matches)),
     ]
     answer = Difference(
-        both.a.label, both.b.label, tensors, tuple(problems), readings=_notes(tensors, matches)
+        a=both.a.label,
+        b=both.b.label,
+        tensors=tensors,
+        diagnosis=tuple(problems),
+        readings=_collect_notes(tensors, matches),
     )
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference
 
-        files = Files(file_a.tensors, file_b.tensors, scheme)
+        files = Files(a=file_a.tensors, b=file_b.tensors, scheme=scheme)
         found = explain_difference(files, matches, tensors, allowed, diff if reasons else None)
         return replace(
             answer,
@@ -141,11 +145,11 @@ def diff(
             explanations=tuple(found.explanations),
         )
     if answer.passed and is_loose and scheme is not None:
-        return replace(answer, weak=_weaknesses(matches, scheme, allowed))
+        return replace(answer, weak=_find_weaknesses_of_pass(matches, scheme, allowed))
     return answer
 
 
-def _notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
+def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
     """Return how tensors were read, by name; those that were read as they stand are left out."""
     notes = {}
     for tensor, match in zip(tensors, matches, strict=True):
@@ -178,7 +182,7 @@ def _open_both(a: Given, b: Given) -> _Both:
     return _Both(first, opened(b))
 
 
-def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
+def _diff_as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
     """Compare two folders, or files that may be models, as two forms of one; None if they are not."""
     if not _may_be_model(a) or not _may_be_model(b):
         return None
@@ -195,7 +199,7 @@ def _may_be_model(given: Given) -> TypeGuard[str | os.PathLike[str]]:
     return path.endswith(MODELS) or os.path.isdir(path)
 
 
-def _carried_scheme(file: LoadedFile) -> Scheme | None:
+def _read_carried_scheme(file: LoadedFile) -> Scheme | None:
     """Return the scheme of the spec that a file carries; None if it carries none that makes a table."""
     try:
         spec = carried_spec(file.path, file.metadata)
@@ -204,7 +208,7 @@ def _carried_scheme(file: LoadedFile) -> Scheme | None:
         return None
 
 
-def _missing_tensors(
+def _find_missing_tensors(
     a: LoadedFile, b: LoadedFile, matches: Sequence[TensorMatch], schemes: Sequence[Scheme | None]
 ) -> Iterator[OnlyInOneFile]:
     """Yield a problem for each tensor that only one of two files has.
@@ -224,22 +228,24 @@ def _missing_tensors(
             derived |= scheme.derived_tensors
     matched_in_a = derived.union(*(match.names_in_a for match in matches))
     matched_in_b = derived.union(*(match.names_in_b for match in matches))
-    for name in _unmatched(a, matched_in_a, matches):
-        yield OnlyInOneFile(name, "A", "B")
-    for name in _unmatched(b, matched_in_b, matches):
-        yield OnlyInOneFile(name, "B", "A")
+    for name in _find_unmatched(a, matched_in_a, matches):
+        yield OnlyInOneFile(name=name, owner="A", other="B")
+    for name in _find_unmatched(b, matched_in_b, matches):
+        yield OnlyInOneFile(name=name, owner="B", other="A")
 
 
-def _nothing_in_common(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[NothingInCommon]:
+def _find_nothing_in_common(
+    both: _Both, matches: Sequence[TensorMatch]
+) -> Iterator[NothingInCommon]:
     """Yield the command that compares one tensor of each file, if no names agree."""
     has_files = bool(both.a.label and both.b.label)
     if matches or not has_files:
         return
-    words = ["pecli", "diff", _first_tensor(both.a), _first_tensor(both.b)]
+    words = ["pecli", "diff", _name_first_tensor(both.a), _name_first_tensor(both.b)]
     yield NothingInCommon(shlex.join(words))
 
 
-def _first_tensor(opened_file: Opened) -> str:
+def _name_first_tensor(opened_file: Opened) -> str:
     """Return the first tensor of a file as FILE:NAME; the file, if it has only one."""
     names = [*opened_file.file.outlines]
     if len(names) < 2:
@@ -247,7 +253,7 @@ def _first_tensor(opened_file: Opened) -> str:
     return f"{opened_file.label}:{names[0]}"
 
 
-def _unmatched(
+def _find_unmatched(
     file: LoadedFile, matched: Collection[str], matches: Sequence[TensorMatch]
 ) -> Iterator[str]:
     """Yield the tensors of a file that the other one lacks.
@@ -260,22 +266,22 @@ def _unmatched(
             yield name
 
 
-def _doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
+def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
     for match in matches:
         if match.reading is not None:
             layers = match.name.rpartition(".")[0]
             doubled = match.reading.form.doubled or match.reading.candidate.layout
-            yield Doubling(layers, match.reading, doubled)
+            yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
 
 
-def _weaknesses(
+def _find_weaknesses_of_pass(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
-    from pecli.checks.weak_checks import weak_checks
+    from pecli.checks.weak_checks import find_weaknesses
 
     tables = {}
     for match in matches:
         for pair in match.pairs():
             tables[pair.name] = pair.a
-    doubts = weak_checks({scheme: tables}, allowed)
+    doubts = find_weaknesses({scheme: tables}, allowed)
     return tuple(dict.fromkeys(map(str, doubts)))

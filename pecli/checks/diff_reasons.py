@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.checks.diagnosis import Reasons
-from pecli.checks.layer_departures import Compare, first_departure
+from pecli.checks.layer_departures import Compare, find_first_departure
 from pecli.checks.tensor_matches import TablePair, TensorMatch
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
@@ -50,7 +50,7 @@ def explain_difference(
         tolerance: The errors that pass.
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
-    departure = first_departure(files.a, files.b, tensors, compare)
+    departure = find_first_departure(files.a, files.b, tensors, compare)
     if compare is None or departure.is_explained:
         return Reasons(departure.sentences)
     explanations = _explain_tensors(matches, tensors, files.scheme, tolerance)
@@ -79,19 +79,20 @@ def _explain_tensors(
     explanations: list[Explanation] = []
     to_search: list[TablePair] = []
     for match, result in zip(matches, tensors, strict=True):
-        if result.passed:
+        if result.passed or _differs_in_dtype_only(result):
             continue
-        if isinstance(result.finding, OtherDtype):
-            rounding = _explain_rounding(match, result)
-            if rounding is not None:
-                explanations += rounding
-                continue
-        # Rounding may be explained table by table, though not for cosines and sines in one array.
-        has_finding = result.finding is not None
-        if has_finding or not _is_noise(result):
+        rounding = _explain_rounding(match, result)
+        if rounding is not None:
+            explanations.append(rounding)
+        elif result.finding is not None or not _is_noise(result):
             to_search += match.pairs()
     with time_limit.time_limit():
         return explanations + _explain_tables(to_search[:MAX_EXPLAINED_TABLES], scheme, tolerance)
+
+
+def _differs_in_dtype_only(result: Comparison) -> bool:
+    """Return True if all values are equal in another dtype, which the result states already."""
+    return isinstance(result.finding, OtherDtype) and not result.max_abs_error
 
 
 def _is_noise(result: Comparison) -> bool:
@@ -105,22 +106,37 @@ def _is_noise(result: Comparison) -> bool:
     return math.isfinite(result.largest_error)
 
 
-def _explain_rounding(match: TensorMatch, result: Comparison) -> list[Explanation] | None:
+def _explain_rounding(match: TensorMatch, result: Comparison) -> Explanation | None:
     """Return that B holds the values of A rounded to its own dtype, such as bfloat16.
 
     Returns:
-        One explanation; none if the rounding changes no value; None (instead of a list) if some
-        table of the tensor differs by more than the rounding.
+        The explanation; None if both dtypes are equal, or if some table of the tensor differs by
+        more than the rounding.
     """
-    if not result.max_abs_error:
-        return []
+    if not isinstance(result.finding, OtherDtype):
+        return None
     explanations = []
     for pair in match.pairs():
         explanation = array_transforms.explain_rounding(result.name, pair.a, pair.b)
         if explanation is None:
             return None
         explanations.append(explanation)
-    return explanations[:1]
+    return explanations[0]
+
+
+class _Transform(NamedTuple):
+    """A table, and a transform (shifted rows, a factor) that turns A's values into B's; None if none does."""
+
+    pair: TablePair
+    explanation: Explanation | None
+
+    @property
+    def is_certain(self) -> bool:
+        """True unless other parameters of the scheme may have the same effect.
+
+        A factor may be YaRN's attention factor, and a few wrong columns those that a scaling changes.
+        """
+        return self.explanation is not None and not self.explanation.has_edit(Scaled, ColumnsWrong)
 
 
 def _explain_tables(
@@ -128,45 +144,38 @@ def _explain_tables(
 ) -> list[Explanation]:
     """Return reasons for tables that differ: exchanged names, a transform, or other parameters.
 
-    A transform, such as rows that are shifted by one, is more certain than other parameters of a
-    scheme, and is tried first. A factor of 1.1 may be one, or YaRN's attention factor: such a
-    doubtful transform is returned only if no parameters explain the table.
+    They are tried in this order. A transform, such as rows that are shifted by one, is more certain
+    than other parameters of a scheme. If the transform may also be a parameter, as a factor of 1.1
+    may be YaRN's attention factor, it is returned only if no parameters explain the table.
     """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    explanations = array_transforms.explain_swapped(by_name, tolerance.atol)
-    swapped = _explained_names(explanations)
-    doubtful = []
-    unexplained = []
+    swapped = array_transforms.explain_swapped(by_name, tolerance.atol)
+    names_swapped = _collect_explained_names(swapped)
+    transforms = []
     for pair in pairs:
-        if pair.name in swapped:
-            continue
-        transform = array_transforms.explain_pair(pair.name, pair.a, pair.b, tolerance.atol)
-        if transform is None:
-            unexplained.append(pair)
-        elif _may_be_parameter(transform):
-            unexplained.append(pair)
-            doubtful.append(transform)
-        else:
-            explanations.append(transform)
-    by_parameters = _explain_by_parameters(unexplained, scheme, tolerance)
-    settled = _explained_names(by_parameters)
-    remaining = [transform for transform in doubtful if settled.isdisjoint(transform.tensors)]
-    return [*explanations, *by_parameters, *remaining]
+        if pair.name not in names_swapped:
+            explanation = array_transforms.explain_pair(pair.name, pair.a, pair.b, tolerance.atol)
+            transforms.append(_Transform(pair, explanation))
+    uncertain = [transform for transform in transforms if not transform.is_certain]
+    by_parameters = _explain_by_parameters(
+        [transform.pair for transform in uncertain], scheme, tolerance
+    )
+    names_settled = _collect_explained_names(by_parameters)
+    certain = [transform.explanation for transform in transforms if transform.is_certain]
+    doubtful = [transform.explanation for transform in uncertain]
+    remaining = []
+    for explanation in filter(None, doubtful):
+        if names_settled.isdisjoint(explanation.tensors):
+            remaining.append(explanation)
+    return [*swapped, *filter(None, certain), *by_parameters, *remaining]
 
 
-def _explained_names(explanations: Iterable[Explanation]) -> set[str]:
+def _collect_explained_names(explanations: Iterable[Explanation]) -> set[str]:
     """Return the names of the tensors that some explanation is about."""
     names: set[str] = set()
     for explanation in explanations:
         names.update(explanation.tensors)
     return names
-
-
-def _may_be_parameter(transform: Explanation) -> bool:
-    """Return True if a parameter may explain a transform: a factor may be YaRN's attention factor,
-    and a few wrong columns the ones that a scaling changes.
-    """
-    return transform.has_edit(Scaled, ColumnsWrong)
 
 
 def _explain_by_parameters(
@@ -177,24 +186,34 @@ def _explain_by_parameters(
     A file of pecli carries its scheme. For other files, `scheme` is None, and the scheme that makes
     A's tables is recognised by their values.
     """
-    large = {pair.name: pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS}
-    in_a = {name: pair.a for name, pair in large.items()}
-    in_b = {name: pair.b for name, pair in large.items()}
-    recognised: Iterable[_Recognised] = [_Recognised(scheme, in_a)]
-    if scheme is None:  # One group after the other, as time is limited.
-        recognised = map(_recognised, recognition.groups(in_a))
+    large = [pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS]
+    in_a = {pair.name: pair.a for pair in large}
+    in_b = {pair.name: pair.b for pair in large}
     explanations: list[Explanation] = []
-    for tables_of_a in recognised:
-        explanations += _other_parameters(tables_of_a, in_b, tolerance)
+    for tables_of_a in _recognise_all(in_a, scheme):
+        explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
     return merged(explanations)
 
 
-def _other_parameters(
+def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterator[_Recognised]":
+    """Yield the tables of A that belong together, with their scheme: the one that A carries, if any.
+
+    Otherwise each group is recognised when it is asked for, since time is limited. Groups that no
+    scheme makes are left out.
+    """
+    if scheme is not None:
+        yield _Recognised(scheme, in_a)
+        return
+    for group in recognition.groups(in_a):
+        yield from _recognise(group)
+
+
+def _find_other_parameters(
     tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
 ) -> Iterator[Explanation]:
     """Yield the parameters that change a scheme of A so that it makes the tables of B."""
     scheme = tables_of_a.scheme
-    if scheme is None or holds_several(scheme) or not tables_of_a.tables:
+    if holds_several(scheme) or not tables_of_a.tables:
         return  # The search changes the parameters of one scheme, not those of a bundle.
     # The search has the scheme's names of the tables, `cos`; the file may have `cos_cached`.
     names = tables_of_a.names()
@@ -207,39 +226,39 @@ class _Recognised(NamedTuple):
     """Tables of A, and the scheme that makes them.
 
     Attributes:
-        scheme: The scheme; None if none was recognised.
+        scheme: The scheme.
         tables: The tables by their names.
         function: «cos» or «sin», if they hold one function only.
     """
 
-    scheme: Scheme | None
+    scheme: Scheme
     tables: Mapping[str, Array]
     function: str = ""
 
     def names(self) -> dict[str, str]:
         """Return the names of the tables, by the names that the scheme has for them."""
-        assert self.scheme is not None
-        names = {}
-        for name in self.tables:
-            names[self._name_in_scheme(name, self.scheme)] = name
-        return names
+        return {self._name_in_scheme(name): name for name in self.tables}
 
-    def _name_in_scheme(self, name: str, scheme: Scheme) -> str:
+    def _name_in_scheme(self, name: str) -> str:
         """Return the scheme's name of a table: `cos` of `model.rotary_emb.cos_cached`.
 
         Names that do not tell belong to the table that the scheme writes into a file of one array.
         """
-        tables = tensors_by_name(scheme)
+        tables = tensors_by_name(self.scheme)
         for candidate in filter(None, (self.function, name, role_of(name))):
             if candidate in tables:
                 return candidate
-        return scheme.single_array().name
+        return self.scheme.single_array().name
 
 
-def _recognised(tables: Mapping[str, Array]) -> _Recognised:
-    """Return the scheme that makes tables without mistakes, if there is one."""
+def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
+    """Yield the scheme that makes tables without mistakes, if there is one.
+
+    That a file has only cosines, or only sines, is no mistake.
+    """
     for match in recognition.recognise(tables):
         functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
-        if len(functions) == len(match.mistakes):
-            return _Recognised(match.scheme, tables, "".join(functions))
-    return _Recognised(None, tables)
+        has_other_mistakes = len(functions) < len(match.mistakes)
+        if match.scheme is not None and not has_other_mistakes:
+            yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))
+            return

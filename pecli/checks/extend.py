@@ -52,21 +52,39 @@ class Recommendation(NamedTuple):
 
 
 _LONG_QWEN = "original 32768, factor 4 for 131072 positions"
-_QWEN3 = Recommendation("yarn", "Qwen3's model card", _LONG_QWEN, 32768, (40960,))
-_GEMMA3 = Recommendation("linear", "Gemma 3's own config", "factor 8, on its global layers")
+_QWEN3 = Recommendation(
+    method="yarn", owner="Qwen3's model card", details=_LONG_QWEN, original=32768, contexts=(40960,)
+)
+_GEMMA3 = Recommendation(
+    method="linear", owner="Gemma 3's own config", details="factor 8, on its global layers"
+)
 RECOMMENDED: Mapping[str | None, Recommendation] = {
-    "qwen2": Recommendation("yarn", "Qwen2.5's model card", _LONG_QWEN, 32768, (32768,)),
+    "qwen2": Recommendation(
+        method="yarn",
+        owner="Qwen2.5's model card",
+        details=_LONG_QWEN,
+        original=32768,
+        contexts=(32768,),
+    ),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
-    "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card", "original 262144"),
+    "qwen3_next": Recommendation(
+        method="yarn", owner="Qwen3-Next's model card", details="original 262144"
+    ),
     "deepseek_v3": Recommendation(
-        "yarn", "DeepSeek-V3's own config", "original 4096, factor 40 for 163840 positions"
+        method="yarn",
+        owner="DeepSeek-V3's own config",
+        details="original 4096, factor 40 for 163840 positions",
     ),
     "gpt_oss": Recommendation(
-        "yarn", "gpt-oss's own config", "original 4096, factor 32 for 131072 positions"
+        method="yarn",
+        owner="gpt-oss's own config",
+        details="original 4096, factor 32 for 131072 positions",
     ),
     "phi3": Recommendation(
-        "ntk", "Phi's config.json", "since it takes no scaling but longrope, which is searched for"
+        method="ntk",
+        owner="Phi's config.json",
+        details="since it takes no scaling but longrope, which is searched for",
     ),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
@@ -106,6 +124,8 @@ class ContextLength(Whole):
 TO = ContextLength(help="positions of the longer context", high=LAST_POSITION)
 ORIGINAL_LEN = ContextLength(help="the context without any scaling", high=LAST_POSITION)
 FACTOR = Real(help="the factor of the scaling", at_least=1, up_to=1e30)
+FACTOR_SCALINGS = ("yarn", "linear", "llama3")
+"""Scalings that stretch the original context by their factor."""
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 """Parameters of a model's own YaRN that stay if it is stretched further."""
 
@@ -146,42 +166,117 @@ def extend(
     {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
     """
     encodings = find_model(None, model)
-    ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
-    encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
+    encoding = _find_encoding_to_stretch(encodings, layer_type)
     chosen = _choose_method(encodings, method)
-    lengths = _model_lengths(encodings, encoding, chosen, original_len)
-    length = _target_length(to, factor, lengths.original)
+    lengths = _read_model_lengths(encodings, encoding, chosen, original_len)
+    length = _choose_length(to, factor, lengths.original)
+    longer = _LongerContext(encodings, encoding, lengths, length)
     is_given = method is not None or factor is not None
     if length <= lengths.longest and not is_given:
-        return _unchanged_settings(encodings, encoding, lengths, length)
+        return longer.keep_settings()
     _require_in_config(encodings.model_type, chosen.method)
-    scale = _factor(factor, length, lengths.original)
-    after = _stretched_encoding(encoding, chosen.method, lengths.original, scale)
-    context = _stated_context(encodings, chosen.method, lengths.original, length)
-    changed_lengths = {}
-    if context and context != encodings.context:
-        changed_lengths["max_position_embeddings"] = context
-    return Extension(
-        model=encodings.file,
-        to=length,
-        method=chosen.method,
-        reason=_reason_for_method(chosen, factor, original_len),
-        original=lengths.original,
-        longest=lengths.longest,
-        factor=scale,
-        before=encoding,
-        after=after,
-        runtimes=_results_of_runtimes(encodings, encoding, after, context, length),
-        notes=(
-            *_notes_for_user(encoding, chosen.method, lengths.original),
-            *_note_on_reach(lengths, scale, length),
-        ),
-        lengths=changed_lengths,
-        others=_other_ropes(encodings, encoding),
+    return longer.change_settings(
+        chosen.method,
+        _choose_factor(factor, length, lengths.original),
+        reason=_explain_method(chosen, factor, original_len),
     )
 
 
-def _reason_for_method(
+def _find_encoding_to_stretch(model: ModelEncodings, layer_type: str | None) -> Encoding:
+    """Return the encoding of the layers with the largest base, which see the whole context.
+
+    Gemma 3's sliding layers have the base 10,000 and see 1,024 positions; its full layers have the
+    base 1,000,000, and only these are stretched.
+    """
+    ropes = rotary_layers(model, layer_type, "it has no rotary encoding to stretch")
+    return max(ropes, key=lambda rope: float(rope.parameters["base"]))
+
+
+class _LongerContext(NamedTuple):
+    """A model, and the longer context that it should have.
+
+    Attributes:
+        model: The model.
+        encoding: The encoding of its layers that see the whole context.
+        lengths: The positions that it has.
+        to: Positions of the longer context.
+    """
+
+    model: ModelEncodings
+    encoding: Encoding
+    lengths: "Lengths"
+    to: int
+
+    def keep_settings(self) -> Extension:
+        """Return the answer for a length that the model has without any change of its settings.
+
+        It still states the flags of each runtime: a server has to be told the length.
+        """
+        scaling = self.encoding.parameters["scaling"]
+        own_scaling = "" if scaling == "none" else f", with its own {scaling} scaling"
+        has = f"it has {self.lengths.longest:,} positions as it is"
+        return self._make_extension(
+            method=AS_IS,
+            reason=f"{has}{own_scaling}: nothing needs to change",
+            factor=1.0,
+            after=self.encoding,
+            context=self.model.context,
+            notes=(),
+        )
+
+    def change_settings(self, method: str, factor: float, *, reason: str) -> Extension:
+        """Return the settings with which a scaling stretches the context.
+
+        Args:
+            method: The scaling: yarn, linear, ntk or dynamic.
+            factor: Its factor.
+            reason: Why this method.
+        """
+        original = self.lengths.original
+        return self._make_extension(
+            method=method,
+            reason=reason,
+            factor=factor,
+            after=_stretch_encoding(self.encoding, method, original, factor),
+            context=_choose_stated_context(self.model, method, original, self.to),
+            notes=(
+                *_write_notes(self.encoding, method, original),
+                *_note_reach(self.lengths, factor, self.to),
+            ),
+        )
+
+    def _make_extension(
+        self,
+        *,
+        method: str,
+        reason: str,
+        factor: float,
+        after: Encoding,
+        context: int | None,
+        notes: tuple[str, ...],
+    ) -> Extension:
+        """Return the answer; `context` is the `max_position_embeddings` of the new config.json."""
+        changed_lengths = {}
+        if context and context != self.model.context:
+            changed_lengths["max_position_embeddings"] = context
+        return Extension(
+            model=self.model.file,
+            to=self.to,
+            method=method,
+            reason=reason,
+            original=self.lengths.original,
+            longest=self.lengths.longest,
+            factor=factor,
+            before=self.encoding,
+            after=after,
+            runtimes=_measure_runtimes(self.model, self.encoding, after, context, self.to),
+            notes=notes,
+            lengths=changed_lengths,
+            others=_find_other_ropes(self.model, self.encoding),
+        )
+
+
+def _explain_method(
     chosen: "ChosenMethod", factor: float | None, original_len: int | str | None
 ) -> str:
     """Return why this method was chosen, apart from numbers that the caller gave.
@@ -199,7 +294,7 @@ def _reason_for_method(
     return f"with the given {' and '.join(given)}; otherwise {chosen.reason}"
 
 
-def _target_length(to: int | str | None, factor: float | None, original: int) -> int:
+def _choose_length(to: int | str | None, factor: float | None, original: int) -> int:
     """Return the length of the longer context: as given, or the factor times the original one."""
     if to is not None:
         return TO.check("to", to)
@@ -209,7 +304,7 @@ def _target_length(to: int | str | None, factor: float | None, original: int) ->
     return int(original * FACTOR.check("factor", factor))
 
 
-def _factor(factor: float | None, length: int, original: int) -> float:
+def _choose_factor(factor: float | None, length: int, original: int) -> float:
     """Return the factor: as given, or the longer context over the original one."""
     if factor is not None:
         checked: float = FACTOR.check("factor", factor)
@@ -220,7 +315,7 @@ def _factor(factor: float | None, length: int, original: int) -> float:
     return length / original
 
 
-def _note_on_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
+def _note_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
     """Return a note if a given factor does not reach the length."""
     reached = round(lengths.original * factor)
     if reached >= length:
@@ -229,39 +324,7 @@ def _note_on_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str,
     return (f"{product} reaches {reached:,}, fewer than {length:,}",)
 
 
-def _unchanged_settings(
-    model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
-) -> Extension:
-    """Return the answer for a length that a model has without any change of its settings.
-
-    It still states the flags of each runtime: a server has to be told the length.
-
-    Args:
-        model: The model.
-        encoding: The encoding of its layers that see the whole context.
-        lengths: The positions that it has.
-        length: The positions that are wanted, which are not more.
-    """
-    scaling = encoding.parameters["scaling"]
-    scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
-    return Extension(
-        model=model.file,
-        to=length,
-        method=AS_IS,
-        reason=f"it has {lengths.longest:,} positions as it is{scaled}: nothing needs to change",
-        original=lengths.original,
-        longest=lengths.longest,
-        factor=1.0,
-        before=encoding,
-        after=encoding,
-        runtimes=_results_of_runtimes(model, encoding, encoding, model.context, length),
-        notes=(),
-        lengths={},
-        others=_other_ropes(model, encoding),
-    )
-
-
-def _other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
+def _find_other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
     """Return the encodings of the other layer types of the same part of a model."""
     return tuple(
         rope for rope in model.ropes() if rope.part == encoding.part and rope is not encoding
@@ -287,10 +350,10 @@ def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     quote = recommended.quote(model.context)
     original = recommended.original if recommended.fits(model.context) else None
     if method is None:
-        return ChosenMethod(recommended.method, quote, original)
+        return ChosenMethod(method=recommended.method, reason=quote, original=original)
     chosen = METHOD.check("method", method)
     if chosen == recommended.method:
-        return ChosenMethod(chosen, "", original)
+        return ChosenMethod(method=chosen, reason="", original=original)
     if not recommended.owner:
         return ChosenMethod(chosen, "")
     return ChosenMethod(chosen, f"as asked; the makers use {recommended.method} ({quote})")
@@ -316,7 +379,7 @@ class Lengths(NamedTuple):
     longest: int
 
 
-def _model_lengths(
+def _read_model_lengths(
     model: ModelEncodings,
     encoding: Encoding,
     chosen: ChosenMethod,
@@ -334,13 +397,9 @@ def _model_lengths(
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    original = _original_length(model, encoding)
-    stretched = original
-    factor = encoding.parameters.get("factor")
-    if factor is not None and scaling in ("yarn", "linear", "llama3"):
-        # Without a factor, transformers derives YaRN's from the context that the config states.
-        stretched = int(original * float(factor))
-    longest = max(original, stretched, int(model.context or 0))
+    original = _read_original_length(model, encoding)
+    stretched = _compute_stretched_length(encoding, original)
+    longest = max(stretched, int(model.context or 0))
     if original_len is not None:
         return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
     if chosen.original is not None and scaling == "none":
@@ -348,7 +407,19 @@ def _model_lengths(
     return Lengths(original, longest)
 
 
-def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
+def _compute_stretched_length(encoding: Encoding, original: int) -> int:
+    """Return the length that a model's own scaling reaches: the original one times its factor.
+
+    Dynamic scaling has a factor as well, but changes with the prompt. Without a factor, transformers
+    derives YaRN's from the context that the config states.
+    """
+    factor = encoding.parameters.get("factor")
+    if factor is None or encoding.parameters["scaling"] not in FACTOR_SCALINGS:
+        return original
+    return max(original, int(original * float(factor)))
+
+
+def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
     """Return the number of positions that a model has without any scaling, by its configuration.
 
     Most scalings state it as `original_max_position_embeddings`. Linear scaling does not: its
@@ -366,7 +437,9 @@ def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
     return int(model.context)
 
 
-def _stated_context(model: ModelEncodings, method: str, original: int, length: int) -> int | None:
+def _choose_stated_context(
+    model: ModelEncodings, method: str, original: int, length: int
+) -> int | None:
     """Return the `max_position_embeddings` that config.json needs for a method.
 
     vLLM multiplies it by the factor of linear scaling, so it stays; Gemma 3's own config states the
@@ -380,7 +453,7 @@ def _stated_context(model: ModelEncodings, method: str, original: int, length: i
     return length
 
 
-def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
+def _stretch_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
     """Return a model's encoding with the scaling that stretches its context.
 
     The scaling replaces the model's own. Its numbers have «printed» as their source, since they
@@ -395,18 +468,18 @@ def _stretched_encoding(encoding: Encoding, method: str, original: int, factor: 
     unscaled = unscaled_parameters(encoding)
     if method == "ntk":
         # NTK scaling is a larger base and nothing else.
-        larger_base = _ntk_base(unscaled, factor)
+        larger_base = _compute_ntk_base(unscaled, factor)
         parameters = {**unscaled, "base": larger_base, "scaling": "none"}
         printed = ["base", "scaling", "factor"]
     else:
-        numbers = _numbers_of_scaling(encoding, method, original)
+        numbers = _choose_numbers_of_scaling(encoding, method, original)
         parameters = {**unscaled, "scaling": method, "factor": factor, **numbers}
         printed = [*numbers]
     origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
     return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
 
 
-def _ntk_base(unscaled: Settings, factor: float) -> float:
+def _compute_ntk_base(unscaled: Settings, factor: float) -> float:
     """Return the base that stretches the slowest pair of channels by a factor, and the fastest not at all.
 
     It is b · f^(d / (d − 2)) for the base b, the factor f and the rotary dimension d: 10000 becomes
@@ -417,18 +490,18 @@ def _ntk_base(unscaled: Settings, factor: float) -> float:
     return base
 
 
-def _numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
+def _choose_numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
     """Return the parameters that a scaling needs beside its factor."""
     match method:
         case "yarn":
-            return {"original_max_position_embeddings": original, **_stated_yarn(encoding)}
+            return {"original_max_position_embeddings": original, **_read_stated_yarn(encoding)}
         case "dynamic":
             return {"max_position_embeddings": original}
         case _:
             return {}
 
 
-def _stated_yarn(encoding: Encoding) -> Settings:
+def _read_stated_yarn(encoding: Encoding) -> Settings:
     """Return the parameters of the model's own YaRN that its configuration or its class states.
 
     Those that are stated by neither are the defaults of YaRN, as in any other model.
@@ -443,7 +516,7 @@ def _stated_yarn(encoding: Encoding) -> Settings:
     return stated
 
 
-def _notes_for_user(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
+def _write_notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
     """Return remarks that a user should read before using the settings of a longer context.
 
     They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
@@ -469,7 +542,7 @@ def _notes_for_user(encoding: Encoding, method: str, original: int) -> tuple[str
     return tuple(notes)
 
 
-def _results_of_runtimes(
+def _measure_runtimes(
     model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
     """Return how far each runtime is from the stretched encoding, if it gets the new settings.
@@ -488,10 +561,11 @@ def _results_of_runtimes(
     results = runtimes(stretched, length).layers[after.layer_type]
     if before.parameters["scaling"] not in FACTOR_TENSORS:
         return results
-    noted = []
-    for result in results:
-        if result.runtime == "llama.cpp":
-            notes = (*result.notes, "of a .gguf that is converted again")
-            result = replace(result, notes=notes)
-        noted.append(result)
-    return tuple(noted)
+    return tuple(map(_note_conversion, results))
+
+
+def _note_conversion(result: RuntimeResult) -> RuntimeResult:
+    """Return a result; that of llama.cpp with a note that it requires another .gguf file."""
+    if result.runtime != "llama.cpp":
+        return result
+    return replace(result, notes=(*result.notes, "of a .gguf that is converted again"))

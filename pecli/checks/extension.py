@@ -106,12 +106,12 @@ class Extension(Printed):
         if self.is_as_it_is:
             return {}
         if self.is_mlc:
-            return self._mlc_settings()
+            return self._make_mlc_settings()
         family = family_of(self.before.family)
         older_keys_scale_too_much = family is not None and family.scales_all_layers
         if older_keys_scale_too_much or "rope_parameters" in self.place:
             return self.newer_config
-        return self._within({**self._older_settings(), **self.lengths})
+        return self._nest_settings({**self._make_older_settings(), **self.lengths})
 
     @property
     def is_as_it_is(self) -> bool:
@@ -123,15 +123,15 @@ class Extension(Printed):
         """True if the configuration is MLC's mlc-chat-config.json."""
         return self.place[:1] == ["model_config"]
 
-    def _mlc_settings(self) -> Settings:
+    def _make_mlc_settings(self) -> Settings:
         """Return the changes of mlc-chat-config.json, which states its context twice."""
-        settings = self._older_settings()
+        settings = self._make_older_settings()
         if "rope_theta" in settings:
             settings["position_embedding_base"] = settings.pop("rope_theta")
         context = {"context_window_size": self.to}
         return {"model_config": {**settings, **context}, **context}
 
-    def _older_settings(self) -> Settings:
+    def _make_older_settings(self) -> Settings:
         """Return the settings in the spelling of transformers 4: `rope_scaling`, or a larger base.
 
         NTK scaling is a larger `rope_theta` only. Some models have another name for it, such as
@@ -158,7 +158,7 @@ class Extension(Printed):
             parameters = {self.before.layer_type: parameters}
             for encoding in self.others:
                 parameters[encoding.layer_type] = rope_parameters(encoding)
-        return self._within({"rope_parameters": parameters, **self.lengths})
+        return self._nest_settings({"rope_parameters": parameters, **self.lengths})
 
     @property
     def is_hugging_face(self) -> bool:
@@ -184,7 +184,7 @@ class Extension(Printed):
         names = self.before.stated_by("base") or ("",)
         return names[0].split(".")
 
-    def _within(self, settings: Settings) -> Settings:
+    def _nest_settings(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to."""
         parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
@@ -213,24 +213,24 @@ class Extension(Printed):
         if self.method == "dynamic":
             # SGLang reads dynamic scaling as one larger base for prompts of all lengths.
             del commands["sglang"]
-        llama_cpp = self._llama_cpp_command()
+        llama_cpp = self._make_llama_cpp_command()
         if llama_cpp:
             commands["llama.cpp"] = llama_cpp
         if self.is_mlc:
             commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={self.to}"'
         return commands
 
-    def _llama_cpp_command(self) -> str:
+    def _make_llama_cpp_command(self) -> str:
         """Return the command of llama-server; empty if it does not have the method."""
         server = f"llama-server -m MODEL.gguf -c {self.to}"
         if self.is_as_it_is:
             return server
-        flags = self._llama_cpp_flags()
+        flags = self._make_llama_cpp_flags()
         if flags and self.before.parameters["scaling"] in FACTOR_TENSORS:
             return f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && {server}"
         return f"{server} {flags}" if flags else ""
 
-    def _llama_cpp_flags(self) -> str:
+    def _make_llama_cpp_flags(self) -> str:
         """Return the flags of llama-server; empty if it does not have the method.
 
         llama.cpp multiplies positions by `--rope-freq-scale`, the reciprocal of the factor: 0.25 for
@@ -244,6 +244,7 @@ class Extension(Printed):
             case "linear":
                 return f"--rope-scaling linear {scale}"
             case "ntk":
+                # The larger base stretches all that is to be stretched: positions stay as they are.
                 return f"--rope-scaling none {base}"
             case _:
                 return ""
@@ -285,4 +286,4 @@ class Extension(Printed):
         kept = sum(ratio < 1.0 + SAME_WAVELENGTH for ratio in ratios)
         stretched = sum(ratio > self.factor * (1 - SAME_WAVELENGTH) for ratio in ratios)
         blended = len(ratios) - kept - stretched
-        return Wavelengths(kept, blended, stretched, max(ratios))
+        return Wavelengths(kept=kept, blended=blended, stretched=stretched, largest=max(ratios))

@@ -7,7 +7,7 @@ MAX_FOLDERS = 100
 """Folders in a pattern: beyond, Python's recursion ends, and so do the paths of file systems."""
 
 
-def matching_files(folder: str, name: str) -> list[str]:
+def find_files(folder: str, name: str) -> list[str]:
     """Return the files that a pattern such as `dumps/*.npz` matches, in alphabetical order.
 
     A name that is not a pattern is returned by itself, and so is a pattern that matches nothing: the
@@ -23,8 +23,8 @@ def matching_files(folder: str, name: str) -> list[str]:
     if is_name:
         return [name]
     drive, rest = os.path.splitdrive(name)  # The colon of C:/ does not name a tensor.
-    path, colon, tensor = rest.partition(":")
-    pattern = drive + path
+    path_pattern, colon, tensor = rest.partition(":")
+    pattern = drive + path_pattern
     if pattern.count("/") > MAX_FOLDERS:
         return [name]
     files = []

@@ -117,12 +117,12 @@ class WrongIds(FileProblem):
     count_padding: bool  #: True if the sequence is padded, which ids must not count
 
     def __str__(self) -> str:
-        sentence = f"position ids of sequence {self.sequence} are {_first_ids(self.ids)}"
-        sentence += f", not {_first_ids(self.expected)}"
+        sentence = f"position ids of sequence {self.sequence} are {_quote_first_ids(self.ids)}"
+        sentence += f", not {_quote_first_ids(self.expected)}"
         return f"{sentence}; they count its padding" if self.count_padding else sentence
 
 
-def _first_ids(ids: Indices) -> str:
+def _quote_first_ids(ids: Indices) -> str:
     """Return the first ids: `4, 5, 6, …`."""
     words = [str(number) for number in ids[:MAX_LISTED]]
     if len(ids) > MAX_LISTED:

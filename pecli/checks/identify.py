@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.text_readings import find_readings_of_text
 from pecli.compare.forms import from_integers
-from pecli.compare.waves import row_widths
+from pecli.compare.waves import find_row_widths
 from pecli.engine.arguments import within_limits
-from pecli.engine.arrays import Array, as_dtype, round_in_blocks, round_to, widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
@@ -28,8 +29,6 @@ from pecli.explain.words import (
     lacking,
     undetermined,
 )
-from pecli.files.contents import LoadedFile
-from pecli.files.decimals import numerals
 from pecli.files.load import Given, opened
 from pecli.files.tensor_roles import role_of
 
@@ -45,17 +44,10 @@ _POSITIONAL = re.compile(
     re.IGNORECASE,
 )
 
-NARROW_DTYPES = ("float32", "float16", "bfloat16")
-"""Dtypes that numbers in a text may have had before they were printed, the likeliest first.
-
-A text is loaded as float64, so that it need not be read as float64 again.
-"""
-
-MAX_REPRINTED = 4096
-"""Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
-
 _PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 """Parameters by which tables of one law may differ."""
+
+_STORAGE = ("dtype", "recipe")  #: parameters that state how numbers were rounded
 
 
 @dataclass(frozen=True)
@@ -86,6 +78,16 @@ class Match:
     def form(self) -> str:
         """The edits in words."""
         return ", ".join(clause(edit, Context(NOTHING)) for edit in self.edits)
+
+    @property
+    def holds_one_function(self) -> bool:
+        """True if its tensors are cosines only, or sines only; another tensor has the others."""
+        return any(edit in ONE_FUNCTION for edit in self.edits)
+
+    @property
+    def has_length(self) -> bool:
+        """True if the tensors state a number of rows, as `inv_freq` does not."""
+        return bool(self.scheme.value_of("seq_len", 0))
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
@@ -141,64 +143,11 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    for tensors in _printed_readings(file):
+    for tensors in find_readings_of_text(file):
         found = identify_tensors(path, tensors)
         if found.identified:
             return found
     return identify_tensors(path, file.tensors)
-
-
-def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
-    """Yield the tensors that a text file may have been printed from, in other dtypes and shapes.
-
-    A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
-    because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
-    of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
-    read in each narrow dtype. Nothing is yielded for binary files, which state their dtypes.
-    """
-    if file.printed is None:
-        return
-    if file.has_rows_only and len(file.tensors) == 1:
-        ((name, lines),) = file.tensors.items()
-        if lines.ndim == 2:
-            for array in _readings_of_lines(lines):
-                yield {name: array}
-            return
-    for dtype in NARROW_DTYPES:
-        yield file.read_as(dtype).tensors
-
-
-def _readings_of_lines(lines: Array) -> Iterator[Array]:
-    """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
-    for dtype in NARROW_DTYPES:
-        if _prints_as(dtype, lines):
-            yield from _shapes_of_lines(round_in_blocks(lines, dtype))
-    yield from _shapes_of_lines(as_dtype(lines, "float64"))
-
-
-def _prints_as(dtype: str, lines: Array) -> bool:
-    """Return True if the shortest decimals of a dtype are the numbers of a text, in its first lines.
-
-    Programs print the fewest digits that identify a number: a third is 0.33333334 in float32, and
-    0.3333 in float16. So a text with 0.33333334 is not a print of float16, whose digits are fewer.
-    """
-    width = lines.shape[1]
-    first = lines[: max(1, MAX_REPRINTED // max(1, width))]
-    reprinted = [float(text) for text in numerals(round_to(widened(first), dtype))]
-    return np.array_equal(reprinted, first.reshape(-1), equal_nan=True)
-
-
-def _shapes_of_lines(array: Array) -> Iterator[Array]:
-    """Yield an array of lines as it is, as cosines above sines, and as square biases of heads.
-
-    A text has no third axis: the biases of 4 heads for 8 positions, (4, 8, 8), have 32 lines.
-    """
-    rows, width = array.shape
-    yield array
-    if rows % 2 == 0:
-        yield array.reshape(2, rows // 2, width)
-    if width and rows % width == 0:
-        yield array.reshape(rows // width, width, width)
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
@@ -211,21 +160,24 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         tensors: Its tensors.
     """
     if not tensors:
-        return Identification(file, (), ("it holds no tensor",))
-    names = _positional_names(tensors)
+        return Identification(file=file, matches=(), description=("it holds no tensor",))
+    names = _find_positional_names(tensors)
     if not names:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
-        return Identification(file, (), (f"it holds {len(tensors)} tensors, and {advice}",))
+        description = f"it holds {len(tensors)} tensors, and {advice}"
+        return Identification(file=file, matches=(), description=(description,))
     matches: list[Match] = []
-    description: list[str] = []
+    sentences: list[str] = []
     for group in groups({name: tensors[name] for name in names}):
         identified = _identify_group(group)
         matches += identified.matches
-        description += identified.description
-    return Identification(file, tuple(_merged_matches(matches)), tuple(description))
+        sentences += identified.description
+    return Identification(
+        file=file, matches=tuple(_merge_matches(matches)), description=tuple(sentences)
+    )
 
 
-def _positional_names(tensors: Collection[str]) -> list[str]:
+def _find_positional_names(tensors: Collection[str]) -> list[str]:
     """Return the tensors to look at: all of a few, or those whose names speak of positions."""
     if len(tensors) <= MAX_UNNAMED:
         return [*tensors]
@@ -246,64 +198,64 @@ def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
     described: «pe: 64 × 8, float64, from -1 to 1, std 0.71». All of this shares one time limit.
     """
     with time_limit():
-        together = _first_matches(group)
+        together = _find_first_matches(group)
         if together:
             return _IdentifiedGroup(together, [])
         matches: list[Match] = []
         description: list[str] = []
         for name, array in group.items():
-            alone = _first_matches({name: array}) if len(group) > 1 else []
+            alone = _find_first_matches({name: array}) if len(group) > 1 else []
             matches += alone
             if not alone:
                 description += describe(name, array)
         return _IdentifiedGroup(matches, description)
 
 
-def _first_matches(group: Mapping[str, Array]) -> list[Match]:
+def _find_first_matches(group: Mapping[str, Array]) -> list[Match]:
     """Return the matches of the first way to read tensors that has any."""
     if not all(array.size for array in group.values()):
         return []
-    for tensors in _ways_to_read(group):
-        matches = _matching_schemes(tensors)
+    for tensors in _find_ways_to_read(group):
+        matches = _find_matching_schemes(tensors)
         if matches:
             return matches
     return []
 
 
-def _ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Yield integers as the numbers that they stand for, tensors as they are, and flat ones in rows."""
     if all(array.size <= MAX_FULL_READ for array in group.values()):
         numbers = from_integers(group)
         if numbers:
             yield numbers
     yield group
-    widths = set.intersection(*({*row_widths(array)} for array in group.values()))
-    for width in sorted(widths):
+    widths_by_tensor = [{*find_row_widths(array)} for array in group.values()]
+    for width in sorted(set.intersection(*widths_by_tensor)):
         yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
-def _matching_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _find_matching_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
     `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
     """
-    matches = _recognised_schemes(group)
+    matches = _recognise_schemes(group)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
 
-def _recognised_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _recognise_schemes(group: Mapping[str, Array]) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
-    matches = [_reported_match(explanation) for explanation in recognise(group)]
+    matches = [_make_match(explanation) for explanation in recognise(group)]
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
-    return _matches_of_angles(name, array)
+    return _match_angles(name, array)
 
 
-def _reported_match(explanation: Explanation) -> Match:
+def _make_match(explanation: Explanation) -> Match:
     """Return the scheme that explains tensors, as `identify` reports it.
 
     An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
@@ -318,18 +270,17 @@ def _reported_match(explanation: Explanation) -> Match:
             runtimes = (edit.found, *edit.also)
         elif not isinstance(edit, Recipe):
             edits.append(edit)
-    doubts = undetermined(explanation)
     return Match(
-        explanation.scheme,
+        scheme=explanation.scheme,
         max_abs_error=explanation.residual,
         tensors=explanation.tensors,
         edits=tuple(edits),
-        undetermined=doubts,
+        undetermined=undetermined(explanation),
         runtimes=runtimes,
     )
 
 
-def _matches_of_angles(name: str, array: Array) -> list[Match]:
+def _match_angles(name: str, array: Array) -> list[Match]:
     """Return the schemes of a table that holds angles (position × frequency), not their cosines.
 
     Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
@@ -340,22 +291,18 @@ def _matches_of_angles(name: str, array: Array) -> list[Match]:
     angles = widened(array)
     if not are_angles(angles):
         return []
-    functions = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    functions = {
+        "cos": np.cos(angles).astype(array.dtype),
+        "sin": np.sin(angles).astype(array.dtype),
+    }
     matches = []
-    for match in _matching_schemes(
-        {key: table.astype(array.dtype) for key, table in functions.items()}
-    ):
+    for match in _find_matching_schemes(functions):
         edits = (Incomplete("angles"), *match.edits)
         matches.append(replace(match, tensors=(name,), edits=edits))
     return matches
 
 
-def _is_alone(edit: Edit) -> bool:
-    """Return True if a table has only cosines, or only sines; another tensor has the others."""
-    return edit in ONE_FUNCTION
-
-
-def _merged_matches(matches: Iterable[Match]) -> list[Match]:
+def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """Return one match for all tensors of the same table.
 
     `inv_freq` belongs to the cosines that have these frequencies, and `slopes` to their bias. So a
@@ -364,10 +311,10 @@ def _merged_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        for number, earlier in enumerate(merged):
-            if _are_parts(earlier, match):
-                merged[number] = _joined_match(earlier, match)
-                break
+        parts = [number for number, earlier in enumerate(merged) if _are_parts(earlier, match)]
+        if parts:
+            first = parts[0]
+            merged[first] = _join_matches(merged[first], match)
         else:
             merged.append(match)
     return merged
@@ -386,32 +333,26 @@ def _are_parts(first: Match, second: Match) -> bool:
 def _have_one_law(first: Scheme, second: Scheme) -> bool:
     """Return True if two schemes of one kind differ only in places, storage, and parameters without an effect."""
     inert = first.inert_parameters & second.inert_parameters
-    ignored = {*_PLACES, "dtype", "recipe", *inert}
-    return all(
-        getattr(first, name) == getattr(second, name)
-        for name in first.parameters()
-        if name not in ignored
-    )
+    ignored = {*_PLACES, *_STORAGE, *inert}
+    names = first.parameters().keys() - ignored
+    return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
 def _are_halves(first: Match, second: Match) -> bool:
-    return any(map(_is_alone, first.edits)) and any(map(_is_alone, second.edits))
+    """Return True if each of two matches is of cosines only, or of sines only."""
+    return first.holds_one_function and second.holds_one_function
 
 
-def _joined_match(first: Match, second: Match) -> Match:
+def _join_matches(first: Match, second: Match) -> Match:
     """Return one match for the tensors of two, which belong to the same table.
 
     The scheme is the one that states a length: `inv_freq` alone does not have one, and cosines do. If
     one match has the cosines only and the other the sines, the result has both.
     """
-    main = max(
-        first,
-        second,
-        key=lambda match: (bool(match.scheme.value_of("seq_len", 0)), len(match.tensors)),
-    )
+    main = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
     edits = main.edits
     if _are_halves(first, second):
-        edits = tuple(edit for edit in edits if not _is_alone(edit))
+        edits = tuple(edit for edit in edits if edit not in ONE_FUNCTION)
     return replace(
         main,
         tensors=(*first.tensors, *second.tensors),

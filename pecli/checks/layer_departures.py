@@ -51,7 +51,7 @@ class Departure(NamedTuple):
     is_explained: bool = False  #: True if a sentence states how the rotation differs
 
 
-def first_departure(
+def find_first_departure(
     a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Compare | None
 ) -> Departure:
     """Return the first layer in which two runs of a model differ, and what explains the rotation there.
@@ -66,15 +66,15 @@ def first_departure(
         tensors: Their comparisons.
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
-    layers = _by_layer(tensors)
+    layers = _group_by_layer(tensors)
     if len(layers) < 2 or not _has_both_sides(tensors):
         return Departure([])
-    layer = _first_departing(layers)
+    layer = _find_first_departing(layers)
     if layer is None:
         return Departure([])
     if compare is None:
         return Departure([layer.sentence])
-    reasons = _rotations_explained(a, b, layer, compare)
+    reasons = _explain_rotations(a, b, layer, compare)
     return Departure([layer.sentence, *reasons], is_explained=bool(reasons))
 
 
@@ -94,16 +94,16 @@ class _Layer(NamedTuple):
         return f"{sentence}; {listed(self.right, MAX_TENSORS_NAMED)} {verb}"
 
 
-def _first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
+def _find_first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
     for number, tensors in layers.items():
         wrong = [tensor.name for tensor in tensors if not tensor.passed]
         right = [tensor.name for tensor in tensors if tensor.passed]
         if wrong:
-            return _Layer(number, wrong, right)
+            return _Layer(number=number, wrong=wrong, right=right)
     return None
 
 
-def _by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]]:
+def _group_by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]]:
     """Return the tensors of each layer, by its number, in order."""
     layers: dict[int, list[Comparison]] = {}
     for tensor in tensors:
@@ -123,17 +123,17 @@ def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
     return False
 
 
-def _rotations_explained(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:
+def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:
     """Return a sentence for each reason for which tensors of a layer are rotated differently.
 
     Queries and keys that are rotated by the same wrong table share a sentence.
     """
     reasons: dict[object, _RotationReason] = {}
-    for before, after in _rotated_pairs(layer.wrong, layer.right):
-        difference = _rotation_difference(a, b, before, after, compare)
+    for before, after in _find_rotated_pairs(layer.wrong, layer.right):
+        difference = _compare_rotations(a, b, before, after, compare)
         if difference is not None:
             reason = _RotationReason(difference.diagnosis[0], [])
-            reasons.setdefault(_cause(difference), reason).rotated.append(after)
+            reasons.setdefault(_find_cause(difference), reason).rotated.append(after)
     return [reason.about_tensors for reason in reasons.values()]
 
 
@@ -150,12 +150,12 @@ class _RotationReason(NamedTuple):
         )
 
 
-def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the names of tensors before and after a rotation, of which only the latter differ.
 
     Then the rotation is what makes them differ.
 
-    >>> [*_rotated_pairs(["layers.0.q_after", "layers.0.out"], ["layers.0.q_before"])]
+    >>> [*_find_rotated_pairs(["layers.0.q_after", "layers.0.out"], ["layers.0.q_before"])]
     [('layers.0.q_before', 'layers.0.q_after')]
     """
     for after in wrong:
@@ -165,7 +165,7 @@ def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple
                 yield before, after
 
 
-def _cause(difference: Explained) -> object:
+def _find_cause(difference: Explained) -> object:
     """Return what makes two differences the same: their mistakes, or else the problems of their tables."""
     if difference.explanations:
         explanation = difference.explanations[0]
@@ -173,7 +173,7 @@ def _cause(difference: Explained) -> object:
     return tuple(tensor.finding for tensor in difference.tensors)
 
 
-def _rotation_difference(
+def _compare_rotations(
     a: Dump, b: Dump, before: str, after: str, compare: Compare
 ) -> Explained | None:
     """Compare the cosines and sines by which two runs rotated the same queries or keys.
@@ -192,8 +192,8 @@ def _rotation_difference(
         The difference; None if the runs do not rotate the tensor, or rotate it alike.
     """
     for layout in DOUBLED_LAYOUTS:  # A single row fits either.
-        table_a = rotation_tables(a[before], a[after], layout)
-        table_b = rotation_tables(b[before], b[after], layout)
+        table_a = compute_rotation_tables(a[before], a[after], layout)
+        table_b = compute_rotation_tables(b[before], b[after], layout)
         if table_a is None or table_b is None:
             continue
         difference = compare(table_a, table_b, atol=TABLE_ATOL)
@@ -202,7 +202,7 @@ def _rotation_difference(
     return None
 
 
-def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
+def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
     """Return the cosines and sines by which a run rotated queries or keys.
 
     A pair of channels (a, b) is the complex number a + ib, and a rotation multiplies it: the quotient
@@ -219,10 +219,12 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     """
     if not _may_be_rotated(before, after):
         return None
-    rows = np.arange(before.shape[-2])
-    channels = RotaryChannels(0, before.shape[-1] // 2, layout, layout)
-    heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
-    rotated = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
+    *_, positions, width = before.shape
+    rows = np.arange(positions)
+    channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
+    by_head = (1, -1, positions, width)  # (batch, heads, positions, channels)
+    heads = RotatedHeads(Heads(before.reshape(by_head)), channels)
+    rotated = Heads(after.reshape(by_head)).matrix(rows)
     phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads
     if phasors is None:
         return None

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 
-from pecli.checks.file_patterns import matching_files
+from pecli.checks.file_patterns import find_files
 from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
 from pecli.checks.manifest_targets import Models, Target, read_target
 from pecli.checks.manifest_toml import read_toml
@@ -40,20 +40,20 @@ def read_manifest(
         require_known(data, ("check", "defaults"))
         defaults = _read_defaults(data)
         entries = _read_entries(data)
-        common = _common_tolerances(defaults, tolerances or {})
+        common = _read_common_tolerances(defaults, tolerances or {})
         for number, entry in enumerate(entries, 1):
-            keys = _entry_keys(entry)
+            keys = _read_entry_keys(entry)
             with located(f"check {number}"):
                 name = text_of(keys, "name")
             with located(f"check {quoted(name) if name else number}"):
-                checks += _checks_of_entry(path, {**common, **keys}, models, reasons=reasons)
+                checks += _read_checks_of_entry(path, {**common, **keys}, models, reasons=reasons)
     if not checks:
         advice = "write [[check]] and file = … below it"
         raise ParameterError(path, "empty", "a manifest has checks", advice)
     return checks
 
 
-def _common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
+def _read_common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
     """Return the tolerances of checks that have none of their own; the command line comes first."""
     with located("defaults"):
         require_known(defaults, TOLERANCES)
@@ -62,7 +62,7 @@ def _common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
     return common
 
 
-def _entry_keys(entry: object) -> Keys:
+def _read_entry_keys(entry: object) -> Keys:
     """Return the keys of one [[check]]."""
     if not isinstance(entry, dict):
         raise ParameterError("check", quoted(entry), "it must be a table: [[check]]")
@@ -87,7 +87,9 @@ def _read_entries(data: Keys) -> list[object]:
     return entries
 
 
-def _checks_of_entry(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
+def _read_checks_of_entry(
+    path: str, keys: Keys, models: Models, *, reasons: bool
+) -> Iterator[Check]:
     """Yield a check for each file of one [[check]] table in a manifest.
 
     `file = "dumps/*.npz"` names several. Each check holds everything that it needs to run later, in
@@ -99,31 +101,31 @@ def _checks_of_entry(path: str, keys: Keys, models: Models, *, reasons: bool) ->
         models: The models that the manifest names.
         reasons: False if checks that fail need no reason.
     """
-    pattern = _file_pattern(keys)
+    pattern = _read_file_pattern(keys)
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
     _require_files(keys, models.folder)
-    layout = _raw_layout(keys)
+    layout = _read_raw_layout(keys)
     with raw_files(layout):
         target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
     name = text_of(keys, "name")
-    files = matching_files(models.folder, pattern)
+    files = find_files(models.folder, pattern)
     is_pattern = files != [pattern]
     group = f"{path}: {pattern}" if is_pattern else ""
     for file in files:
-        label = _label(name, file, is_pattern=is_pattern)
+        label = _choose_label(name, file, is_pattern=is_pattern)
         full_path = os.path.join(models.folder, file)
         run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
-        yield Check(full_path, run, label, path, group)
+        yield Check(file=full_path, run=run, name=label, manifest=path, group=group)
 
 
-def _label(name: str, file: str, *, is_pattern: bool) -> str:
+def _choose_label(name: str, file: str, *, is_pattern: bool) -> str:
     """Return what reports call a check: its name, and the file unless the name stands for one file."""
     if not name:
         return file
     return f"{name}: {file}" if is_pattern else name
 
 
-def _raw_layout(keys: Keys) -> RawLayout | None:
+def _read_raw_layout(keys: Keys) -> RawLayout | None:
     """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
     shape = keys.get("shape")
     if shape is not None and not isinstance(shape, (str, list)):
@@ -139,7 +141,7 @@ def _run(
         return target.verify(file, tolerance, reasons=reasons)
 
 
-def _file_pattern(keys: Keys) -> str:
+def _read_file_pattern(keys: Keys) -> str:
     """Return the file of a check, which may be a pattern: `dumps/*.npy`."""
     pattern = text_of(keys, "file")
     if pattern in ("", "-"):

@@ -108,7 +108,7 @@ def read_target(keys: Keys, models: Models) -> Target:
     """
     targets = [key for key in TARGETS if key in keys]
     if not targets:
-        return _own_spec(keys)
+        return _read_own_spec(keys)
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(TARGETS)}, or none of them"
         raise ParameterError(targets[1], f"beside {targets[0]}", rule)
@@ -117,12 +117,12 @@ def read_target(keys: Keys, models: Models) -> Target:
             options = {"spec": _read_scheme(keys), "any_dtype": "dtype" not in keys}
             return Target(options)
         case "table":
-            return _added_table(keys, models.folder)
+            return _read_added_table(keys, models.folder)
         case kind:
-            return _model_tables(keys, kind, models)
+            return _read_model_tables(keys, kind, models)
 
 
-def _own_spec(keys: Keys) -> Target:
+def _read_own_spec(keys: Keys) -> Target:
     """Return the target of a file that carries its spec; nothing else may be stated about it."""
     for key in keys:
         if key in MODEL_KEYS or _is_parameter(key):
@@ -155,7 +155,7 @@ def _read_scheme(keys: Keys) -> Scheme:
     return kind(**values)
 
 
-def _added_table(keys: Keys, folder: str) -> Target:
+def _read_added_table(keys: Keys, folder: str) -> Target:
     """Return the target of a check whose file holds embeddings plus rows of a learned table.
 
     GPT-2 adds `wpe` to its token embeddings: with table = "wpe.npy" and before = "tokens.npy", the
@@ -172,7 +172,7 @@ def _added_table(keys: Keys, folder: str) -> Target:
     return Target({**places, "before": os.path.join(folder, before)}, arrays)
 
 
-def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
+def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
     """Return the target of a check against a model: its tables, or queries that it rotated.
 
     With before = "q.npy", the file holds queries or keys after the rotation.

@@ -92,13 +92,13 @@ def measure_drifts(
     if places is not None:
         positions = places
     edges = _stretches(exact.first, int(positions[-1]) + 1)
-    drifts = Drifts(edges, [_no_errors(name, edges, exact) for name in tables])
+    drifts = Drifts(edges, [_make_no_errors(name, edges, exact) for name in tables])
     step = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
     starts = range(0, exact.count, step)
 
     def errors_of_block(start: int) -> list[BlockErrors]:
         stop = min(start + step, exact.count)
-        return _block_errors(exact, tables.values(), start, stop)
+        return _measure_block(exact, tables.values(), start, stop)
 
     for start, block in zip(starts, results_in_order(errors_of_block, starts), strict=True):
         rows = np.asarray(positions[start : start + step])
@@ -109,10 +109,15 @@ def measure_drifts(
     return drifts
 
 
-def _no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
+def _make_no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
     """Return the errors of a table before any of its rows were compared."""
     stretches = len(edges) - 1
-    return Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(len(exact.values)))
+    return Drift(
+        recipe=name,
+        largest=np.zeros(stretches),
+        sums=np.zeros(stretches),
+        by_frequency=np.zeros(len(exact.values)),
+    )
 
 
 def _stretches(first: int, stop: int) -> Indices:
@@ -140,17 +145,17 @@ class BlockErrors(NamedTuple):
     first_equal: int | None
 
 
-def _block_errors(
+def _measure_block(
     exact: ByPosition, tables: Iterable[ByPosition], start: int, stop: int
 ) -> list[BlockErrors]:
     """Compare rows of all tables, read together with the row before, which may be equal."""
     before = max(start - 1, 0)
     expected = exact.read(before, stop)
     skipped = start - before
-    return [_row_errors(table.read(before, stop), expected, skipped) for table in tables]
+    return [_measure_rows(table.read(before, stop), expected, skipped) for table in tables]
 
 
-def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
+def _measure_rows(table: Array, exact: Array, skipped: int) -> BlockErrors:
     """Return the errors |table − exact| of some rows, by row and by column.
 
     Args:
@@ -158,19 +163,21 @@ def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
         exact: The exact rows.
         skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
     """
-    first_equal = _first_equal_row(table, exact)
+    first_equal = _find_first_equal_row(table, exact)
     if first_equal is not None:
         first_equal -= skipped
-    error = _absolute_errors(table[skipped:], exact[skipped:])
+    error = _measure_absolute_errors(table[skipped:], exact[skipped:])
     by_row = error.max(axis=1).astype(np.float64)
     if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
         by_row = error.max(axis=1).astype(np.float64)
     sums = error.sum(axis=1, dtype=np.float64)
-    return BlockErrors(by_row, sums, error.max(axis=0), first_equal)
+    return BlockErrors(
+        by_row=by_row, sums=sums, by_column=error.max(axis=0), first_equal=first_equal
+    )
 
 
-def _absolute_errors(table: Array, exact: Array) -> Array:
+def _measure_absolute_errors(table: Array, exact: Array) -> Array:
     """Return |table − exact|.
 
     If both are float32, so is the difference: that of close floats has no rounding error.
@@ -184,7 +191,7 @@ def _absolute_errors(table: Array, exact: Array) -> Array:
     return error
 
 
-def _first_equal_row(table: Array, exact: Array) -> int | None:
+def _find_first_equal_row(table: Array, exact: Array) -> int | None:
     """Return the first row that equals the row before in the table, but not in the exact one."""
     rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # Most differ in their first number.
     rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]

@@ -9,7 +9,7 @@ COARSE_ATOL = 1e-3  #: a tolerance that hides mistakes which are small, such as 
 MORE_DIGITS = "print 6 decimals or more (%.6f) for a closer check"
 
 
-def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tolerance:
+def widen_for_printed(label: str, tolerance: Tolerance, rounding: float) -> Tolerance:
     """Return the tolerance for numbers that were read from text, where 0.54030231 may be 0.5403.
 
     Numbers with four decimals cannot equal a table exactly. If no tolerance was given, half a unit

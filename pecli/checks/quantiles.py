@@ -50,11 +50,11 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
         slices: The same table in slices, which are processed one by one in several threads.
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
-    brackets = _brackets_of_quantiles(_sample(rows, dtype), dtype)
+    brackets = _find_brackets(_sample(rows, dtype), dtype)
     pieces = [*slices]
 
     def ranks_of(piece: Array) -> SliceRanks:
-        return _rank_slice(_finite(piece, dtype), brackets)
+        return _rank_slice(_take_finite(piece, dtype), brackets)
 
     ranked = [*results_in_order(ranks_of, pieces)]
     count = sum(piece.size for piece in ranked)
@@ -63,21 +63,21 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     by_share = {}
     for number, share in enumerate(SHARES):
         rank = int(share * (count - 1))
-        quantile = _element_of_rank(rank, [piece.brackets[number] for piece in ranked])
+        quantile = _find_element_of_rank(rank, [piece.brackets[number] for piece in ranked])
         if quantile is None:  # The sample was not a fair one.
-            quantile = _element_by_sorting(rank, pieces, dtype)
+            quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
     return by_share
 
 
-def _element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
+def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
     """Return the element with `rank` smaller ones in a table, by reading all of it into memory."""
-    elements = np.concatenate([_finite(piece, dtype) for piece in pieces])
+    elements = np.concatenate([_take_finite(piece, dtype) for piece in pieces])
     elements.partition(rank)
     return float(elements[rank])
 
 
-def _element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
+def _find_element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
     """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
 
     If 1000 elements of the table are below the bracket, the element of rank 1003 is the fourth
@@ -91,7 +91,7 @@ def _element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
     return float(inside[place])
 
 
-def _finite(values: Array, dtype: str) -> AnyArray:
+def _take_finite(values: Array, dtype: str) -> AnyArray:
     with np.errstate(invalid="ignore", over="ignore"):
         floats = np.asarray(values).astype(dtype, copy=False).reshape(-1)
         if np.isfinite(floats.sum()):
@@ -106,10 +106,10 @@ def _sample(rows: Array, dtype: str) -> AnyArray:
     64, all samples of a table of 64 columns would be of the first one.
     """
     step = rows.size // SAMPLED_ELEMENTS | 1
-    return np.sort(_finite(rows.reshape(-1)[::step], dtype))
+    return np.sort(_take_finite(rows.reshape(-1)[::step], dtype))
 
 
-def _brackets_of_quantiles(sample: AnyArray, dtype: str) -> list[Bracket]:
+def _find_brackets(sample: AnyArray, dtype: str) -> list[Bracket]:
     """Return, for each quantile of a table, two numbers between which it lies almost certainly.
 
     Of n random elements, about share · n are below a quantile, give or take √n / 2 at most. The

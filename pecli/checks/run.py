@@ -101,7 +101,9 @@ class Outcome:
             fields["name"] = self.check.label
         if isinstance(self.result, Verification):
             return {**fields, **self.result.as_json(), "status": self.status}
-        empty = Verification(self.check.file, "", (), problems=(str(self.result),))
+        empty = Verification(
+            file=self.check.file, scheme="", tensors=(), problems=(str(self.result),)
+        )
         failed = {"scheme": None, "passed": False, "status": self.status}
         return {**fields, **empty.as_json(), **failed}
 
@@ -135,21 +137,21 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
     workers = min(thread_count(), len(checks))
     if workers < 2:
         for check in checks:
-            yield _outcome_of(check, strict)
+            yield _run_check(check, strict)
         return
     pool = ThreadPool(workers)
     try:
         # A thread has an empty context: without a copy, it would not know how raw files are read.
         contexts = [copy_context() for _ in checks]
         yield from pool.map(
-            lambda check, context: context.run(_outcome_of, check, strict), checks, contexts
+            lambda check, context: context.run(_run_check, check, strict), checks, contexts
         )
     finally:
         # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome_of(check: Check, strict: bool) -> Outcome:
+def _run_check(check: Check, strict: bool) -> Outcome:
     """Run a check, and measure its time."""
     start = time.perf_counter()
     result: Verification | PecliError
@@ -158,7 +160,7 @@ def _outcome_of(check: Check, strict: bool) -> Outcome:
     except Exception as problem:
         # An error is the outcome of this check: the others go on.
         result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start, strict)
+    return Outcome(check=check, result=result, seconds=time.perf_counter() - start, strict=strict)
 
 
 def is_manifest(path: str) -> bool:

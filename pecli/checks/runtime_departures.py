@@ -19,6 +19,12 @@ DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
 PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
 
 
+COMPUTED = "computed"
+"""The tables as a runtime computes them, float32 arithmetic included."""
+READ = "read"
+"""The exact tables of the parameters as a runtime reads them."""
+
+
 class Departure(NamedTuple):
     """The error that comes from reading parameters differently.
 
@@ -53,44 +59,53 @@ def measure_runtime(
         tolerance: The largest absolute error that a position may have.
         reads_differently: True if the runtime reads the parameters differently.
     """
-    measured = _measured(defined, rope, count, tolerance, reads_differently=reads_differently)
-    computed = measured.tables[0]
+    measured = _measure(defined, rope, count, tolerance, reads_differently=reads_differently)
+    drifts = {drift.recipe: drift for drift in measured.tables}
+    computed = drifts[COMPUTED]
     departure = Departure()
     if reads_differently:
-        departure = _departure(measured.tables[1], defined, rope, count, tolerance)
-    return RuntimeErrors(computed.max_abs_error, measured.curve(computed), departure)
+        departure = _measure_departure(drifts[READ], defined, rope, count, tolerance)
+    return RuntimeErrors(
+        max_abs_error=computed.max_abs_error, curve=measured.curve(computed), departure=departure
+    )
 
 
-def _departure(drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float) -> Departure:
-    pairs = np.flatnonzero(drift.by_frequency > tolerance).tolist()
-    limits = (pairs[0], pairs[-1]) if pairs else None
-    first = drift.first_beyond
-    if first is not None:
-        first = _first_beyond(first, defined, as_read(rope), count, tolerance)
-    return Departure(drift.max_abs_error, first, limits)
+def _measure_departure(
+    drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float
+) -> Departure:
+    """Return the error of what a runtime reads, and where it exceeds the tolerance."""
+    pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
+    first_and_last = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
+    first_position = drift.first_beyond
+    if first_position is not None:
+        read = as_read(rope)
+        first_position = _find_first_beyond(first_position, defined, read, count, tolerance)
+    return Departure(
+        max_abs_error=drift.max_abs_error, first_beyond=first_position, pairs=first_and_last
+    )
 
 
-def _first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
+def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
     """Return the first position beyond the tolerance among those that were skipped before it."""
     places = compared_positions(count)
     index = int(np.searchsorted(places, first))
     before = places[max(index - 1, 0)]
     between = np.arange(before, first + 1, dtype=np.int64)
-    error = widened(_all_rows(read, between)) - widened(_all_rows(defined, between))
+    error = widened(_make_all_rows(read, between)) - widened(_make_all_rows(defined, between))
     is_beyond = np.abs(error).max(axis=1) > tolerance
     return int(between[np.argmax(is_beyond)])
 
 
 @lru_cache(maxsize=8)
-def _measured(
+def _measure(
     defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> Drifts:
     """Measure what is computed, and what is read if that differs. Many runtimes share a result."""
-    exact = _exact_rows(defined, count)
+    exact = _make_exact_rows(defined, count)
     places = compared_positions(count)
-    tables = {"computed": _rows(rope, places)}
+    tables = {COMPUTED: _make_rows(rope, places)}
     if reads_differently:
-        tables["read"] = _rows(as_read(rope), places)
+        tables[READ] = _make_rows(as_read(rope), places)
     return measure_drifts(exact, tables, tolerance, places)
 
 
@@ -107,18 +122,18 @@ def compared_positions(count: int) -> Positions:
 
 
 @lru_cache(maxsize=1)
-def _exact_rows(defined: Rope, count: int) -> ByPosition:
+def _make_exact_rows(defined: Rope, count: int) -> ByPosition:
     """Return the rows that all runtimes are compared with, computed once."""
     places = compared_positions(count)
-    exact = _all_rows(defined, places)
-    return replace(_rows(defined, places), read=lambda start, stop: exact[start:stop])
+    exact = _make_all_rows(defined, places)
+    return replace(_make_rows(defined, places), read=lambda start, stop: exact[start:stop])
 
 
-def _all_rows(rope: Rope, places: Positions) -> Array:
-    return _rows(rope, places).read(0, len(places))
+def _make_all_rows(rope: Rope, places: Positions) -> Array:
+    return _make_rows(rope, places).read(0, len(places))
 
 
-def _rows(rope: Rope, places: Positions) -> ByPosition:
+def _make_rows(rope: Rope, places: Positions) -> ByPosition:
     """Return cosines and sines side by side, with a row for each place."""
     frequencies = list(rope.angular_frequencies())
     groups = np.tile(np.arange(len(frequencies)), 2)
@@ -127,4 +142,6 @@ def _rows(rope: Rope, places: Positions) -> ByPosition:
         tables = rope.at(places[start:stop])
         return np.concatenate([tables["cos"], tables["sin"]], axis=1)
 
-    return ByPosition(0, len(places), "frequencies", frequencies, groups, read)
+    return ByPosition(
+        first=0, count=len(places), kind="frequencies", values=frequencies, groups=groups, read=read
+    )

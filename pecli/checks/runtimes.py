@@ -93,14 +93,14 @@ class RuntimeComparison(Answer):
 
     @property
     def passed(self) -> bool:
-        return not self._departing()
+        return not self._list_departing()
 
     @property
     def agree(self) -> bool:
         """True if no runtime departs by more than the tolerance."""
         return self.passed
 
-    def _departing(self) -> list[str]:
+    def _list_departing(self) -> list[str]:
         """Return the runtimes that depart in any layer type, each once."""
         names: dict[str, None] = {}
         for results in self.layers.values():
@@ -108,7 +108,7 @@ class RuntimeComparison(Answer):
         return list(names)
 
     def words(self) -> tuple[str, ...]:
-        return self.model, f"length {self.length:,}", ", ".join(self._departing())
+        return self.model, f"length {self.length:,}", ", ".join(self._list_departing())
 
     def as_json(self) -> JsonObject:
         layers = [
@@ -157,9 +157,9 @@ def runtimes(
     chosen = [NAME.check("names", name) for name in texts_of("names", names)]
     layers = {}
     for encoding in encodings:
-        results = [_result_of_runtime(encoding, name, served, limit) for name in chosen]
+        results = [_measure_runtime(encoding, name, served, limit) for name in chosen]
         layers[encoding.layer_type] = tuple(results)
-    return RuntimeComparison(found.file, served.length, limit, layers)
+    return RuntimeComparison(model=found.file, length=served.length, tolerance=limit, layers=layers)
 
 
 def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> list[Encoding]:
@@ -185,7 +185,7 @@ class Served(NamedTuple):
     length: int
 
 
-def _result_of_runtime(
+def _measure_runtime(
     encoding: Encoding, name: str, served: Served, tolerance: float
 ) -> RuntimeResult:
     """Return what a runtime makes of an encoding.
@@ -195,15 +195,17 @@ def _result_of_runtime(
     """
     runtime = runtime_named(name)
     try:
-        rope = _rope_of_runtime(encoding, name, served)
+        rope = _make_rope_of_runtime(encoding, name, served)
     except UnsupportedError as lacking:
         no_scaling = isinstance(lacking, NoScalingError)
-        return RuntimeResult(name, runtime.version, lacking.rule, no_scaling=no_scaling)
+        return RuntimeResult(
+            runtime=name, version=runtime.version, lacks=lacking.rule, no_scaling=no_scaling
+        )
     causes = rope.runtime_reading.causes
     adaptation = runtime.adapted(encoding)
     if adaptation.cause:
         causes = (adaptation.cause, *causes)
-    rows = _row_count(runtime, rope, served)
+    rows = _count_rows(runtime, rope, served)
     errors = measure_runtime(
         encoding.rope(1, length=served.length),
         rope if causes else _as_emulated(rope, name),
@@ -211,12 +213,12 @@ def _result_of_runtime(
         tolerance,
         reads_differently=bool(causes),
     )
-    short_prompts = _problem_of_short_prompts(encoding, runtime, rope, served.length)
+    short_prompts = _find_problem_of_short_prompts(encoding, runtime, rope, served.length)
     return RuntimeResult(
         name,
         runtime.version,
         causes=causes,
-        notes=_notes(encoding, runtime, rope, short_prompts),
+        notes=_collect_notes(encoding, runtime, rope, short_prompts),
         short_prompts=short_prompts,
         rows=rows,
         departure=errors.departure.max_abs_error,
@@ -227,7 +229,7 @@ def _result_of_runtime(
     )
 
 
-def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
+def _make_rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
     """Return an encoding as a runtime computes it.
 
     Some runtimes derive YaRN's factor from the context that the config states, so it is passed on.
@@ -254,7 +256,7 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
         return rope
 
 
-def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
+def _count_rows(runtime: Runtime, rope: Rope, served: Served) -> int | None:
     """Return the number of rows of a runtime's table if they are fewer than the served context.
 
     Some runtimes build a table for the context in config.json, times the factor of linear scaling;
@@ -270,7 +272,9 @@ def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
     return rows
 
 
-def _problem_of_short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int) -> str:
+def _find_problem_of_short_prompts(
+    encoding: Encoding, runtime: Runtime, rope: Rope, length: int
+) -> str:
     """Return a sentence on what is wrong for short prompts; empty if nothing is.
 
     Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
@@ -290,7 +294,9 @@ def _problem_of_short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, 
     )
 
 
-def _notes(encoding: Encoding, runtime: Runtime, rope: Rope, short_prompts: str) -> tuple[str, ...]:
+def _collect_notes(
+    encoding: Encoding, runtime: Runtime, rope: Rope, short_prompts: str
+) -> tuple[str, ...]:
     """Return remarks about a runtime that are not errors of its tables."""
     notes = list(rope.runtime_reading.notes)
     if runtime.text_only and encoding.sections.mrope_section is not None:

@@ -38,10 +38,15 @@ class Norms(NamedTuple):
         finite = norms[np.isfinite(norms)]
         if not finite.size:
             return NO_NORMS
-        return cls(finite.size, float(finite.min()), float(finite.max()), float(finite.sum()))
+        return cls(
+            rows=finite.size,
+            min=float(finite.min()),
+            max=float(finite.max()),
+            sum=float(finite.sum()),
+        )
 
 
-NO_NORMS = Norms(0, math.inf, -math.inf, 0.0)
+NO_NORMS = Norms(rows=0, min=math.inf, max=-math.inf, sum=0.0)
 
 
 class Extent(NamedTuple):
@@ -101,52 +106,52 @@ def described(
     extents: list[Extent] = []
     for block in table.blocks():
         digest.update(raw_bytes(block))
-        extents += [_extent(rows) for rows in _slices(block)]
+        extents += [_measure_extent(rows) for rows in _split_into_slices(block)]
         advance(block.nbytes)
     return {
         "shape": list(table.shape),
         "dtype": table.dtype,
-        **_summary(extents, table.size),
+        **_summarise(extents, table.size),
         "sha256": digest.hexdigest(),
     }
 
 
-def _slices(rows: Array) -> Iterator[Array]:
+def _split_into_slices(rows: Array) -> Iterator[Array]:
     """Yield a few rows at a time, at least one."""
     step = max(1, SLICE_ELEMENTS // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
 
 
-def _flat_slices(rows: Array) -> Iterator[Array]:
+def _split_into_flat_slices(rows: Array) -> Iterator[Array]:
     """Yield some elements at a time, whatever rows they belong to."""
     elements = rows.reshape(-1)
     for start in range(0, elements.size, SLICE_ELEMENTS):
         yield elements[start : start + SLICE_ELEMENTS]
 
 
-def _extent(rows: Array) -> Extent:
+def _measure_extent(rows: Array) -> Extent:
     """Return the extent of some rows; its sum is exact up to the sum of each row."""
     if not _is_ordered(rows):
         return NO_EXTENT
     values = rows if rows.dtype == np.float64 else widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
-        total = _sum(values.sum(axis=1).tolist())
+        total = _sum_exactly(values.sum(axis=1).tolist())
         return Extent(float(values.min()), float(values.max()), total)
 
 
-def _summary(extents: Sequence[Extent], size: int) -> dict[str, float | None]:
+def _summarise(extents: Sequence[Extent], size: int) -> dict[str, float | None]:
     """Return minimum, maximum and mean of all slices; None for what is not finite."""
     # NumPy's minimum is NaN if any number is; Python's may skip it.
     smallest = float(np.min([extent.min for extent in extents], initial=math.inf))
     largest = float(np.max([extent.max for extent in extents], initial=-math.inf))
     mean = None
     if size:
-        mean = plain(_sum(extent.sum for extent in extents) / size)
+        mean = plain(_sum_exactly(extent.sum for extent in extents) / size)
     return {"min": plain(smallest), "max": plain(largest), "mean": mean}
 
 
-def _sum(values: Iterable[float]) -> float:
+def _sum_exactly(values: Iterable[float]) -> float:
     """Return the exactly rounded sum; NaN if it has no finite value."""
     try:
         return math.fsum(values)
@@ -164,8 +169,8 @@ def profile(array: Array) -> JsonObject:
     rows = _as_rows(array)
     jobs: list[Callable[[], Any]] = [
         # Quantiles take as long as the others together, so they begin first.
-        lambda: _quantiles(rows),
-        lambda: [*_statistics_of_slices(rows)],
+        lambda: _find_quantiles(rows),
+        lambda: [*_measure_slices(rows)],
         lambda: sha256(raw_bytes(rows)),
     ]
     is_small = array.nbytes < MIN_THREADED_BYTES
@@ -174,12 +179,12 @@ def profile(array: Array) -> JsonObject:
     statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
-        **_value_statistics(slices, array.size),
+        **_make_value_statistics(slices, array.size),
         "quantiles": quantiles_by_share,
-        **_counts(slices),
+        **_make_counts(slices),
     }
     if array.ndim > 1 and _is_ordered(array):
-        statistics["rows"] = _row_statistics(slices)
+        statistics["rows"] = _make_row_statistics(slices)
     statistics["sha256"] = digest.hexdigest()
     return statistics
 
@@ -189,17 +194,17 @@ def _is_ordered(array: Array) -> bool:
     return array.dtype.kind != "c"
 
 
-def _quantiles(rows: Array) -> dict[str, float] | None:
-    return quantiles(rows, _flat_slices(rows)) if _is_ordered(rows) else None
+def _find_quantiles(rows: Array) -> dict[str, float] | None:
+    return quantiles(rows, _split_into_flat_slices(rows)) if _is_ordered(rows) else None
 
 
-def _value_statistics(slices: Sequence[SliceStatistics], size: int) -> JsonObject:
+def _make_value_statistics(slices: Sequence[SliceStatistics], size: int) -> JsonObject:
     """Return minimum, maximum, mean and standard deviation."""
-    summary = _summary([piece.extent for piece in slices], size)
-    return {**summary, "std": _standard_deviation(slices, summary["mean"], size)}
+    summary = _summarise([piece.extent for piece in slices], size)
+    return {**summary, "std": _compute_standard_deviation(slices, summary["mean"], size)}
 
 
-def _counts(slices: Sequence[SliceStatistics]) -> JsonObject:
+def _make_counts(slices: Sequence[SliceStatistics]) -> JsonObject:
     """Return the numbers of zeros, of values that are not numbers, and of infinities."""
     return {
         "zeros": sum(piece.zeros for piece in slices),
@@ -219,16 +224,16 @@ def _as_rows(array: Array) -> Array:
     return array.reshape(-1, 1)
 
 
-def _statistics_of_slices(rows: Array) -> Iterator[SliceStatistics]:
+def _measure_slices(rows: Array) -> Iterator[SliceStatistics]:
     """Yield the statistics of a few rows at a time, or of parts of a long row."""
-    for piece in _slices(rows):
+    for piece in _split_into_slices(rows):
         if piece.size > LONG_ROW:
-            yield from _statistics_of_long_row(piece)
+            yield from _measure_long_row(piece)
         else:
-            yield _slice_statistics(piece)
+            yield _measure_slice(piece)
 
 
-def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
+def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
     """Yield the statistics of a row (1, elements) that is too long to be processed at once.
 
     It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
@@ -239,7 +244,7 @@ def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
     is_constant = True
     for start in range(0, row.shape[1], SLICE_ELEMENTS):
         elements = row[:, start : start + SLICE_ELEMENTS]
-        part = _slice_statistics(elements)
+        part = _measure_slice(elements)
         power += part.norms.sum**2 if part.norms.rows else math.inf
         is_constant = is_constant and part.constant == 1 and bool(elements[0, 0] == row[0, 0])
         parts.append(replace(part, norms=NO_NORMS, constant=0))
@@ -248,7 +253,7 @@ def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
     yield from parts[1:]
 
 
-def _slice_statistics(rows: Array) -> SliceStatistics:
+def _measure_slice(rows: Array) -> SliceStatistics:
     """Return what some rows add to the statistics of a tensor: counts, sums, the smallest value.
 
     NaN and infinities are counted only if the smallest or the largest value shows that there are
@@ -256,7 +261,7 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
     """
     is_complex = rows.dtype.kind == "c"
     values: AnyArray = rows if is_complex else widened(rows)
-    extent = _extent(values)
+    extent = _measure_extent(values)
     nan = 0
     infinite = 0
     if not extent.is_finite:
@@ -264,7 +269,11 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
     # The moments are computed last, because they overwrite the values.
-    moments = Moments(math.nan, math.nan, NO_NORMS) if is_complex else _moments(values)
+    moments = (
+        Moments(mean=math.nan, squares=math.nan, norms=NO_NORMS)
+        if is_complex
+        else _measure_moments(values)
+    )
     return SliceStatistics(extent, rows.size, zeros, nan, infinite, _count_constant(rows), *moments)
 
 
@@ -282,17 +291,17 @@ class Moments(NamedTuple):
     norms: Norms
 
 
-def _moments(values: AnyArray) -> Moments:
+def _measure_moments(values: AnyArray) -> Moments:
     """Return the moments of real values, which are overwritten."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())
         distances = values - mean
         squares = float(np.square(distances, out=distances).sum())
         norms = np.sqrt(np.square(values, out=values).sum(axis=1))
-    return Moments(mean, squares, Norms.of(norms))
+    return Moments(mean=mean, squares=squares, norms=Norms.of(norms))
 
 
-def _standard_deviation(
+def _compute_standard_deviation(
     slices: Sequence[SliceStatistics], mean: float | None, size: int
 ) -> float | None:
     """Return the standard deviation of a tensor from statistics of its slices.
@@ -309,11 +318,11 @@ def _standard_deviation(
             piece.squares + piece.size * np.square(np.float64(piece.mean - center))
             for piece in slices
         ]
-    deviation: float | None = plain(math.sqrt(_sum(squares) / size))
+    deviation: float | None = plain(math.sqrt(_sum_exactly(squares) / size))
     return deviation
 
 
-def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
+def _make_row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
     """Return the smallest, the largest and the mean Euclidean norm of the rows of a tensor.
 
     Rows that hold NaN or infinities have no norm; `norm` is None if all do. `constant` counts the

@@ -33,6 +33,12 @@ MAX_TABLE_ELEMENTS = 1 << 22
 MAX_KEPT = 1 << 17
 """Elements of rows without a mistake that are kept for the next mistake: 1 MiB per length."""
 
+HARMLESS = 1.0
+"""The largest error that does no harm; errors are multiples of it."""
+
+SHOWN = math.inf
+"""The error of a mistake with which the comparison would fail."""
+
 PROBED_ROWS = 16
 """Rows of the second half of a table that are looked at first: they show most mistakes."""
 
@@ -52,7 +58,7 @@ class Probe(Enum):
 
     def rows(self, count: int) -> Indices:
         """Return these rows, of as many as a head has."""
-        return _last_rows(count) if self is Probe.LAST else _many_rows(count)
+        return _choose_last_rows(count) if self is Probe.LAST else _choose_many_rows(count)
 
 
 class ExpectedRows(NamedTuple):
@@ -74,7 +80,7 @@ class Undetected(NamedTuple):
     length: int | None
 
 
-def undetected_mistakes(
+def find_undetected_mistakes(
     scheme: Scheme, names: Sequence[str], tolerance: Tolerance
 ) -> Iterator[Undetected]:
     """Yield the known mistakes that a comparison with a scheme's tables would not have noticed.
@@ -89,7 +95,7 @@ def undetected_mistakes(
         names: Its tables that were compared and passed.
         tolerance: The errors that passed.
     """
-    compared = Compared(scheme, names, tolerance)
+    compared = Compared(scheme=scheme, names=names, tolerance=tolerance)
     if not compared.tensors:
         return
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
@@ -99,8 +105,7 @@ def undetected_mistakes(
             if compared.shows(mistake):
                 continue
             longer = compared.search_longer_tables(kind, number, mistake)
-            does_harm = longer.error > 1  # in multiples of the largest harmless error
-            if does_harm:
+            if longer.error > HARMLESS:
                 yield Undetected(compared.tensors[0].edits(mistake), longer.length)
 
 
@@ -109,8 +114,8 @@ class LongerTables(NamedTuple):
 
     Attributes:
         length: The number of rows that shows the mistake; None if no number does.
-        error: The largest error that it causes, as a multiple of one that does no harm; infinity if
-            it shows.
+        error: The largest error that it causes, as a multiple of one that does no harm; SHOWN if
+            the comparison would fail.
     """
 
     length: int | None
@@ -136,9 +141,9 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        if self.largest_error(mistake, Probe.LAST) == math.inf:
+        if self.largest_error(mistake, Probe.LAST) == SHOWN:
             return True
-        return self.largest_error(mistake, Probe.MANY) == math.inf
+        return self.largest_error(mistake, Probe.MANY) == SHOWN
 
     def search_longer_tables(
         self, kind: type[Mistake], number: int, mistake: Mistake
@@ -154,12 +159,12 @@ class Compared:
             mistake: The mistake.
         """
         error = self.largest_error(mistake, Probe.MANY)
-        for length, longer in self._longer_tables():
+        for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
             error = max(error, longer.largest_error(examples[number], Probe.LAST))
-            if error == math.inf:
+            if error == SHOWN:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
@@ -179,12 +184,12 @@ class Compared:
                 wrong_tensors = tensors.with_mistake(mistake)
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
-            right = self._expected_rows(number, probe)
+            right = self._make_expected_rows(number, probe)
             for name, wrong in wrong_tensors.rows(right.rows).items():
-                largest = max(largest, self._difference(name, right.values[name], wrong))
+                largest = max(largest, self._measure_difference(name, right.values[name], wrong))
         return largest
 
-    def _expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
+    def _make_expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
         """Return some rows of the right tables, which every mistake is compared with.
 
         They are kept, unless they are large: a search plants a hundred mistakes in the same tables.
@@ -197,13 +202,13 @@ class Compared:
         if key in self._expected:
             return self._expected[key]
         tensors = self.tensors[number]
-        rows = _rows_of_all_heads(tensors, probe)
+        rows = _choose_rows_of_all_heads(tensors, probe)
         expected = ExpectedRows(rows, tensors.rows(rows))
         if sum(values.size for values in expected.values.values()) <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 
-    def _difference(self, name: str, expected: Floats, found: Floats) -> float:
+    def _measure_difference(self, name: str, expected: Floats, found: Floats) -> float:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
         Harmless are relative errors of 1e-5 in frequencies, as float32 arithmetic makes them, and
@@ -213,13 +218,13 @@ class Compared:
             The multiple; infinity if the comparison would fail with the wrong table.
         """
         if self._is_far_off(name, expected, found):
-            return math.inf
+            return SHOWN
         dtype = self.scheme.dtype
         right = round_to(expected, dtype)
         wrong = round_to(found, dtype)
         result = compare_arrays(right, wrong, self.tolerance, name=name)
         if not result.passed:
-            return math.inf
+            return SHOWN
         if is_relative(name):
             return (result.max_rel_error or 0.0) / FREQ_RTOL
         return result.largest_error / DRIFT
@@ -235,7 +240,7 @@ class Compared:
         limit = allowed.atol + (allowed.rtol + units) * size
         return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
-    def _longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
+    def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
 
         It ends with tables that are too large to be made. Nothing is yielded for frequencies and
@@ -243,7 +248,7 @@ class Compared:
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
-            scheme = _at_consecutive_positions(scheme)
+            scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
         has_rows = any(tensors.computation.rows > 1 or length == 1 for tensors in self.tensors)
         if not length or not has_rows:
@@ -262,10 +267,10 @@ class Compared:
         longer = _with_length(scheme, length)
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
-        return Compared(longer, self.names, self.tolerance)
+        return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
 
 
-def _at_consecutive_positions(scheme: Scheme) -> Scheme:
+def _place_consecutively(scheme: Scheme) -> Scheme:
     """Return a scheme with two rows from 0 on instead of positions that were given."""
     rows: NamedValues = {"positions": None, "seq_len": 2}
     with suppress(PecliError):  # Some options need the positions that are given.
@@ -290,7 +295,7 @@ def _is_affordable(table: Table) -> bool:
     return table.size // table.shape[-2] <= MAX_TABLE_ELEMENTS
 
 
-def _rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
+def _choose_rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
     """Return some rows of each head of a bias (heads, L, L), whose heads lie below each other."""
     shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
     count = shape[-2] if len(shape) > 1 else tensors.computation.rows
@@ -298,12 +303,12 @@ def _rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
     return (starts[:, None] + probe.rows(count)).reshape(-1)
 
 
-def _last_rows(count: int) -> Indices:
+def _choose_last_rows(count: int) -> Indices:
     """Return a few rows of the second half, which show most mistakes."""
     return np.unique(np.linspace(count // 2, count - 1, PROBED_ROWS).astype(np.intp))
 
 
-def _many_rows(count: int) -> Indices:
+def _choose_many_rows(count: int) -> Indices:
     """Return the first rows, and some of the rest, ever further apart."""
     first = np.arange(min(count, FIRST_ROWS))
     rest = np.geomspace(min(count, FIRST_ROWS), count, SPREAD_ROWS).astype(np.intp) - 1

@@ -104,18 +104,21 @@ def verify_positions(
     """
     rules = id_rules(model)
     prompts = parse_prompts(segments)
-    case = _Case(rules, prompts, attention_mask, padding)
-    whole_ids = _whole(ids)
+    case = _Case(rules=rules, prompts=prompts, attention_mask=attention_mask, padding=padding)
+    whole_ids = _require_whole(ids)
     expected = case.ids(rules)
     found, notes = _read_as(whole_ids, expected.shape)
+    passed = PositionCheck(
+        subject=subject, shape=found.shape, expected_shape=expected.shape, notes=notes
+    )
     if np.array_equal(found, expected):
-        return PositionCheck(subject, found.shape, expected.shape, notes=notes)
+        return passed
     if _is_other_convention(case, found):
-        return PositionCheck(subject, found.shape, expected.shape, notes=(*notes, OTHER_CONVENTION))
-    return _failed_check(subject, case, found, expected, notes)
+        return replace(passed, notes=(*notes, OTHER_CONVENTION))
+    return _with_mistakes(passed, case, found, expected)
 
 
-def _whole(ids: npt.ArrayLike) -> Indices:
+def _require_whole(ids: npt.ArrayLike) -> Indices:
     """Return ids as integers; floats that are whole numbers, as Flux has them, are accepted."""
     array = np.asarray(ids)
     if array.dtype.kind not in "iuf" or not array.size:
@@ -172,19 +175,18 @@ def _is_other_convention(case: _Case, found: Indices) -> bool:
     return np.array_equal(found, case.ids(replace(case.rules, mrope=other)))
 
 
-def _failed_check(
-    subject: str, case: _Case, found: Indices, expected: Indices, notes: tuple[str, ...]
+def _with_mistakes(
+    check: PositionCheck, case: _Case, found: Indices, expected: Indices
 ) -> PositionCheck:
-    """Return the answer for wrong position ids: the first wrong one, and the reasons.
+    """Return a check of wrong position ids with the first wrong one, and the reasons.
 
     The reasons are known mistakes that explain all ids. If there is none, the reason is the first
     part of the prompt that is wrong, or else the shape.
     """
-    reasons = tuple(_known_mistakes(case, found, expected))
-    check = PositionCheck(subject, found.shape, expected.shape, None, notes=notes)
+    reasons = tuple(_find_known_mistakes(case, found, expected))
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
-        return replace(check, reasons=reasons or (shapes,))
+        return replace(check, mismatched=None, reasons=reasons or (shapes,))
     wrong = np.argwhere(found != expected)
     first = tuple(map(int, wrong[0]))
     return replace(
@@ -193,28 +195,28 @@ def _failed_check(
         first=first,
         expected=int(expected[first]),
         found=int(found[first]),
-        reasons=reasons or tuple(_first_wrong_segment(case, found, expected)),
+        reasons=reasons or tuple(_find_first_wrong_segment(case, found, expected)),
     )
 
 
-def _known_mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield sentences for the known mistakes that lead to exactly these position ids.
 
     For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
     rules with one mistake each, such as numbering patches instead of tokens.
     """
-    yield from _wrong_axes(case.rules, found, expected)
+    yield from _find_wrong_axes(case.rules, found, expected)
     if case.rules.mrope is not None:
-        for reason, wrong_rules in _wrong_rules(case.rules.mrope):
+        for reason, wrong_rules in _make_wrong_rules(case.rules.mrope):
             with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
                 if np.array_equal(found, case.ids(replace(case.rules, mrope=wrong_rules))):
                     yield reason
     if case.rules.style:
-        yield from _built_before_packing(case, found, expected)
-    yield from _counted_padding(case, found, expected)
+        yield from _find_ids_before_packing(case, found, expected)
+    yield from _find_counted_padding(case, found, expected)
 
 
-def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
+def _find_wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield a sentence if ids are transposed, or if their axes are in another order.
 
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
@@ -224,13 +226,13 @@ def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[s
         yield f"they are transposed: {found.shape} instead of {expected.shape}"
     axis = -1 if rules.style else 0
     names = ("time", "rows", "columns", "text") if rules.style else AXES
-    order = _other_order(found, expected, axis)
+    order = _find_other_order(found, expected, axis)
     if order is not None:
         words = ", ".join(names[index] for index in order)
         yield f"the axes are in another order: {words}"
 
 
-def _other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...] | None:
+def _find_other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...] | None:
     """Return the order in which ids have the axes of a position; None if it is no other order."""
     count = expected.shape[axis]
     if expected.ndim < 2 or found.shape != expected.shape or count > MAX_PERMUTED:
@@ -242,7 +244,7 @@ def _other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...
     return None
 
 
-def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
+def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
     """Yield known mistakes of M-RoPE, each as a sentence and as the rules that make it.
 
     M-RoPE gives a token ids for time, row and column. After an image of 1 × 4 × 6 patches, merged
@@ -275,19 +277,14 @@ def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
     yield "all axes count tokens, as for text alone", replace(rules, is_flat=True)
 
 
-def _built_before_packing(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+def _find_ids_before_packing(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield a sentence if ids of a diffusion model belong to latents, not to tokens of 2 × 2 latents.
 
     An image of 4 × 6 tokens has 8 × 12 latents. Its ids are wrong if there are as many of them as
     latents, or if they are those of every other latent, so that rows are numbered 0, 2, 4, 6.
     """
-    doubled = []
-    for segment in case.prompts[0]:
-        frames, rows, columns = segment.grid
-        if segment.is_vision:
-            segment = replace(segment, grid=(frames, 2 * rows, 2 * columns))
-        doubled.append(segment)
-    before_packing = case.rules.row(tuple(doubled))
+    latents = tuple(map(_in_latents, case.prompts[0]))
+    before_packing = case.rules.row(latents)
     reason = "they are built before packing: 2 × 2 latents make one token"
     if np.array_equal(found, before_packing):
         yield reason
@@ -299,7 +296,15 @@ def _built_before_packing(case: _Case, found: Indices, expected: Indices) -> Ite
         yield reason
 
 
-def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+def _in_latents(segment: Segment) -> Segment:
+    """Return a segment whose grid counts latents, of which 2 × 2 make one token; texts as they are."""
+    if not segment.is_vision:
+        return segment
+    frames, rows, columns = segment.grid
+    return replace(segment, grid=(frames, 2 * rows, 2 * columns))
+
+
+def _find_counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield that padding is counted like text: positions do not start at the first token."""
     is_padded = case.attention_mask is not None or len(case.prompts) > 1
     if not is_padded or found.shape != expected.shape:
@@ -310,7 +315,7 @@ def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator
             yield "padding is counted: the attention mask is ignored"
 
 
-def _first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield a sentence on the first segment of a prompt (a text or an image) that has wrong ids.
 
     If no known mistake explains all ids, this is where a user has to look: «segment 1
@@ -323,13 +328,13 @@ def _first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iter
         length = case.rules.row((segment,)).shape[-1]
         tokens = slice(start, start + length)
         start += length
-        mistake = _segment_mistake(found[:, tokens], expected[:, tokens])
+        mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
         if mistake:
             yield f"segment {number} ({segment}) {mistake}"
             return
 
 
-def _segment_mistake(found: Indices, expected: Indices) -> str:
+def _describe_segment_mistake(found: Indices, expected: Indices) -> str:
     """Return what is wrong with the position ids of one text or image of a prompt.
 
     Args:

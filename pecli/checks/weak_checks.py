@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from pecli.checks.checked_tensor import Tables
 from pecli.checks.doubts import (
     AttentionFactorUnseen,
     Doubt,
@@ -13,38 +14,39 @@ from pecli.checks.doubts import (
     UndetectedMistake,
     UnequalLengths,
 )
+from pecli.checks.wave_columns import has_waves
+from pecli.compare.factors import first_along
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme, holds_several, named_tensors
 from pecli.engine.table import Table
 from pecli.errors import counted
 
-MAX_WAVE = 2.0  #: largest value of cosines and sines, attention factors included
+MAX_WAVE = 2.0  #: largest value of cosines and sines; attention factors of models are below 2
 MAX_PROBED_ROWS = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
 MAX_DOUBTS = 5  #: known mistakes that are named of those that would have passed
-WAVES = ("cos", "sin", "cos_sin")
+WAVES = ("cos", "sin", "cos_sin")  #: names of tables of cosines, sines or both
+INEXACT_KINDS = "fcV"
+"""NumPy's kinds of dtypes that hold waves: floats, complex numbers, and V for bfloat16."""
 
-Tables = Mapping[Scheme, Mapping[str, Array]]
-"""The tables that were found, by the expected scheme and by its name for them."""
 
-
-def weak_checks(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
+def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     """Return a doubt for each known mistake that would have passed.
 
     One reads «2 rows cannot tell llama3 scaling from none: compare 4,000 or more».
     """
     doubts: list[Doubt] = []
     for scheme, found in tables.items():
-        doubts += _undetected_mistakes(scheme, found, tolerance)
-    doubts += _unequal_lengths(tables)
+        doubts += _find_undetected_mistakes(scheme, found, tolerance)
+    doubts += _find_unequal_lengths(tables)
     names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
-        doubts += _undetectable(scheme, found, names)
+        doubts += _find_undetectable(scheme, found, names)
     return doubts
 
 
-def _unequal_lengths(tables: Tables) -> Iterator[Doubt]:
+def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
     lengths: dict[str, int] = {}
     for scheme, found in tables.items():
         for name in found:
@@ -54,7 +56,9 @@ def _unequal_lengths(tables: Tables) -> Iterator[Doubt]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])
 
 
-def _undetectable(scheme: Scheme, found: Iterable[str], names: Collection[str]) -> Iterator[Doubt]:
+def _find_undetectable(
+    scheme: Scheme, found: Iterable[str], names: Collection[str]
+) -> Iterator[Doubt]:
     """Yield a doubt for each mistake that no number of such rows shows.
 
     Args:
@@ -87,7 +91,7 @@ def _has_unused_sections(scheme: Scheme) -> bool:
     return positions is None or len(positions.axes) < 2
 
 
-def _undetected_mistakes(
+def _find_undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
 ) -> Iterator[Doubt]:
     """Yield a doubt for each known mistake with which the same tables would have passed.
@@ -99,24 +103,31 @@ def _undetected_mistakes(
         names: The tables that passed, by the scheme's names.
         tolerance: The errors that passed.
     """
-    from pecli.checks.undetected import undetected_mistakes
+    from pecli.checks.undetected import find_undetected_mistakes
 
     if holds_several(scheme):
         return  # Mistakes are planted in one scheme, not in a bundle of them.
     tables = named_tensors(scheme)
     compared = [name for name in names if name in tables]
-    subject = _subject(tables, compared)
+    subject = _describe_subject(tables, compared)
     is_at_given_positions = scheme.value_of("positions") is not None
     # A scaling that is applied twice is an example of two mistakes of the catalogue.
     doubts: dict[Doubt, None] = {}
-    for edits, length in undetected_mistakes(scheme, compared, tolerance):
-        doubts[UndetectedMistake(subject, edits, length, is_at_given_positions)] = None
+    for edits, length in find_undetected_mistakes(scheme, compared, tolerance):
+        doubts[
+            UndetectedMistake(
+                subject=subject,
+                edits=edits,
+                length=length,
+                is_at_given_positions=is_at_given_positions,
+            )
+        ] = None
     yield from [*doubts][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)
 
 
-def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
+def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
     """Return what was compared: «2 rows», or names of vectors."""
     for name in compared:
         if len(tables[name].shape) > 1:
@@ -127,19 +138,18 @@ def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
 def looks_like_table(array: Array) -> bool:
     """Return True if an array without a telling name may be a table of cosines or sines.
 
-    Its columns are waves over its rows, and no value is larger than a cosine times an attention
-    factor. Weights of a layer, which most tensors of a file are, fail one of these at once.
+    A file may hold `buffer_3` beside the tables that were compared. It may be another table if its
+    columns are waves over its rows, and no value is larger than a cosine times an attention factor.
+    Weights of a layer, which most tensors of a file are, fail one of these at once.
     """
-    from pecli.checks.wave_columns import has_waves
-
-    if array.dtype.kind not in "fcV" or array.ndim < 2 or not array.size:
+    has_rows = array.ndim > 1 and array.size > 0
+    if not has_rows or array.dtype.kind not in INEXACT_KINDS or array.shape[-1] > MAX_WIDTH:
         return False
-    if array.shape[-1] > MAX_WIDTH:
+    real_parts = array.real  # the cosines, if complex numbers are cos + i·sin
+    first_table = first_along(real_parts, array.ndim - 2)  # of a batch, or of heads
+    rows = widened(first_table[:MAX_PROBED_ROWS])
+    varying_columns = rows[:, np.ptp(rows, axis=0) > 0]  # The slowest cosines are 1 in all rows.
+    if not varying_columns.size:
         return False
-    first_matrix = array.real[(0,) * (array.ndim - 2)]
-    rows = widened(first_matrix[:MAX_PROBED_ROWS])
-    varying = rows[:, np.ptp(rows, axis=0) > 0]
-    if not varying.size:
-        return False
-    is_small = bool(np.abs(varying).max() <= MAX_WAVE)  # False for NaN
-    return is_small and has_waves(varying)
+    is_small = bool(np.abs(varying_columns).max() <= MAX_WAVE)  # False for NaN
+    return is_small and has_waves(varying_columns)

@@ -4,16 +4,16 @@ Three questions describe an arrangement, and each has a table of answers:
 
 - how the functions lie beside each other, and how columns are doubled: `forms.ARRANGEMENTS` and `forms.DOUBLINGS`;
 - how a program folded, dropped or exchanged axes: `FOLDINGS`, one small function per way;
-- which of the axes count rows of the table, and which only copies of it: `_choices_of_row_axes`.
+- which of the axes count rows of the table, and which only copies of it: `_choose_row_axes`.
 
 The answers are factors of the array (see `factors`), from which the views of the tables follow. A new way is a new row
 of one of these tables. Nothing is taken on trust: every element of every copy is compared.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, count
+from itertools import chain, combinations
 from typing import NamedTuple
 
 from pecli.compare.candidate import CandidateTable, TableShape
@@ -23,8 +23,8 @@ from pecli.compare.factors import (
     FunctionView,
     Shape,
     View,
-    function_views,
-    steps_of,
+    find_steps,
+    view_functions,
     without_ones,
 )
 from pecli.compare.forms import Form
@@ -68,10 +68,10 @@ class Arrangement:
         """The axes of the array along which the whole table is repeated."""
         sizes = [factor.size for factor in self.factors]
         copies = set()
-        for factor, step in zip(self.factors, steps_of(sizes), strict=True):
+        for factor, step in zip(self.factors, find_steps(sizes), strict=True):
             if factor.axis == Axis.COPY and factor.size > 1:
                 copies.add((factor.size, step))
-        axes = zip(self.array_shape, steps_of(self.array_shape), strict=True)
+        axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
         return tuple(number for number, axis in enumerate(axes) if axis in copies)
 
     def views(self, array: AnyArray, row_lengths: TableShape) -> list[FunctionView]:
@@ -79,7 +79,7 @@ class Arrangement:
 
         Axes of length 1 that the table has, and the array had dropped, are added again.
         """
-        views = function_views(array, self.factors)
+        views = view_functions(array, self.factors)
         rows = sum(factor.axis == Axis.ROW for factor in self.factors)
         if rows == len(row_lengths):
             return views
@@ -109,14 +109,16 @@ def _with_axes_of_length_1(view: View, rows: int, dropped_axes: Sequence[int]) -
     return view._replace(values=view.values.reshape(shape), steps=tuple(steps))
 
 
-def straight(shape: Shape) -> Arrangement:
+def make_straight(shape: Shape) -> Arrangement:
     """Return the arrangement of an array that is a table as it stands."""
     rows = [Factor(Axis.ROW, length) for length in shape[:-1]]
     columns = [Factor(Axis.FREQUENCY, length) for length in shape[-1:]]
-    return Arrangement(shape, (*rows, *columns), Form("alone"), Folding(shape))
+    return Arrangement(
+        array_shape=shape, factors=(*rows, *columns), form=Form("alone"), folding=Folding(shape)
+    )
 
 
-def arrangements(
+def find_arrangements(
     shape: Shape,
     candidate: CandidateTable,
     form: Form,
@@ -136,26 +138,26 @@ def arrangements(
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
         guesses: True for the ways that only values can confirm, False for the others.
     """
-    case = _Case(shape, candidate, form, is_text)
+    unread = _Unread(shape=shape, candidate=candidate, form=form, is_text=is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     seen = set()
-    for folding in _all_foldings(case):
+    for folding in _find_foldings(unread):
         key = (folding.shape, folding.transposed)
         if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
             continue
         seen.add(key)
-        for factors in _factors_by_row_axes(folding, candidate, form):
-            yield Arrangement(shape, factors, form, folding)
+        for factors in _find_factors(folding, candidate, form):
+            yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
-def _all_foldings(case: "_Case") -> Iterator[Folding]:
+def _find_foldings(unread: "_Unread") -> Iterator[Folding]:
     """Yield the shapes that an array may have had before a program folded its axes."""
     for find_foldings in (*FOLDINGS, *GUESSES):
-        yield from find_foldings(case)
+        yield from find_foldings(unread)
 
 
-def _factors_by_row_axes(
+def _find_factors(
     folding: Folding, candidate: CandidateTable, form: Form
 ) -> Iterator[tuple[Factor, ...]]:
     """Yield what the axes of an array count, with every choice of the axes that count rows.
@@ -169,53 +171,57 @@ def _factors_by_row_axes(
     if leading is None:
         return
     columns = [*chain(*form.last_axes(candidate.width))]
-    lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
-    last_row_axis = len(lengths) - 1
-    for row_axes in _choices_of_row_axes(lengths, candidate.row_lengths):
-        if folding.heads_are_last and last_row_axis in row_axes:
+    row_places = [place for place, factor in enumerate(leading) if factor.axis == Axis.ROW]
+    lengths = tuple(leading[place].size for place in row_places)
+    for row_axes in _choose_row_axes(lengths, candidate.row_lengths):
+        chosen_places = {row_places[axis] for axis in row_axes}
+        if folding.heads_are_last and row_places[-1] in chosen_places:
             continue  # That axis counts heads, which are copies.
-        rows_and_copies = _with_copies(leading, row_axes)
+        copy_places = set(row_places) - chosen_places
+        rows_and_copies = _mark_copies(leading, copy_places)
         if folding.transposed:
             yield (*columns, *rows_and_copies)
         else:
             yield (*rows_and_copies, *columns)
 
 
-def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
-    """Return the factors with those called copies that are not among the chosen rows.
+def _mark_copies(factors: Sequence[Factor], copy_places: Collection[int]) -> list[Factor]:
+    """Return factors of which those at some places count copies of the table.
 
-    `row 2, row 12` with the rows (1,) chosen is a batch of two copies: `copy 2, row 12`.
+    `row 2, row 12` with a copy at place 0 is a batch of two tables: `copy 2, row 12`.
     """
-    factors = []
-    row_numbers = count()
-    for factor in leading:
-        is_copy = factor.axis == Axis.ROW and next(row_numbers) not in rows
-        factors.append(Factor(Axis.COPY, factor.size) if is_copy else factor)
-    return factors
+    marked = [*factors]
+    for place in copy_places:
+        marked[place] = Factor(Axis.COPY, factors[place].size)
+    return marked
 
 
-def _choices_of_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
+def _choose_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
     """Yield the axes that may count the rows of a table; the others count copies of it.
 
     Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
     with many rows is never taken for copies of a table with one row.
 
-    >>> [*_choices_of_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
+    >>> [*_choose_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
     [(1,), (0,)]
 
     Args:
         lengths: The lengths of all axes of the array that do not belong to columns.
         wanted: The lengths that the axes of rows should have; None for any length.
     """
+    row_lengths = wanted
     if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
-        wanted = without_ones(wanted)
-        if len(wanted) != len(lengths):
+        row_lengths = without_ones(wanted)
+        if len(row_lengths) != len(lengths):
             return
     has_one_row = all(length == 1 for length in lengths)
-    later_axes_first = reversed([*combinations(range(len(lengths)), len(wanted))])
+    later_axes_first = reversed([*combinations(range(len(lengths)), len(row_lengths))])
     for axes in later_axes_first:
-        pairs = zip(axes, wanted, strict=True)
-        if all(_may_count_rows(lengths[axis], rows, has_one_row) for axis, rows in pairs):
+        axes_with_lengths = zip(axes, row_lengths, strict=True)
+        if all(
+            _may_count_rows(lengths[axis], row_length, has_one_row)
+            for axis, row_length in axes_with_lengths
+        ):
             yield axes
 
 
@@ -229,8 +235,15 @@ def _may_count_rows(length: int, wanted: int | None, has_one_row: bool) -> bool:
     return length == wanted
 
 
-class _Case(NamedTuple):
-    """An array of a shape that may hold a candidate's tables in a form."""
+class _Unread(NamedTuple):
+    """An array whose axes are not known yet, and the tables that it may hold.
+
+    Attributes:
+        shape: The shape of the array.
+        candidate: The table, or the cosines and sines, that it may hold.
+        form: How cosines and sines lie beside each other, and how columns are doubled.
+        is_text: True for the rows of a .csv file.
+    """
 
     shape: Shape
     candidate: CandidateTable
@@ -253,111 +266,117 @@ class _Case(NamedTuple):
         return self.form.axes(self.candidate.width)
 
 
-def _as_it_is(case: _Case) -> Iterator[Folding]:
-    yield Folding(case.shape)
+def _as_it_is(unread: _Unread) -> Iterator[Folding]:
+    yield Folding(unread.shape)
 
 
-def _without_axes_of_length_1(case: _Case) -> Iterator[Folding]:
-    yield Folding(case.long_axes)
+def _without_axes_of_length_1(unread: _Unread) -> Iterator[Folding]:
+    yield Folding(unread.long_axes)
 
 
-def _flat_vector(case: _Case) -> Iterator[Folding]:
+def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8.
 
     C programs dump a buffer without its shape. The columns are known from the expected table, and
     the number of rows follows from the size: 96 / 8.
     """
-    if not case.is_vector or not case.candidate.row_lengths:
+    if not unread.is_vector or not unread.candidate.row_lengths:
         return
     # Only the axis of rows may be of unknown length, which follows from the size.
-    *outer, expected_rows = case.candidate.row_lengths
+    *outer, expected_rows = unread.candidate.row_lengths
     outer_axes = tuple(filter(None, outer))  # the heads of a bias (heads, L, L)
-    if case.form.arrangement == "stacked":
+    if unread.form.arrangement == "stacked":
         outer_axes = (2, *outer_axes)  # cosines, then sines
-    size = case.long_axes[0]
-    rows = size // math.prod(case.last_axes) // math.prod(outer_axes)
-    shape = (*outer_axes, rows, *case.last_axes)
+    size = unread.long_axes[0]
+    rows = size // math.prod(unread.last_axes) // math.prod(outer_axes)
+    shape = (*outer_axes, rows, *unread.last_axes)
     uses_all_elements = math.prod(shape) == size
     has_expected_rows = expected_rows in (None, rows)
     if uses_all_elements and has_expected_rows and rows > 1:
         yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
 
 
-def _heads_in_batch(case: _Case) -> Iterator[Folding]:
+def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of biases whose heads lie in one axis with the batch: (2·4, L, L), as BLOOM has them."""
-    if len(case.candidate.row_lengths) != 2 or len(case.shape) < 2:
+    if len(unread.candidate.row_lengths) != 2 or len(unread.shape) < 2:
         return
-    heads = case.candidate.row_lengths[0]
-    first, *rest = case.shape
+    heads = unread.candidate.row_lengths[0]
+    first, *rest = unread.shape
     if heads and first > heads and first % heads == 0:
         batch = first // heads
         yield Folding((batch, heads, *rest), f"{batch} × {heads} heads along axis 0")
 
 
-def _lines_of_text(case: _Case) -> Iterator[Folding]:
+def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table with more than two axes that was written line by line: (4·6, 6) for (4, 6, 6)."""
-    lengths = case.candidate.row_lengths
-    if not case.is_text or len(case.long_axes) > 2 or len(lengths) < 2:
+    lengths = unread.candidate.row_lengths
+    if not unread.is_text or len(unread.long_axes) > 2 or len(lengths) < 2:
         return
-    shape = (*filter(None, lengths), *case.last_axes)
-    if math.prod(shape) == math.prod(case.shape):
+    shape = (*filter(None, lengths), *unread.last_axes)
+    if math.prod(shape) == math.prod(unread.shape):
         yield Folding(shape)
 
 
-def _transposed_table(case: _Case) -> Iterator[Folding]:
+def _transposed_table(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table (frequencies, positions), as ggml's (ne0, ne1) reads in a dump."""
-    if not case.candidate.transposable or len(case.long_axes) != 2 or len(case.last_axes) != 1:
+    if (
+        not unread.candidate.transposable
+        or len(unread.long_axes) != 2
+        or len(unread.last_axes) != 1
+    ):
         return
-    if case.long_axes[0] == case.last_axes[0]:
-        yield Folding(case.long_axes, "transposed", transposed=True)
+    if unread.long_axes[0] == unread.last_axes[0]:
+        yield Folding(unread.long_axes, "transposed", transposed=True)
 
 
-def _heads_in_columns(case: _Case) -> Iterator[Folding]:
+def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table whose columns are repeated for each head.
 
     A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
     is read as (64, 4, 128), four heads with a copy of the table each.
     """
-    has_one_column_axis = len(case.last_axes) == 1
-    if not case.candidate.has_frequencies or not has_one_column_axis or len(case.shape) < 2:
+    has_one_column_axis = len(unread.last_axes) == 1
+    if not unread.candidate.has_frequencies or not has_one_column_axis or len(unread.shape) < 2:
         return
-    if case.form.arrangement == "rows":  # Rows of cosines, then of sines, would lie between heads.
+    if (
+        unread.form.arrangement == "rows"
+    ):  # Rows of cosines, then of sines, would lie between heads.
         return
-    *outer, columns = case.shape
-    width = case.last_axes[0]
+    *outer, columns = unread.shape
+    width = unread.last_axes[0]
     if columns > width and columns % width == 0:
         heads = columns // width
         note = f"{counted(heads, 'head')} of {width} folded into columns"
         yield Folding((*outer, heads, width), note, heads_are_last=True, is_guess=True)
 
 
-def _axes_of_grid(case: _Case) -> Iterator[Folding]:
+def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table that has an axis for each side of a grid of image patches.
 
     A table of 12 rows may be (3, 4, D) for the patches of 3 × 4, or (2, 3, 2, D) with an axis of
     frames. If the model states that grid, also with sides exchanged, it is read so. Otherwise 12
     may be the length of a sequence, and the values have to confirm the grid.
     """
-    depth = len(case.long_axes) - len(case.last_axes)
-    if len(case.candidate.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:
+    depth = len(unread.long_axes) - len(unread.last_axes)
+    if len(unread.candidate.row_lengths) != 1 or unread.long_axes[depth:] != unread.last_axes:
         return
-    rows = case.candidate.row_lengths[0]
+    rows = unread.candidate.row_lengths[0]
     for first in range(depth - 1):
-        grid = case.long_axes[first:depth]
+        grid = unread.long_axes[first:depth]
         if math.prod(grid) == rows:
-            shape = (*case.long_axes[:first], rows, *case.last_axes)
+            shape = (*unread.long_axes[:first], rows, *unread.last_axes)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
-            is_known = sorted(grid) == sorted(case.candidate.grid)
+            is_known = sorted(grid) == sorted(unread.candidate.grid)
             yield Folding(shape, note, is_guess=not is_known)
 
 
-def _single_row(case: _Case) -> Iterator[Folding]:
+def _single_row(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of one row (D,) of a table, as of one token in decoding."""
-    if case.candidate.row_lengths == (None,) and case.shape == case.last_axes:
-        yield Folding((1, *case.shape), "a single row", is_guess=True)
+    if unread.candidate.row_lengths == (None,) and unread.shape == unread.last_axes:
+        yield Folding((1, *unread.shape), "a single row", is_guess=True)
 
 
-FOLDINGS: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
+FOLDINGS: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
     _as_it_is,
     _without_axes_of_length_1,
     _flat_vector,
@@ -367,7 +386,7 @@ FOLDINGS: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
 )
 """The ways to fold axes, the likelier ones first."""
 
-GUESSES: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
+GUESSES: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
     _heads_in_columns,
     _axes_of_grid,
     _single_row,

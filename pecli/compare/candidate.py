@@ -123,4 +123,4 @@ def candidate_of(
     """
     first = next(iter(expected.values()))
     made = MadeTables(scheme, expected)
-    return CandidateTable((*expected,), first.shape, lambda rows: made, **options)
+    return CandidateTable(names=(*expected,), shape=first.shape, make=lambda rows: made, **options)

@@ -5,7 +5,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from pecli.compare.candidate import Expected
 from pecli.compare.element_errors import ElementErrors
 from pecli.compare.factors import Index, Shape
 from pecli.compare.json_values import plain_fields
-from pecli.compare.part import Part, Slab, slabs
+from pecli.compare.part import Part, Slab, split_into_slabs
 from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
@@ -130,9 +130,9 @@ class Comparison:
         Its counts and errors are None, since 0 would mean that all elements are right.
         """
         return cls(
-            name,
-            shape,
-            math.prod(shape),
+            name=name,
+            shape=shape,
+            size=math.prod(shape),
             mismatched=None,
             max_abs_error=None,
             max_rel_error=None,
@@ -188,10 +188,10 @@ def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | Non
     if the tensors have no such axis.
     """
     names = ("rows", "columns", "heads", "batch")
-    return {name: _merged_ranges(tensors, name) for name in names}
+    return {name: _merge_ranges(tensors, name) for name in names}
 
 
-def _merged_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
+def _merge_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
     """Return the ranges of wrong rows (or columns, heads, batch) of several tensors as one list."""
     numbers = []
     for tensor in tensors:
@@ -235,10 +235,10 @@ def compare_arrays(
     if found.shape != expected.shape:
         return Comparison.of_shape(name, found.shape, bracketed(expected.shape))
     part = Part.of_arrays(expected, np.asarray(found, order="C"))
-    return compare([part], tolerance, name=name, role=role, any_dtype=any_dtype)
+    return compare_parts([part], tolerance, name=name, role=role, any_dtype=any_dtype)
 
 
-def compare(
+def compare_parts(
     parts: Sequence[Part],
     tolerance: Tolerance,
     *,
@@ -259,25 +259,42 @@ def compare(
         role: What the tensor holds, if its name does not tell.
         any_dtype: True if another floating dtype, or integers of another width, pass as well.
     """
-    first = parts[0]
     names = (name, role or name)
-    dtypes = _compared_dtypes(first, names, any_dtype=any_dtype)
-    result = Comparison(
-        name,
-        first.view.array_shape,
-        math.prod(first.view.array_shape),
-        dtypes.expected,
-        dtypes.found,
-        allowed=tolerance.for_tensor(*names),
+    dtypes = _choose_dtypes(parts[0], names, any_dtype=any_dtype)
+    errors = _measure_parts(parts, tolerance.for_tensor(*names), as_float32=dtypes.as_float32)
+    result = _make_result(name, parts[0], errors, dtypes)
+    return _with_places(result, parts, errors)
+
+
+def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes") -> Comparison:
+    """Return the numbers of a comparison, without the places of wrong elements.
+
+    Args:
+        name: The name of the tensor.
+        part: The first of its parts, which has the shape and the dtypes of all.
+        errors: The errors of all elements.
+        dtypes: The dtypes of both sides.
+    """
+    shape = part.view.array_shape
+    max_rel_error: float | None = errors.max_rel_error
+    if errors.max_rel_error == 0 and errors.max_abs_error:
+        max_rel_error = None  # All elements that differ should be 0.
+    stands_for_numbers = bool(part.step)  # Integers that stand for numbers have no ULPs.
+    return Comparison(
+        name=name,
+        shape=shape,
+        size=math.prod(shape),
+        expected_dtype=dtypes.expected,
+        dtype=dtypes.found,
+        mismatched=errors.mismatched,
+        max_abs_error=errors.max_abs_error,
+        max_rel_error=max_rel_error,
+        max_ulp_error=None if stands_for_numbers else errors.max_ulp_error,
+        strange_expected=errors.strange_expected,
+        strange_found=errors.strange_found,
+        finding=None if dtypes.are_alike else OtherDtype(dtypes.found, dtypes.expected),
+        allowed=errors.tolerance,
     )
-    if not dtypes.are_alike:
-        result.finding = OtherDtype(dtypes.found, dtypes.expected)
-    errors = ElementErrors(result.allowed, first.expected.shape, first.found.dtype)
-    if first.found.size:
-        _measure_parts(parts, errors, as_float32=dtypes.as_float32)
-    _fill_errors(result, errors, has_ulps=not first.step)
-    _fill_places(result, parts, errors)
-    return result
 
 
 class _Dtypes(NamedTuple):
@@ -287,7 +304,7 @@ class _Dtypes(NamedTuple):
     as_float32: bool  #: True if both are compared as float32
 
 
-def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
+def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
     """Return the dtypes of both sides, and whether it is a mistake that they differ.
 
     Frequencies may always differ in their dtype: a model computes them in float32, and files hold
@@ -298,12 +315,12 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
     found = dtype_name(part.found.dtype)
     if expected == found:
         return _Dtypes(expected, found, are_alike=True, as_float32=False)
-    is_frequency = "inv_freq" in (role_of(names[0]), role_of(names[1]))
+    is_frequency = any(role_of(name) == "inv_freq" for name in names)
     may_differ = any_dtype or is_frequency
     are_alike = may_differ and _are_of_one_kind(part)
     is_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
     as_float32 = are_alike and is_real and is_relative(*names)
-    return _Dtypes(expected, found, are_alike, as_float32)
+    return _Dtypes(expected=expected, found=found, are_alike=are_alike, as_float32=as_float32)
 
 
 def _are_of_one_kind(part: Part) -> bool:
@@ -314,29 +331,34 @@ def _are_of_one_kind(part: Part) -> bool:
     return FLOAT_DTYPES.issuperset(map(dtype_name, (part.expected_dtype, part.found.dtype)))
 
 
-def _measure_parts(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:
-    """Add the errors of all elements to `errors`, in threads, some rows at a time.
+def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: bool) -> ElementErrors:
+    """Return the errors of all elements, measured in threads, some rows at a time.
 
     Expected rows are computed while they are compared, so that a table of 10^9 elements is never in
     memory as a whole.
     """
     first = parts[0]
+    shape = first.expected.shape
+    errors = ElementErrors(allowed, shape, first.found.dtype)
+    if not first.found.size:
+        return errors
     itemsize = max(first.expected_dtype.itemsize, first.found.dtype.itemsize)
     if first.step:  # Integers that stand for numbers are compared as float64.
         itemsize = FLOAT64_BYTES
-    shape = first.expected.shape
     rows_at_once = max(1, READ_BYTES // max(1, errors.width * itemsize))
 
-    def measure(item: tuple[int, Slab]) -> None:
-        number, slab = item
-        start = number * first.found.size
-        _measure_slab(parts[number], slab, errors, start, as_float32=as_float32)
+    def measure(numbered_slab: tuple[int, Slab]) -> None:
+        part_number, slab = numbered_slab
+        first_place = part_number * first.found.size
+        _measure_slab(parts[part_number], slab, errors, first_place, as_float32=as_float32)
 
-    work_through(measure, product(range(len(parts)), slabs(shape[:-1] or shape, rows_at_once)))
+    all_slabs = split_into_slabs(shape[:-1] or shape, rows_at_once)
+    work_through(measure, product(range(len(parts)), all_slabs))
+    return errors
 
 
 def _measure_slab(
-    part: Part, slab: Slab, errors: ElementErrors, start: int, *, as_float32: bool
+    part: Part, slab: Slab, errors: ElementErrors, first_place: int, *, as_float32: bool
 ) -> None:
     """Add the errors of a few rows, in every copy of a table that the tensor has.
 
@@ -346,7 +368,7 @@ def _measure_slab(
         part: The table, and the copies of it that were found.
         slab: The rows.
         errors: The errors so far.
-        start: The number of the part's first element, counting the elements of all parts.
+        first_place: The place of the part's first element, counting the elements of all parts.
         as_float32: True if both sides are rounded to float32 before.
     """
     expected = part.rows(slab)
@@ -359,75 +381,70 @@ def _measure_slab(
             found = round_to(widened(found), "float32")
         nearest_step = part.in_steps(expected, found) if part.step else expected
         first_row = copy * errors.row_count + slab.start
-        errors.measure(nearest_step, found, start + first_row * errors.width)
+        errors.measure(nearest_step, found, first_place + first_row * errors.width)
 
 
-def _fill_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> None:
-    """Set where a tensor is wrong: the worst element, the first one, and the rows and columns.
+def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
+    """Return a result with the places where a tensor is wrong: elements, rows, columns and heads.
 
     `errors` counts elements part by part; the result has their indices in the tensor as the file
     has it, so that a user can look them up.
     """
     if errors.worst is not None:
-        result.worst_index = _index_in_tensor(parts, errors.worst.place)
-        result.worst_ulp = errors.worst.ulps
-        result.expected = errors.worst.expected
-        result.found = errors.worst.found
-        result.parts = parts
-    if errors.first_places:
-        places = errors.first_places.values()
-        first_indices = [_index_in_tensor(parts, place) for place in places]
-        result.first_index = min(first_indices)
-        result.where = _wrong_places(result.shape, parts, errors)
-        _add_wrong_copies(result.where, parts[0].copy_axes, first_indices)
+        result = replace(
+            result,
+            worst_index=_find_index_in_tensor(parts, errors.worst.place),
+            worst_ulp=errors.worst.ulps,
+            expected=errors.worst.expected,
+            found=errors.worst.found,
+            parts=parts,
+        )
+    if not errors.first_places:
+        return result
+    places = errors.first_places.values()
+    first_indices = [_find_index_in_tensor(parts, place) for place in places]
+    where = _find_wrong_places(result.shape, parts, errors)
+    wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, named=where)
+    return replace(result, first_index=min(first_indices), where={**where, **wrong_copies})
 
 
-def _index_in_tensor(parts: Sequence[Part], place: int) -> Index:
+def _find_index_in_tensor(parts: Sequence[Part], place: int) -> Index:
     """Return the index of an element, given its number when all parts are counted one after another."""
     number, place_in_part = divmod(place, parts[0].found.size)
     return parts[number].view.index_of(place_in_part)
 
 
-def _add_wrong_copies(
-    where: dict[str, Ranges], copy_axes: Sequence[int], first_indices: Sequence[Index]
-) -> None:
-    """Add the sequences and heads that have wrong elements, if the tensor has copies of the table.
+def _find_wrong_copies(
+    copy_axes: Sequence[int], first_indices: Sequence[Index], *, named: Collection[str]
+) -> dict[str, Ranges]:
+    """Return the sequences and heads that have wrong elements, if the tensor has copies of the table.
 
     The first axis of copies counts sequences and the second one heads, unless the table itself has
     such an axis: two copies (2, 12, L, L) of ALiBi's biases are a batch.
-    """
-    unnamed = [name for name in ("batch", "heads") if name not in where]
-    for name, axis in zip(unnamed, copy_axes, strict=False):
-        where[name] = ranges(np.unique([index[axis] for index in first_indices]))
-
-
-def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -> None:
-    """Set the numbers of a result.
 
     Args:
-        result: The result.
-        errors: The errors of all elements.
-        has_ulps: False for integers that stand for numbers, which have no ULPs.
+        copy_axes: The axes of the tensor along which the table is repeated.
+        first_indices: The index of the first wrong element in each copy that has one.
+        named: The names of axes that the table itself has.
     """
-    result.mismatched = errors.mismatched
-    result.max_abs_error = errors.max_abs_error
-    result.max_rel_error = errors.max_rel_error
-    if errors.max_rel_error == 0 and errors.max_abs_error:
-        result.max_rel_error = None  # All elements that differ should be 0.
-    result.max_ulp_error = errors.max_ulp_error if has_ulps else None
-    result.strange_expected = errors.strange_expected
-    result.strange_found = errors.strange_found
+    unnamed = [name for name in ("batch", "heads") if name not in named]
+    wrong = {}
+    for name, axis in zip(unnamed, copy_axes, strict=False):
+        wrong[name] = ranges(np.unique([index[axis] for index in first_indices]))
+    return wrong
 
 
-def _wrong_places(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:
+def _find_wrong_places(
+    shape: Shape, parts: Sequence[Part], errors: ElementErrors
+) -> dict[str, Ranges]:
     """Return the rows, columns, heads and sequences that have elements out of tolerance."""
-    places = _wrong_rows(errors)
+    places = _find_wrong_rows(errors)
     if len(errors.shape) > 1:
-        places["columns"] = _wrong_columns(shape, parts, errors)
+        places["columns"] = _find_wrong_columns(shape, parts, errors)
     return places
 
 
-def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
+def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     """Return the rows that have elements out of tolerance, and their heads and sequences.
 
     A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
@@ -435,18 +452,20 @@ def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     """
     if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.rows))}
-    _, heads, row_count = (1, 1, *errors.shape[:-1])[-3:]
+    *outer_lengths, row_count, _ = errors.shape
+    heads = outer_lengths[-1] if outer_lengths else 1
     is_wrong = errors.rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
     wrong: dict[str, AnyArray] = {
         "rows": np.flatnonzero(is_wrong.any(axis=(0, 1))),
         "heads": np.flatnonzero(is_wrong.any(axis=(0, 2))),
         "batch": np.flatnonzero(is_wrong.any(axis=(1, 2))),
     }
+    # A table (64, 128) has no axes of heads and sequences, and a bias (12, 64, 64) none of the latter.
     names_of_axes = [*wrong][: len(errors.shape) - 1]
     return {name: ranges(wrong[name]) for name in names_of_axes}
 
 
-def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
+def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
     """Return the columns that have elements out of tolerance.
 
     They are numbered as in the file: frequency 3 of a table (L, 64) with interleaved columns,
@@ -459,7 +478,7 @@ def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -
     for copy, is_wrong in errors.columns.items():
         wrong_frequencies = np.flatnonzero(is_wrong)
         if are_frequencies_in_last_axis:
-            first_index = _index_in_tensor(parts, copy * errors.row_count * errors.width)
+            first_index = _find_index_in_tensor(parts, copy * errors.row_count * errors.width)
             columns.append(first_index[-1] + wrong_frequencies * step)
         else:
             columns.append(wrong_frequencies)

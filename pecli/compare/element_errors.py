@@ -29,6 +29,7 @@ from pecli.engine.arrays import (
 PIECE_BYTES = 1 << 18
 """Bytes whose bits are compared at once: with its scratch arrays, a piece stays in a core's own cache."""
 _C_LIBRARY = ctypes.CDLL(None)
+WHOLE_KINDS = "iub"  #: NumPy's kinds of integers and booleans, which have no ULPs
 MIN_DENSE = 1 / 8
 """Share of a piece's elements that must differ before they are screened for those that matter."""
 
@@ -55,6 +56,10 @@ class ElementErrors:
         rows: True for rows that have an element out of tolerance in any copy.
         columns: By copy, True for the columns that have one.
         first_places: By copy, the place of the first element out of tolerance.
+        mismatched: The number of elements out of tolerance.
+        strange_expected: Expected values that are infinite or NaN, of elements that differ.
+        strange_found: Found values that are, of elements that differ.
+        worst: The element with the largest absolute error; None if all are equal.
     """
 
     def __init__(self, tolerance: Tolerance, shape: Shape, dtype: "np.dtype[Any]") -> None:
@@ -67,27 +72,30 @@ class ElementErrors:
         """
         self.tolerance = tolerance
         self.shape = shape
-        self.width = shape[-1] if len(shape) > 1 else 1
-        self.row_count = math.prod(shape[:-1] or shape)
+        is_vector = len(shape) < 2
+        self.width = 1 if is_vector else shape[-1]
+        self.row_count = math.prod(shape if is_vector else shape[:-1])
         self.rows: Flags = np.zeros(self.row_count, bool)
         self.columns: dict[int, Flags] = {}
         self.first_places: dict[int, int] = {}
         self.mismatched = 0
         self.max_abs_error = 0.0
         self.max_rel_error = 0.0
-        self.max_ulp_error: int | None = None if dtype.kind in "iub" else 0
+        self.max_ulp_error: int | None = None if dtype.kind in WHOLE_KINDS else 0
         self.strange_expected = 0
         self.strange_found = 0
         self.worst: WorstElement | None = None
         self._lock = Lock()
 
-    def measure(self, expected: AnyArray, found: AnyArray, start: int) -> None:
-        """Add the errors of some rows to those of all elements; threads may call it at once.
+    def measure(self, expected: AnyArray, found: AnyArray, first_place: int) -> None:
+        """Add the errors of some rows to those of all elements.
+
+        Several threads may call it at once: each measures its own rows, and a lock guards the sums.
 
         Args:
             expected: The expected rows.
             found: The rows that were found.
-            start: The number of the first element, counting the elements of all rows.
+            first_place: The place of the first element, counting elements and not rows.
         """
         expected = expected.reshape(-1)
         found = found.reshape(-1)
@@ -95,11 +103,13 @@ class ElementErrors:
             return
         is_wrong = np.zeros(expected.size, bool)
         with np.errstate(all="ignore"):
-            self._measure_pieces(expected, found, start, is_wrong)
+            self._measure_pieces(expected, found, first_place, is_wrong)
         if is_wrong.any():
-            self._note_wrong(is_wrong.reshape(-1, self.width), start)
+            self._note_wrong(is_wrong.reshape(-1, self.width), first_place)
 
-    def _measure_pieces(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> None:
+    def _measure_pieces(
+        self, expected: Array, found: Array, first_place: int, is_wrong: Flags
+    ) -> None:
         """Measure the elements that differ, and set `is_wrong` for those that are out of tolerance.
 
         Most tables are equal except for a few elements, which are found by their bits. A table that
@@ -111,14 +121,16 @@ class ElementErrors:
         step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
         for low in range(0, expected.size, step):
             piece = slice(low, low + step)
-            suspects = _differing(expected[piece], found[piece])
+            suspects = _find_differing(expected[piece], found[piece])
             if are_floats and suspects.mean() > MIN_DENSE:
-                suspects = self._screen(expected[piece], found[piece], start + low, is_wrong[piece])
+                suspects = self._screen(
+                    expected[piece], found[piece], first_place + low, is_wrong[piece]
+                )
             places = np.flatnonzero(suspects) + low
             if places.size:
-                is_wrong[places] = self._add(expected[places], found[places], places + start)
+                is_wrong[places] = self._add(expected[places], found[places], places + first_place)
 
-    def _screen(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> Flags:
+    def _screen(self, expected: Array, found: Array, first_place: int, is_wrong: Flags) -> Flags:
         """Set `is_wrong` for a whole piece at once, and return the elements still to be measured.
 
         Measuring an element takes far longer than comparing it with a limit. Most elements need not
@@ -129,18 +141,18 @@ class ElementErrors:
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
         if not np.isfinite(error.max()):
-            return _differing(expected, found)
+            return _find_differing(expected, found)
         size = np.abs(wide_expected)
         tolerance = self.tolerance
         allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
         np.greater(error, allowed, out=is_wrong)
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
-            return _differing(expected, found)
-        has_larger_ratio = error / size > self._largest_known_ratio(expected, found)
-        return np.asarray(has_larger_ratio | self._may_be_worst(error, start))
+            return _find_differing(expected, found)
+        has_larger_ratio = error / size > self._find_largest_known_ratio(expected, found)
+        return np.asarray(has_larger_ratio | self._may_be_worst(error, first_place))
 
-    def _largest_known_ratio(self, expected: Array, found: Array) -> float:
+    def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
 
         Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n), and an element counts
@@ -152,12 +164,12 @@ class ElementErrors:
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
         return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
 
-    def _may_be_worst(self, error: Floats, start: int) -> Flags:
+    def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
         """Return the elements of a piece whose absolute errors may be the largest so far.
 
         Of equal errors the first element counts, and threads may measure a later piece before.
         """
-        if self.worst is None or start < self.worst.place:
+        if self.worst is None or first_place < self.worst.place:
             return np.asarray(error >= self.max_abs_error)
         return np.asarray(error > self.max_abs_error)
 
@@ -171,10 +183,10 @@ class ElementErrors:
         """
         wide_expected = widest(expected)
         wide_found = widest(found)
-        errors = _element_errors(expected, found)
+        errors = _measure_elements(expected, found)
         ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
-        worst = _worst_element(expected, found, errors, places)
+        worst = _find_worst_element(expected, found, errors, places)
         with self._lock:
             if errors.ulps is not None:
                 self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
@@ -208,23 +220,26 @@ class ElementErrors:
         is_tie = element.error == self.max_abs_error > 0
         return is_tie and self.worst is not None and element.place < self.worst.place
 
-    def _note_wrong(self, is_wrong: Flags, start: int) -> None:
+    def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
         """Note in which rows and columns elements are out of tolerance.
 
         Args:
             is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).
-            start: The number of the first of them, counting all copies of the table. In the second
+            first_place: The number of the first of them, counting all copies of the table. In the second
                 copy of a table (64, 128), the element at row 0 and column 5 is 64 · 128 + 5.
         """
-        copy, place_in_copy = divmod(start, self.row_count * self.width)
-        row, column = divmod(place_in_copy, self.width)
-        first = start + int(is_wrong.argmax())
+        copy, place_in_copy = divmod(first_place, self.row_count * self.width)
+        first_row, first_column = divmod(place_in_copy, self.width)
+        row_count, column_count = is_wrong.shape
+        rows = slice(first_row, first_row + row_count)
+        columns = slice(first_column, first_column + column_count)
+        first_wrong = first_place + int(is_wrong.argmax())
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
-            self.first_places[copy] = min(first, self.first_places.get(copy, first))
-            self.rows[row : row + len(is_wrong)] |= is_wrong.any(axis=1)
-            columns = self.columns.setdefault(copy, np.zeros(self.width, bool))
-            columns[column : column + is_wrong.shape[1]] |= is_wrong.any(axis=0)
+            self.first_places[copy] = min(first_wrong, self.first_places.get(copy, first_wrong))
+            self.rows[rows] |= is_wrong.any(axis=1)
+            columns_of_copy = self.columns.setdefault(copy, np.zeros(self.width, bool))
+            columns_of_copy[columns] |= is_wrong.any(axis=0)
 
 
 def _have_equal_bytes(expected: Array, found: Array) -> bool:
@@ -235,7 +250,7 @@ def _have_equal_bytes(expected: Array, found: Array) -> bool:
     """
     are_contiguous = expected.flags.c_contiguous and found.flags.c_contiguous
     if expected.dtype != found.dtype or not are_contiguous:
-        return not _differing(expected, found).any()
+        return not _find_differing(expected, found).any()
     order = _C_LIBRARY.memcmp(
         ctypes.c_void_p(expected.ctypes.data),
         ctypes.c_void_p(found.ctypes.data),
@@ -244,7 +259,7 @@ def _have_equal_bytes(expected: Array, found: Array) -> bool:
     return bool(order == 0)
 
 
-def _differing(expected: Array, found: Array) -> Flags:
+def _find_differing(expected: Array, found: Array) -> Flags:
     """Return which elements differ in their bits.
 
     A NaN is like itself. Elements of unlike dtypes always differ.
@@ -264,32 +279,38 @@ class _Errors(NamedTuple):
     ulps: AnyArray | None  #: None unless the elements found are floats
 
 
-def _element_errors(expected: Array, found: Array) -> _Errors:
+def _measure_elements(expected: Array, found: Array) -> _Errors:
     """Return which elements are equal, their absolute errors, and their errors in ULPs.
 
     There are no ULPs for integers, nor for real numbers that should be complex.
     """
-    if expected.dtype == found.dtype and expected.dtype.kind in "iub":
-        return _integer_errors(expected, found)
+    if expected.dtype == found.dtype and expected.dtype.kind in WHOLE_KINDS:
+        return _measure_integers(expected, found)
     alike, error = arrays.absolute_errors(expected, found)
-    is_float = found.dtype.kind not in "iub"
+    is_float = found.dtype.kind not in WHOLE_KINDS
     is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
     if not is_float or is_real_of_complex:
-        return _Errors(alike, error, None)
-    ulps = _complex_ulps(expected, found) if found.dtype.kind == "c" else _ulps(expected, found)
+        return _Errors(alike=alike, absolute=error, ulps=None)
+    ulps = (
+        _measure_complex_ulps(expected, found)
+        if found.dtype.kind == "c"
+        else _measure_ulps(expected, found)
+    )
     ulps[alike] = 0
-    return _Errors(alike, error, ulps)
+    return _Errors(alike=alike, absolute=error, ulps=ulps)
 
 
-def _worst_element(expected: Array, found: Array, errors: _Errors, places: Indices) -> WorstElement:
+def _find_worst_element(
+    expected: Array, found: Array, errors: _Errors, places: Indices
+) -> WorstElement:
     """Return the element with the largest absolute error; a NaN counts as the largest."""
     index = int(errors.absolute.argmax())
     return WorstElement(
-        int(places[index]),
-        float(errors.absolute[index]),
-        None if errors.ulps is None else int(errors.ulps[index]),
-        +expected[index].item(),  # The sign makes numbers of booleans.
-        +found[index].item(),
+        place=int(places[index]),
+        error=float(errors.absolute[index]),
+        ulps=None if errors.ulps is None else int(errors.ulps[index]),
+        expected=+expected[index].item(),  # The sign makes numbers of booleans.
+        found=+found[index].item(),
     )
 
 
@@ -298,7 +319,7 @@ def _count_strange(values: AnyArray, alike: Flags) -> int:
     return int(np.count_nonzero(~(alike | np.isfinite(values))))
 
 
-def _integer_errors(expected: Array, found: Array) -> _Errors:
+def _measure_integers(expected: Array, found: Array) -> _Errors:
     """Return the errors of integers, or booleans; unsigned differences cannot overflow."""
     if expected.dtype.kind == "b":
         expected = expected.view(np.uint8)
@@ -307,16 +328,18 @@ def _integer_errors(expected: Array, found: Array) -> _Errors:
     larger = np.maximum(expected, found).view(unsigned)
     smaller = np.minimum(expected, found).view(unsigned)
     apart: AnyArray = larger - smaller
-    return _Errors(np.asarray(expected == found), apart.astype(np.float64), None)
+    return _Errors(
+        alike=np.asarray(expected == found), absolute=apart.astype(np.float64), ulps=None
+    )
 
 
-def _ulps(expected: Array, found: Array) -> AnyArray:
+def _measure_ulps(expected: Array, found: Array) -> AnyArray:
     if expected.dtype != found.dtype:
         expected = round_to(widened(expected), dtype_name(found.dtype))
     return arrays.ulps_apart(expected, found)
 
 
-def _complex_ulps(expected: Array, found: Array) -> AnyArray:
+def _measure_complex_ulps(expected: Array, found: Array) -> AnyArray:
     """Return the larger of the ULPs between real parts and between imaginary parts."""
     rounded: AnyArray = expected.astype(found.dtype)
     real = arrays.ulps_apart(rounded.real.copy(), found.real.copy())

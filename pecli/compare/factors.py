@@ -47,14 +47,19 @@ class Factor(NamedTuple):
 
 
 class View(NamedTuple):
-    """A table in an array: its values (doubled columns, copies…, rows…, frequencies), and where they lie."""
+    """A table in an array, and the places of its values there.
+
+    Attributes:
+        values: The values, (doubled columns, copies…, rows…, frequencies).
+        array_shape: The shape of the array.
+        start: The elements of the array before the first one of the view.
+        steps: By axis of the view, the elements of the array from one value to the next.
+    """
 
     values: AnyArray
     array_shape: Shape
-    start: int  #: elements of the array before the first one of the view
-    steps: tuple[
-        int, ...
-    ]  #: by axis of the view, the elements of the array from one value to the next
+    start: int
+    steps: tuple[int, ...]
 
     def index_of(self, place: int) -> Index:
         """Return the index in the array of an element, given its place in the view.
@@ -64,26 +69,47 @@ class View(NamedTuple):
         >>> transposed.index_of(1)  # the second element of the view's first row
         (1, 0)
         """
+        coordinates = np.unravel_index(place, self.values.shape)
         element = self.start
-        for coordinate, step in zip(
-            np.unravel_index(place, self.values.shape), self.steps, strict=True
-        ):
+        for coordinate, step in zip(coordinates, self.steps, strict=True):
             element += int(coordinate) * step
         return tuple(map(int, np.unravel_index(element, self.array_shape)))
 
+    def with_axis_moved(self, source: int, destination: int) -> "View":
+        """Return the view with one of its axes at another place, as `np.moveaxis` does.
 
-def whole_view(array: AnyArray) -> View:
+        >>> view_whole(np.zeros((4, 64, 3))).with_axis_moved(0, -2).steps
+        (3, 192, 1)
+        """
+        axes = [*range(self.values.ndim)]
+        moved_axis = axes.pop(source)
+        axes.insert(destination % self.values.ndim, moved_axis)
+        steps = tuple(self.steps[axis] for axis in axes)
+        return self._replace(values=self.values.transpose(axes), steps=steps)
+
+
+def view_whole(array: AnyArray) -> View:
     """Return an array as a view of itself."""
-    return View(array, array.shape, 0, steps_of(array.shape))
+    return View(values=array, array_shape=array.shape, start=0, steps=find_steps(array.shape))
 
 
-def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
+def find_steps(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return, by axis, the number of elements from one index to the next.
 
-    >>> steps_of((2, 12, 16))
+    >>> find_steps((2, 12, 16))
     (192, 16, 1)
     """
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+
+
+def first_along(array: AnyArray, axes: int) -> AnyArray:
+    """Return an array at index 0 of its first axes.
+
+    >>> first_along(np.zeros((2, 12, 64, 16)), 2).shape  # the first head of the first sequence
+    (64, 16)
+    """
+    first: AnyArray = array[(0,) * axes]
+    return first
 
 
 def without_ones(shape: tuple[Length, ...]) -> tuple[Length, ...]:
@@ -120,7 +146,7 @@ _IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
 )
 
 
-def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
+def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
     """Return views of the cosines and of the sines that one array holds, without copying it.
 
     Every factor (rows, functions, frequencies, …) gets an axis of its own, and the axes are sorted,
@@ -129,7 +155,7 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
 
     >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
-    >>> [view.values.tolist() for _, _, view in function_views(pairs, factors)]
+    >>> [view.values.tolist() for _, _, view in view_functions(pairs, factors)]
     [[[1.0, 0.5]], [[0.0, 0.8]]]
 
     Args:
@@ -137,7 +163,7 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
     sizes = [factor.size for factor in factors]
-    steps = steps_of(sizes)  # by axis, the elements from one index to the next
+    steps = find_steps(sizes)  # by axis, the elements from one index to the next
     order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
     values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
     steps_in_order = tuple(steps[number] for number in order)
@@ -145,8 +171,13 @@ def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     for place in _places(factors):
         depth = len(place.at)  # place.at is (0,) for cosines, (1,) for sines
         first_element = sum(map(operator.mul, place.at, steps_in_order))
-        view = View(values[place.at], array.shape, first_element, steps_in_order[depth:])
-        views.append(FunctionView(place.function, place.negated, view))
+        view = View(
+            values=values[place.at],
+            array_shape=array.shape,
+            start=first_element,
+            steps=steps_in_order[depth:],
+        )
+        views.append(FunctionView(function=place.function, negated=place.negated, view=view))
     return views
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.factors import Axis, Factor, FunctionView, Shape, function_views
+from pecli.compare.factors import Axis, Factor, FunctionView, Shape, view_functions
 from pecli.engine.arrays import AnyArray, Array, Flags, Floats, dtype_name, widened
 
 Factors = tuple[Factor, ...]
@@ -149,7 +149,7 @@ class Form:
         >>> Form("halves", "interleaved").last_axes(8)  # doctest: +ELLIPSIS
         ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 7>, size=8), ...
         """
-        return _last_axes(self.arrangement, self.doubled, frequencies)
+        return _make_last_axes(self.arrangement, self.doubled, frequencies)
 
     def axes_before_columns(self, shape: Shape, frequencies: int) -> list[Factor] | None:
         """Return what the axes of an array count, except those of its columns; None if it does not fit.
@@ -192,7 +192,7 @@ class Form:
         >>> Form("alone", "halves").axes(8), Form("matrices").axes(8)
         ((16,), (8, 2, 2))
         """
-        return _last_lengths(self.arrangement, self.doubled, frequencies)
+        return _make_last_lengths(self.arrangement, self.doubled, frequencies)
 
     def function_views(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the cosines and the sines of a table as views; None if it cannot have this form.
@@ -204,20 +204,31 @@ class Form:
         is_complex = array.dtype.kind == "c"
         if (self.arrangement == "complex") != is_complex:
             return None
-        if is_complex:
-            array = np.stack([array.real, array.imag], axis=-1)
-        elif self.arrangement == "interleaved":
-            # An odd last column has a sine and no cosine, as in sinusoidal tables of an odd width.
-            array = array[..., : array.shape[-1] // 2 * 2]
+        values = self._real_values(array)
         axes_of_one_frequency = self.axes(1)
-        depth = array.ndim - len(axes_of_one_frequency)
-        if depth < 1:
+        first_column_axis = values.ndim - len(axes_of_one_frequency)
+        if first_column_axis < 1:
             return None
-        frequencies = array.shape[depth] // axes_of_one_frequency[0]
-        leading = self.axes_before_columns(array.shape, frequencies)
-        if leading is None or sum(factor.axis == Axis.ROW for factor in leading) != 1:
+        frequencies = values.shape[first_column_axis] // axes_of_one_frequency[0]
+        leading = self.axes_before_columns(values.shape, frequencies)
+        if leading is None:
             return None
-        return function_views(array, [*leading, *chain(*self.last_axes(frequencies))])
+        row_axes = [factor for factor in leading if factor.axis == Axis.ROW]
+        if len(row_axes) != 1:
+            return None
+        return view_functions(values, [*leading, *chain(*self.last_axes(frequencies))])
+
+    def _real_values(self, array: AnyArray) -> AnyArray:
+        """Return an array of this form as real numbers that make whole pairs.
+
+        Complex numbers (…,) become pairs (…, 2). An odd last column of the form `interleaved` is left
+        out: it has a sine and no cosine, as in sinusoidal tables of an odd width.
+        """
+        if self.arrangement == "complex":
+            return np.stack([array.real, array.imag], axis=-1)
+        if self.arrangement == "interleaved":
+            return array[..., : array.shape[-1] // 2 * 2]
+        return array
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
         """Return the cosines and the sines of a table apart; None if it is not in this form.
@@ -240,7 +251,7 @@ class Form:
         tables = []
         for function in functions:
             table = function.view.values
-            single = _undoubled(table, noise) if self.doubled else table
+            single = _take_one_column(table, noise) if self.doubled else table
             if single is None or not single.size:
                 return None
             tables.append(single)
@@ -257,7 +268,7 @@ class Form:
 
 
 @lru_cache(MAX_CACHED)
-def _last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
+def _make_last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
     letters_of_columns = _SIGNED_FACTORS if arrangement == "signed" else _DOUBLED_FACTORS
     pattern = ARRANGEMENTS[arrangement].axes.replace("f", letters_of_columns[doubled])
     axes = []
@@ -269,23 +280,23 @@ def _last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factor
 
 
 @lru_cache(MAX_CACHED)
-def _last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
-    axes = _last_axes(arrangement, doubled, frequencies)
+def _make_last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
+    axes = _make_last_axes(arrangement, doubled, frequencies)
     return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
 
-def _once_and_doubled(arrangement: str) -> tuple[Form, ...]:
+def _make_doublings(arrangement: str) -> tuple[Form, ...]:
     """Return an arrangement with every way to double columns, undoubled first."""
     return tuple(Form(arrangement, doubled) for doubled in DOUBLINGS)
 
 
 READABLE = (
-    *_once_and_doubled("alone"),
-    *_once_and_doubled("halves"),
+    *_make_doublings("alone"),
+    *_make_doublings("halves"),
     Form("interleaved"),
-    *_once_and_doubled("stacked"),
-    *_once_and_doubled("rows"),
-    *_once_and_doubled("pairs"),
+    *_make_doublings("stacked"),
+    *_make_doublings("rows"),
+    *_make_doublings("pairs"),
     Form("matrices"),
 )
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
@@ -301,7 +312,7 @@ def forms(array: Array) -> Iterator[Form]:
     """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
         if Form(arrangement).function_views(array) is not None:
-            yield from _once_and_doubled(arrangement)
+            yield from _make_doublings(arrangement)
 
 
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
@@ -344,18 +355,18 @@ def _has_empty_last_column(array: Array, share: float) -> bool:
     return bool(np.abs(array[:, -1]).max(initial=0) <= limit)
 
 
-def _undoubled(both: Array, noise: float) -> Array | None:
+def _take_one_column(both: Array, noise: float) -> Array | None:
     """Return one of the two columns that a file has for every frequency; None if they differ.
 
     Args:
         both: The first columns of all frequencies and then the second ones, (2, rows, frequencies).
-        noise: The error by which they may differ (see `_undoubled_within`); 0 if they must be equal.
+        noise: The error by which they may differ (see `_take_one_column_within`); 0 if they must be equal.
     """
     first: Array
     second: Array
     first, second = both
     if noise:
-        return _undoubled_within(first, second, noise)
+        return _take_one_column_within(first, second, noise)
     # Most tables that are not doubled differ in the first row already.
     is_first_row_doubled = np.array_equal(first[:1], second[:1], equal_nan=True)
     if is_first_row_doubled and np.array_equal(first, second, equal_nan=True):
@@ -363,7 +374,7 @@ def _undoubled(both: Array, noise: float) -> Array | None:
     return None
 
 
-def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None:
+def _take_one_column_within(first: Array, second: Array, noise: float) -> Array | None:
     """Return the first of two columns per frequency if they differ by noise only; None if by more.
 
     Noise comes from coarse storage: after rounding to four decimals, both columns of a frequency

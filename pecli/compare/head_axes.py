@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.factors import Shape, View, steps_of
+from pecli.compare.factors import Shape, View, find_steps
 from pecli.engine.arrays import AnyArray, Floats, widened
 from pecli.errors import bracketed
 
@@ -35,12 +35,17 @@ class HeadAxes(NamedTuple):
 
     def view(self, array: AnyArray) -> View:
         """Return the array with copies and then the axes before the rotation."""
-        steps = steps_of(self.shape)
+        steps = find_steps(self.shape)
         values = array.reshape(self.shape).transpose(self.order)
-        return View(values, array.shape, 0, tuple(steps[axis] for axis in self.order))
+        return View(
+            values=values,
+            array_shape=array.shape,
+            start=0,
+            steps=tuple(steps[axis] for axis in self.order),
+        )
 
 
-def head_axes(
+def find_head_axes(
     after: AnyArray, before: AnyArray, after_shape: Shape, position_axis: int
 ) -> HeadAxes | None:
     """Return how rotated queries have the axes of those before the rotation; None if they cannot.
@@ -58,18 +63,18 @@ def head_axes(
     """
     if after.shape == after_shape == before.shape:
         return HeadAxes(after_shape, tuple(range(after.ndim)))
-    candidates = list(_orders_of_axes(after_shape, before.shape, position_axis))
+    candidates = list(_find_orders_of_axes(after_shape, before.shape, position_axis))
     if len(candidates) < 2:
         return candidates[0] if candidates else None
-    lengths_before = _vector_lengths(before)
+    lengths_before = _measure_vector_lengths(before)
     distances = []
     for candidate in candidates:
-        lengths_after = _vector_lengths(candidate.view(after).values)
-        distances.append(_distance(lengths_after, lengths_before))
+        lengths_after = _measure_vector_lengths(candidate.view(after).values)
+        distances.append(_measure_distance(lengths_after, lengths_before))
     return candidates[int(np.argmin(distances))]
 
 
-def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
+def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
     """Yield the orders of the axes of `before`, with heads repeated or not, that have the shape `after`.
 
     (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
@@ -84,17 +89,19 @@ def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator
         reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
         if reordered == after:
-            yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
-        heads_axis = _repeated_axis(after, reordered)
+            yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
+        heads_axis = _find_repeated_axis(after, reordered)
         if heads_axis is not None and order[heads_axis] not in never_repeated:
-            for repetition in _repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
-                yield _repeated(after, order, repetition, note)
+            for repetition in _find_repetitions(
+                reordered[heads_axis], after[heads_axis], heads_axis
+            ):
+                yield _make_repeated_axes(after, order, repetition, note)
 
 
-def _repeated_axis(after: Shape, before: Shape) -> int | None:
+def _find_repeated_axis(after: Shape, before: Shape) -> int | None:
     """Return the only axis in which two shapes differ, if it is a multiple of what it was.
 
-    >>> _repeated_axis((1, 6, 512, 128), (1, 2, 512, 128))
+    >>> _find_repeated_axis((1, 6, 512, 128), (1, 2, 512, 128))
     1
     """
     unequal = [axis for axis, length in enumerate(before) if after[axis] != length]
@@ -121,7 +128,7 @@ class _Repetition(NamedTuple):
     words: str
 
 
-def _repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
+def _find_repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
     """Yield the ways to repeat heads.
 
     With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`), which is an
@@ -135,11 +142,20 @@ def _repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
     """
     times = repeated // heads
     words = f"{heads} heads repeated {times}× along axis {axis}"
-    yield _Repetition(axis, (heads, times), axis + 1, f"{words}, each in a row")
-    yield _Repetition(axis, (times, heads), axis, f"{words}, one round after the other")
+    yield _Repetition(
+        axis=axis, lengths=(heads, times), copies_axis=axis + 1, words=f"{words}, each in a row"
+    )
+    yield _Repetition(
+        axis=axis,
+        lengths=(times, heads),
+        copies_axis=axis,
+        words=f"{words}, one round after the other",
+    )
 
 
-def _repeated(after: Shape, order: Sequence[int], repetition: _Repetition, note: str) -> HeadAxes:
+def _make_repeated_axes(
+    after: Shape, order: Sequence[int], repetition: _Repetition, note: str
+) -> HeadAxes:
     """Return the axes of an array in which heads are repeated: copies first, then those of before.
 
     (1, 512, 6, 128) after the rotation of (1, 2, 512, 128), whose axes it has in the order 0 2 1 3,
@@ -158,10 +174,10 @@ def _repeated(after: Shape, order: Sequence[int], repetition: _Repetition, note:
     place_of_axis = dict(zip(order, places, strict=True))
     places_in_order = [place_of_axis[number] for number in range(len(order))]
     notes = ", ".join(filter(None, (note, repetition.words)))
-    return HeadAxes(shape, (repetition.copies_axis, *places_in_order), notes)
+    return HeadAxes(shape=shape, order=(repetition.copies_axis, *places_in_order), note=notes)
 
 
-def _vector_lengths(array: AnyArray) -> Floats:
+def _measure_vector_lengths(array: AnyArray) -> Floats:
     """Return the lengths of all vectors (the last axis), relative to their mean."""
     with np.errstate(invalid="ignore", over="ignore"):
         wide = np.nan_to_num(widened(array))
@@ -170,6 +186,6 @@ def _vector_lengths(array: AnyArray) -> Floats:
     return relative
 
 
-def _distance(after: Floats, before: Floats) -> float:
+def _measure_distance(after: Floats, before: Floats) -> float:
     """Return the mean difference of lengths; `after` may have an axis of copies first."""
     return float(np.abs(after - before).mean())

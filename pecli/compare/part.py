@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.compare.candidate import Expected
-from pecli.compare.factors import Shape, View, steps_of, whole_view
+from pecli.compare.factors import Shape, View, find_steps, first_along, view_whole
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
@@ -50,7 +50,7 @@ class Part:
         cls, expected: Expected, found: Array, *, masked: bool = False, name: str = ""
     ) -> "Part":
         """Return a whole array as a part, which has to equal another array of the same shape."""
-        return cls(expected, whole_view(found), masked=masked, name=name)
+        return cls(expected, view_whole(found), masked=masked, name=name)
 
     @property
     def found(self) -> AnyArray:
@@ -62,8 +62,7 @@ class Part:
 
     @property
     def first_copy(self) -> AnyArray:
-        one_copy: AnyArray = self.found[(0,) * len(self.copies)]
-        return one_copy
+        return first_along(self.found, len(self.copies))
 
     @property
     def expected_dtype(self) -> "np.dtype[Any]":
@@ -118,28 +117,33 @@ class Slab(NamedTuple):
     length: int  #: number of rows
 
 
-def slabs(axes: Shape, step: int) -> Iterator[Slab]:
-    """Yield all rows of a table in pieces of at most `step` rows, each of which one index selects.
+def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
+    """Yield all rows of a table in pieces of at most so many rows, each of which one index selects.
 
-    A bias (12, 64, 64) has 12 · 64 rows; with a step of 100, each piece is the 64 rows of a head.
+    A bias (12, 64, 64) has 12 · 64 rows; with at most 100, each piece is the 64 rows of a head.
 
-    >>> [(slab.start, slab.length) for slab in slabs((2, 3), 2)]
+    >>> [(slab.start, slab.length) for slab in split_into_slabs((2, 3), 2)]
     [(0, 2), (2, 1), (3, 2), (5, 1)]
 
     Args:
-        axes: The lengths of the table's axes before the last.
-        step: The number of rows.
+        lengths: The lengths of the table's axes before the last.
+        max_rows: The largest number of rows.
     """
-    if not axes:
-        yield Slab((), 0, 1)
+    if not lengths:
+        yield Slab(at=(), start=0, length=1)
         return
-    rows_per_index = steps_of(axes)
+    rows_per_index_by_axis = find_steps(lengths)
     # Pieces are cut along the first axis of which one index holds few enough rows.
-    depth = next(axis for axis, rows in enumerate(rows_per_index) if rows <= step)
-    rows = rows_per_index[depth]
-    indices_at_once = max(1, step // max(1, rows))
-    for number, prefix in enumerate(np.ndindex(axes[:depth])):
-        for low in range(0, axes[depth], indices_at_once):
-            high = min(low + indices_at_once, axes[depth])
-            start = (number * axes[depth] + low) * rows
-            yield Slab((*prefix, slice(low, high)), start, (high - low) * rows)
+    cut_axis = next(axis for axis, rows in enumerate(rows_per_index_by_axis) if rows <= max_rows)
+    rows_per_index = rows_per_index_by_axis[cut_axis]
+    indices_at_once = max(1, max_rows // max(1, rows_per_index))
+    axis_length = lengths[cut_axis]
+    for number, prefix in enumerate(np.ndindex(lengths[:cut_axis])):
+        for low in range(0, axis_length, indices_at_once):
+            high = min(low + indices_at_once, axis_length)
+            first_index = number * axis_length + low
+            yield Slab(
+                at=(*prefix, slice(low, high)),
+                start=first_index * rows_per_index,
+                length=(high - low) * rows_per_index,
+            )

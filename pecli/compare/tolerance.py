@@ -103,7 +103,9 @@ class Tolerance:
 
     def for_either_order(self) -> "SymmetricTolerance":
         """Return the tolerance for two files of which neither is the expected one."""
-        return SymmetricTolerance(self.max_ulp, self.atol, self.rtol, self.freq_rtol)
+        return SymmetricTolerance(
+            max_ulp=self.max_ulp, atol=self.atol, rtol=self.rtol, freq_rtol=self.freq_rtol
+        )
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.best_reading import MIN_FLAT_ROWS, begins_with_position_0, find_readings
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables
-from pecli.compare.reading import MIN_FLAT_ROWS, Reading, begins_with_position_0, readings
+from pecli.compare.reading import Reading
+from pecli.compare.reading_notes import note_on
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -35,12 +37,12 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     Returns:
         The tables `cos` and `sin`, or the tensor itself under an empty name.
     """
-    widths = row_widths(array)
+    widths = find_row_widths(array)
     if widths:
-        return _separate_flat(array, widths)
+        return _separate_vector(array, widths)
     role = role_of(name)
     if array.ndim > 2 or array.dtype.kind == "c" or role == "both":
-        both = _both_functions([array])
+        both = _find_both_functions([array])
         if both is not None:
             return both
     if role in PLURALS and _is_transposed(array):
@@ -48,22 +50,22 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     return SeparateTables({"": array})
 
 
-def _separate_flat(array: AnyArray, widths: Sequence[int]) -> SeparateTables:
+def _separate_vector(array: AnyArray, widths: Sequence[int]) -> SeparateTables:
     """Return the tables of a vector that was a table: cosines and sines if wider rows hold both."""
     unfolded = [array.reshape(-1, width) for width in reversed(widths)]
-    both = _both_functions(unfolded)
+    both = _find_both_functions(unfolded)
     if both is not None:
         return both
     narrow = unfolded[-1]
     return SeparateTables({"": narrow}, f"read as {bracketed(narrow.shape)}")
 
 
-def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
+def _find_both_functions(tables: list[AnyArray]) -> SeparateTables | None:
     """Return the cosines and sines of the first table that holds both: cos² + sin² is constant."""
     for table in tables:
-        for reading in wave_readings(table):
+        for reading in find_wave_readings(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.first_copies(), reading.note)
+                return SeparateTables(reading.first_copies(), note_on(reading))
     return None
 
 
@@ -72,21 +74,23 @@ def _is_transposed(array: AnyArray) -> bool:
     return array.ndim == 2 and bool(array.size) and begins_with_position_0(array.T)
 
 
-def wave_readings(array: AnyArray) -> Iterator[Reading]:
+def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
     """Yield the readings of a tensor as cosines and sines of any number of frequencies.
 
     What tells is that cos² + sin² is constant, or that copies are alike.
     """
-    for width in sorted(_wave_widths(array), reverse=True):
-        make = partial(_zero_tables, width)
-        candidate = CandidateTable((*PLURALS,), (None, width), make, has_frequencies=True)
-        for reading in readings(array, candidate):
+    for width in sorted(_find_widths(array), reverse=True):
+        make = partial(_make_zero_tables, width)
+        candidate = CandidateTable(
+            names=(*PLURALS,), shape=(None, width), make=make, has_frequencies=True
+        )
+        for reading in find_readings(array, candidate):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:
                 yield reading
 
 
-def _wave_widths(array: AnyArray) -> set[int]:
+def _find_widths(array: AnyArray) -> set[int]:
     """Return the numbers of frequencies that the last axes may have: each comes once, twice or four times."""
     widths = set()
     for size in array.shape[-3:]:
@@ -96,13 +100,13 @@ def _wave_widths(array: AnyArray) -> set[int]:
     return widths
 
 
-def _zero_tables(width: int, rows: int) -> MadeTables:
+def _make_zero_tables(width: int, rows: int) -> MadeTables:
     """Make tables of zeros, for readings that do not compare values."""
     zeros = np.broadcast_to(np.zeros(()), (rows, width))
     return MadeTables(None, dict.fromkeys(PLURALS, zeros))
 
 
-def row_widths(array: AnyArray) -> tuple[int, ...]:
+def find_row_widths(array: AnyArray) -> tuple[int, ...]:
     """Return the numbers of columns that a flat table may have.
 
     At position 0 all cosines are 1 and all sines 0, so the first row begins with a run of equal values, one per

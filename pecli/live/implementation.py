@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks import Answer
-from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
+from pecli.checks.recorded.arithmetic_noise import bound_rotation_noise, bound_table_noise
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_model import verify_tables
 from pecli.checks.verify.rotated import verify_rotated
@@ -337,7 +337,7 @@ class _Trial:
         tables: dict[str, Array] = {}
         for name, table in _named_tables(output).items():
             tables[name] = _with_batch(table, case)
-        noise = table_noise(tables.values(), case.last_position)
+        noise = bound_table_noise(tables.values(), case.last_position)
         return verify_tables(
             tables,
             self.encodings,
@@ -356,7 +356,7 @@ class _Trial:
         output = self._call(*before.values(), case.positions)
         after = _rotated_by_name(output, before)
         noise = max(
-            rotation_noise(before[name], after[name], case.last_position) for name in before
+            bound_rotation_noise(before[name], after[name], case.last_position) for name in before
         )
         options = {
             "layer_type": self.encoding.layer_type or None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.checks.file_patterns import matching_files
+from pecli.checks.file_patterns import find_files
 
 
 @pytest.fixture(autouse=True)
@@ -26,27 +26,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_pattern_matches_files_in_order(pattern: str, files: list[str]) -> None:
     """The folder has d/a.npz, d/b.npz, c.npy and q[1].npy; a tensor may be named after a colon."""
-    assert matching_files("", pattern) == files
+    assert find_files("", pattern) == files
 
 
 @pytest.mark.parametrize("name", ["c.npy", "q[1].npy", "no*", "d*"])
 def test_a_name_is_not_a_pattern(name: str) -> None:
     """A file of the very name comes first; what matches nothing, or folders, stays as it is."""
-    assert matching_files("", name) == [name]
+    assert find_files("", name) == [name]
 
 
 def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
-    assert matching_files("", "d*/") == ["d/"]
+    assert find_files("", "d*/") == ["d/"]
 
 
 @pytest.mark.parametrize(
     ("pattern", "files"), [("*.npz", ["a.npz", "b.npz"]), ("a.npz", ["a.npz"])]
 )
 def test_patterns_start_from_a_folder(pattern: str, files: list[str]) -> None:
-    assert matching_files("d", pattern) == files
+    assert find_files("d", pattern) == files
 
 
 def test_a_pattern_of_a_thousand_folders_matches_nothing() -> None:
     """glob would recurse too deep."""
     pattern = f"{'*/' * 1000}*"
-    assert matching_files("", pattern) == [pattern]
+    assert find_files("", pattern) == [pattern]

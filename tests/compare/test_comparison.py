@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pecli.compare.comparison import Comparison, compare_arrays, ranges, where_json
 from pecli.compare.json_values import plain
-from pecli.compare.part import slabs
+from pecli.compare.part import split_into_slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import ulps_apart
 
@@ -735,7 +735,7 @@ def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: li
     """A slab is a run of rows that is read at once; it may not begin in one head and end in the
     next.
     """
-    assert [slab.start for slab in slabs(axes, step)] == starts
+    assert [slab.start for slab in split_into_slabs(axes, step)] == starts
 
 
 def test_nothing_is_wrong_in_no_tensor() -> None:

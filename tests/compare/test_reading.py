@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from pecli.compare.arrangement import arrangements
+from pecli.compare.arrangement import find_arrangements
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.forms import Form
-from pecli.compare.reading import best_reading
+from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import EXACT
-from pecli.compare.waves import row_widths, separate_tables
+from pecli.compare.waves import find_row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import doubled_as_halves
 
@@ -23,8 +24,8 @@ def no_tables(rows: int) -> MadeTables:
 def notes_on_readings(
     shape: tuple[int, ...], candidate: CandidateTable, is_text: bool = False
 ) -> list[str]:
-    plain = arrangements(shape, candidate, Form("alone"), is_text=is_text)
-    guessed = arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
+    plain = find_arrangements(shape, candidate, Form("alone"), is_text=is_text)
+    guessed = find_arrangements(shape, candidate, Form("alone"), is_text=is_text, guesses=True)
     return [arrangement.folding.note for arrangement in (*plain, *guessed)]
 
 
@@ -97,7 +98,7 @@ def test_biases_are_read_with_their_batch_or_flattened(
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
-    found = arrangements(shape, candidate, Form("alone"))
+    found = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]
 
 
@@ -136,13 +137,13 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
-    reading = best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
+    reading = find_best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0
 
 
 def test_an_array_of_another_shape_has_no_reading() -> None:
-    assert best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
+    assert find_best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
 
 
 @pytest.mark.parametrize(
@@ -151,14 +152,14 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
 )
 def test_an_element_counts_for_at_most_2(table: np.ndarray, distance: float) -> None:
     """Cosines differ by at most 2, so that NaN and huge values count as that."""
-    reading = best_reading(table, [COSINES_TO_READ])
+    reading = find_best_reading(table, [COSINES_TO_READ])
     assert reading is not None
     assert reading.distance == pytest.approx(distance, abs=1e-6)
 
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
 def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
-    reading = best_reading(COS + error, [COSINES_TO_READ])
+    reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
     assert reading.is_near == is_near
 
@@ -176,28 +177,30 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
 )
 def test_notes_on_readings(table: np.ndarray, note: str) -> None:
     candidate = candidate_of({"cos": COS}, has_frequencies=True, quantised=True)
-    reading = best_reading(table, [candidate])
+    reading = find_best_reading(table, [candidate])
 
     assert reading is not None
-    assert reading.note == note
+    assert note_on(reading) == note
 
 
 def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
     """Channel 3 of head 2, of heads of 8 channels, is column 19."""
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
-    reading = best_reading(table, [COSINES_TO_READ])
+    reading = find_best_reading(table, [COSINES_TO_READ])
 
     assert reading is not None
 
-    result = reading.compared(EXACT, name="cos", any_dtype=True)
+    result = reading.compare(EXACT, name="cos", any_dtype=True)
     assert result.mismatched == 1
     assert result.worst_index == (5, 19)
     assert result.where == {"rows": [(5, 5)], "columns": [(19, 19)]}
 
 
 def test_heads_that_differ_are_not_folded_into_columns() -> None:
-    assert best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
+    assert (
+        find_best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
+    )
 
 
 @pytest.mark.parametrize("row", [1, 11])
@@ -205,10 +208,10 @@ def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
     )
-    reading = best_reading(COS[row], [candidate])
+    reading = find_best_reading(COS[row], [candidate])
 
     assert reading is not None
-    assert reading.note == "a single row"
+    assert note_on(reading) == "a single row"
 
 
 def test_a_constant_vector_is_not_taken_for_position_0() -> None:
@@ -216,7 +219,7 @@ def test_a_constant_vector_is_not_taken_for_position_0() -> None:
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[:rows]})
     )
-    assert best_reading(np.ones(8), [candidate]) is None
+    assert find_best_reading(np.ones(8), [candidate]) is None
 
 
 @pytest.mark.parametrize(
@@ -227,12 +230,12 @@ def test_widths_of_a_flat_table(ones: int, zeros: int, widths: tuple[int, ...]) 
     """Cosines of position 0 are ones: a run of w ones at the beginning suggests rows of w, if the
     rest has several rows.
     """
-    assert row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
+    assert find_row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 
 
 def test_widths_of_flat_cosines() -> None:
-    assert row_widths(COS.ravel()) == (8,)
-    assert row_widths(COS) == ()
+    assert find_row_widths(COS.ravel()) == (8,)
+    assert find_row_widths(COS) == ()
 
 
 @pytest.mark.parametrize(

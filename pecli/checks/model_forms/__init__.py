@@ -16,9 +16,9 @@ from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.reasons import find_reason
 from pecli.checks.model_forms.sentences import (
     BothModels,
-    lost_scaling_sentence,
-    settings_sentence,
-    tensor_sentences,
+    describe_lost_scaling,
+    describe_settings_problem,
+    describe_tensors,
 )
 from pecli.checks.model_forms.settings import compare_settings, find_lost_scaling
 from pecli.compare.comparison import Comparison
@@ -67,19 +67,19 @@ def diff_models(
     pairs, problems = match_tensors(*models)
     compared = _compare_pairs(pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    problems += _changed_tensors(changed, models, tolerance)
-    diagnosis = [*_settings_sentences(models), *tensor_sentences(problems, models)]
+    problems += _explain_changed_tensors(changed, models, tolerance)
+    diagnosis = [*_describe_settings(models), *describe_tensors(problems, models)]
     if not pairs and not problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
         "diagnosis": tuple(diagnosis),
         "tensors": tuple(item.result for item in changed),
-        "weak": _not_compared(models),
-        "forms": _summary(compared, len(changed), models),
+        "weak": _list_not_compared(models),
+        "forms": _summarise(compared, len(changed), models),
     }
 
 
-def _changed_tensors(
+def _explain_changed_tensors(
     changed: Sequence[ComparedPair], models: BothModels, tolerance: Tolerance
 ) -> Iterator[TensorProblem]:
     """Yield the tensors that differ, each with the converter's mistake that explains it."""
@@ -88,10 +88,10 @@ def _changed_tensors(
         yield TensorProblem(pair.name, finding, result.largest_error)
 
 
-def _settings_sentences(models: BothModels) -> Iterator[str]:
+def _describe_settings(models: BothModels) -> Iterator[str]:
     """Yield a sentence for each setting that both models state differently."""
     for problem in compare_settings(*models):
-        yield settings_sentence(problem, models.checked.label)
+        yield describe_settings_problem(problem, models.checked.label)
 
 
 def _read_both(a: Source, b: Source) -> BothModels:
@@ -109,7 +109,7 @@ def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[Compared
     return [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
 
 
-def _not_compared(models: BothModels) -> tuple[str, ...]:
+def _list_not_compared(models: BothModels) -> tuple[str, ...]:
     """Return a sentence per model about its tensors that are not compared, A before B."""
     sentences = []
     for model in sorted(models, key=attrgetter("label")):
@@ -119,7 +119,7 @@ def _not_compared(models: BothModels) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _summary(compared: Sequence[ComparedPair], changed: int, models: BothModels) -> str:
+def _summarise(compared: Sequence[ComparedPair], changed: int, models: BothModels) -> str:
     """Return a line on the tensors that are equal, and on those that differ by rounding.
 
     «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
@@ -136,4 +136,4 @@ def _summary(compared: Sequence[ComparedPair], changed: int, models: BothModels)
 
 def lost_scaling(encoding: Encoding, model_format: ModelFormat) -> str:
     """Return a sentence about a file that lacks the scaling that the model has."""
-    return lost_scaling_sentence(find_lost_scaling(encoding, model_format))
+    return describe_lost_scaling(find_lost_scaling(encoding, model_format))

@@ -1,6 +1,6 @@
 """The tensors that a model has in two formats, and the order in which each has its rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ from pecli.checks.model_forms.findings import DifferentShape, MissingTensor, Ten
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
+from pecli.compare.factors import Shape
 from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
 from pecli.tensors.head_layout import Heads
@@ -33,47 +34,54 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
 
     A tensor that one of them lacks is a problem, unless it is there in a type that is not read.
     """
-    expected = _with_tied_output(reference.tensors)
     found = _with_tied_output(checked.tensors)
-    _split_latent_projections(expected, found)
-    _split_latent_projections(found, expected)
-    matched = Matched([], [])
-    for name in dict.fromkeys([*reference.tensors, *checked.tensors]):
+    expected = _split_latent_projections(_with_tied_output(reference.tensors), found)
+    found = _split_latent_projections(found, expected)
+    names = dict.fromkeys([*reference.tensors, *checked.tensors])
+    pairs: list[Pair] = []
+    problems: list[TensorProblem] = []
+    for name in names:
         if name in expected and name in found:
-            _match(matched, name, expected[name], found[name], (reference, checked))
-        elif name in expected or name in found:
-            lacking = checked if name in expected else reference
-            if EXPERT.sub("", name) not in lacking.unread:
-                matched.problems.append(TensorProblem(name, MissingTensor(lacking.label)))
-    return matched
+            match = _match(name, expected[name], found[name])
+            if isinstance(match, TensorProblem):
+                problems.append(match)
+            elif 0 not in match.reference.shape:
+                pairs.append(_with_conversion(match, reference, checked))
+        elif name in expected:
+            problems += _find_missing(name, checked)
+        elif name in found:
+            problems += _find_missing(name, reference)
+    return Matched(pairs, problems)
 
 
-def _match(
-    matched: Matched,
-    name: str,
-    expected: Stored,
-    found: Stored,
-    models: tuple[ModelFiles, ModelFiles],
-) -> None:
-    """Add two tensors of one name to `matched`: as a pair, or as a problem if their shapes differ.
+def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorProblem]:
+    """Yield a problem if a model lacks a tensor, unless it has it in a type that is not read."""
+    if EXPERT.sub("", name) not in lacking.unread:
+        yield TensorProblem(name, MissingTensor(lacking.label))
+
+
+def _match(name: str, expected: Stored, found: Stored) -> Pair | TensorProblem:
+    """Return two tensors of one name as a pair, or a problem if their shapes differ.
 
     GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike first.
     """
     found = found.fitted(expected.shape)
     expected = expected.fitted(found.shape)
     if expected.shape != found.shape:
-        problem = DifferentShape(found.shape, expected.shape)
-        matched.problems.append(TensorProblem(name, problem))
-    elif 0 not in expected.shape:
-        reference, checked = models
-        added = 0
-        if name.endswith("norm.weight"):
-            added = _added_to_norms(checked) - _added_to_norms(reference)
-        order = expected_order(name, expected, reference, checked)
-        matched.pairs.append(Pair(name, expected, found, order, added))
+        return TensorProblem(name, DifferentShape(found.shape, expected.shape))
+    return Pair(name=name, reference=expected, checked=found, order=None, added=0)
 
 
-def _added_to_norms(model: ModelFiles) -> int:
+def _with_conversion(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Pair:
+    """Return a pair with what a converter should have changed: the order of rows, and the 1 of norms."""
+    order = find_expected_order(pair.name, pair.reference, reference, checked)
+    added = 0
+    if pair.name.endswith("norm.weight"):
+        added = _number_added_to_norms(checked) - _number_added_to_norms(reference)
+    return pair._replace(order=order, added=added)
+
+
+def _number_added_to_norms(model: ModelFiles) -> int:
     """Return 1 if the format adds 1 to the weights of norms, otherwise 0."""
     return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
@@ -86,42 +94,62 @@ def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
     return complete
 
 
-def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, Stored]) -> None:
-    """Split DeepSeek's kv_b projections if the other model has its keys and values apart.
+def _split_latent_projections(
+    tensors: Mapping[str, Stored], other: Mapping[str, Stored]
+) -> dict[str, Stored]:
+    """Return tensors with DeepSeek's kv_b projections split if the other model has keys and values apart.
 
     Hugging Face has kv_b, with the rows of keys and values of each head after each other; GGUF has
     k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5
     channels, kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
     """
-    for keys_name in _latent_keys(split):
+    complete = dict(tensors)
+    for keys_name in _find_latent_keys(other):
         values_name = keys_name.replace("k_b", "v_b")
         fused_name = keys_name.replace("k_b", "kv_b")
-        if values_name not in split or fused_name not in tensors:
+        if values_name not in other or fused_name not in complete:
             continue
-        keys_shape = split[keys_name].shape
-        values_shape = split[values_name].shape
-        if len(keys_shape) != 3 or len(values_shape) != 3:
-            continue
-        heads, latent, key_channels = keys_shape
-        fused_shape = (heads * (key_channels + values_shape[1]), latent)
-        fused = tensors[fused_name]
-        if fused.dtype in ROUNDING and fused.shape == fused_shape:
-            del tensors[fused_name]
-            by_head = fused.values.reshape(heads, -1, latent)
-            tensors[keys_name] = Stored.of(by_head[:, :key_channels].swapaxes(1, 2))
-            tensors[values_name] = Stored.of(by_head[:, key_channels:])
+        fused = complete[fused_name]
+        split = _split_keys_and_values(fused, other[keys_name].shape, other[values_name].shape)
+        if split is not None:
+            del complete[fused_name]
+            complete[keys_name], complete[values_name] = split
+    return complete
 
 
-def _latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
+def _split_keys_and_values(
+    fused: Stored, keys_shape: Shape, values_shape: Shape
+) -> tuple[Stored, Stored] | None:
+    """Return the keys and the values of a kv_b projection; None if its shape is not that of both.
+
+    Args:
+        fused: The projection, (heads · (key channels + value channels), latent channels).
+        keys_shape: The shape that keys should have, (heads, latent channels, key channels).
+        values_shape: The shape that values should have, (heads, value channels, latent channels).
+    """
+    if len(keys_shape) != 3 or len(values_shape) != 3:
+        return None
+    heads, latent_channels, key_channels = keys_shape
+    _, value_channels, _ = values_shape
+    fused_shape = (heads * (key_channels + value_channels), latent_channels)
+    if fused.dtype not in ROUNDING or fused.shape != fused_shape:
+        return None
+    by_head = fused.values.reshape(heads, -1, latent_channels)
+    keys = by_head[:, :key_channels].swapaxes(1, 2)
+    values = by_head[:, key_channels:]
+    return Stored.of(keys), Stored.of(values)
+
+
+def _find_latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
     return [name for name in tensors if name.endswith(LATENT_KEYS)]
 
 
 def has_latent_keys(model: ModelFiles) -> bool:
     """Return True if the keys of a model are projected from a latent vector, as in DeepSeek-V2."""
-    return bool(_latent_keys(model.tensors))
+    return bool(_find_latent_keys(model.tensors))
 
 
-def expected_order(
+def find_expected_order(
     name: str, stored: Stored, reference: ModelFiles, checked: ModelFiles
 ) -> Indices | None:
     """Return the rows of the reference that the checked model should have; None for all in order.
@@ -138,15 +166,15 @@ def expected_order(
     order = rows
     converts_to_gguf = reference.format != ModelFormat.GGUF and checked.format == ModelFormat.GGUF
     if named.kind == "qkv" and heads.fused and converts_to_gguf:
-        order = _order_by_part(stored, heads)
+        order = _find_order_by_part(stored, heads)
     if reference.layout != checked.layout and named.kind != "latent":
-        order = order[_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
+        order = order[_find_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
     if (order == rows).all():
         return None
     return order
 
 
-def _order_in_layout(
+def _find_order_in_layout(
     name: str, stored: Stored, heads: Heads, layout: str, new_layout: str
 ) -> Indices:
     """Return the rows of a projection in the order that another layout of pairs requires.
@@ -160,7 +188,7 @@ def _order_in_layout(
         return np.arange(len(stored.rows))
 
 
-def _order_by_part(stored: Stored, heads: Heads) -> Indices:
+def _find_order_by_part(stored: Stored, heads: Heads) -> Indices:
     """Return the rows of a fused projection, all queries before all keys before all values.
 
     GGUF has them so. Rows q0 k0 v0 q1 k1 v1 of GPT-NeoX are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.

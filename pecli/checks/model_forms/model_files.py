@@ -55,7 +55,7 @@ class Counts(NamedTuple):
     heads: object
 
 
-NO_COUNTS = Counts(None, None, None)
+NO_COUNTS = Counts(context=None, layers=None, heads=None)
 
 
 class Tensors(NamedTuple):
@@ -110,20 +110,21 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
     configuration.
     """
-    path = os.fspath(given)
-    if not os.path.exists(path):
+    given_path = os.fspath(given)
+    if not os.path.exists(given_path):
         return None
-    folder = os.path.dirname(path) or os.curdir
-    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
-    config = config_files.config_file(folder if is_weight_file else path)
-    if os.path.basename(path) in CONFIG_FILES:
-        path = folder  # The weights are beside the configuration.
+    folder = os.path.dirname(given_path) or os.curdir
+    is_weight_file = os.path.isfile(given_path) and given_path.endswith(WEIGHT_FILES)
+    is_config_file = os.path.basename(given_path) in CONFIG_FILES
+    config = config_files.config_file(folder if is_weight_file else given_path)
+    model_format = CONFIG_FILES.get(os.path.basename(config))
     if config.endswith(".gguf"):
-        return Source(ModelFormat.GGUF, path, config)
-    format_of_config = CONFIG_FILES.get(os.path.basename(config))
-    if format_of_config is None:
+        model_format = ModelFormat.GGUF
+    if model_format is None:
         return None
-    return Source(format_of_config, path, config)
+    # Weights are beside their configuration.
+    path = folder if is_config_file else given_path
+    return Source(format=model_format, path=path, config=config)
 
 
 def read_model(label: str, source: Source) -> ModelFiles:
@@ -140,19 +141,19 @@ def read_model(label: str, source: Source) -> ModelFiles:
     tensors = _read_tensors(source, encodings.model_type)
     _require_gguf_package(source.path, tensors.read.values())
     return ModelFiles(
-        label,
-        source.format,
-        encodings.model_type or source.format,
-        encodings,
-        _weight_layout(encodings),
-        heads,
-        counts,
-        tensors.read,
-        tensors.unread,
+        label=label,
+        format=source.format,
+        architecture=encodings.model_type or source.format,
+        encodings=encodings,
+        layout=_read_weight_layout(encodings),
+        heads=heads,
+        counts=counts,
+        tensors=tensors.read,
+        unread=tensors.unread,
     )
 
 
-def _weight_layout(encodings: ModelEncodings) -> str:
+def _read_weight_layout(encodings: ModelEncodings) -> str:
     """Return the layout of the first rotary encoding that states one, as the weights have it."""
     for encoding in encodings.ropes():
         if encoding.layout:
@@ -172,14 +173,14 @@ def _read_counts(source: Source, context: int | None) -> Counts:
         if isinstance(part, Mapping):
             parts.append(part)
     parts.append(values)
-    layers = _first_value(parts, LAYER_COUNTS)
+    layers = _find_first_value(parts, LAYER_COUNTS)
     if source.format == ModelFormat.GGUF and isinstance(layers, int):
         # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
         layers -= values.get("nextn_predict_layers") or 0
-    return Counts(context, layers, _first_value(parts, HEAD_COUNTS))
+    return Counts(context=context, layers=layers, heads=_find_first_value(parts, HEAD_COUNTS))
 
 
-def _first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
+def _find_first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
     """Return the value of the first key that a part of a configuration has; None if none has one."""
     for part in parts:
         for key in keys:
@@ -202,7 +203,7 @@ def _read_tensors(source: Source, model_type: str | None) -> Tensors:
     The latter are those that GGUF has no name for, and those of a packed or unknown type.
     """
     tensors = Tensors({}, {})
-    for name, gguf_name, stored in _named_tensors(source, model_type):
+    for name, gguf_name, stored in _open_named_tensors(source, model_type):
         if not gguf_name:
             tensors.unread.setdefault(name, name)
         elif stored.is_read and not PACKED.search(name):
@@ -212,26 +213,26 @@ def _read_tensors(source: Source, model_type: str | None) -> Tensors:
     return tensors
 
 
-def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
+def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
     """Yield the weights of a model with their names in GGUF.
 
     The first file has all names. Only Meta has further files, which hold other shards of the same
     tensors.
     """
-    first, *others = [load_file(file) for file in _tensor_files(source)]
+    first, *others = [load_file(file) for file in _find_tensor_files(source)]
     for tensor in first.unread:
         stored = Stored(tensor.dtype, tensor.shape, tensor.blocks)
-        yield NamedTensor(tensor.name, tensor.name, stored)
+        yield NamedTensor(name=tensor.name, gguf_name=tensor.name, stored=stored)
     for name in first.tensors:
         if NOT_WEIGHTS.fullmatch(name):
             continue
         array = first.tensors[name]
         shards = [file.tensors[name] for file in others]
-        for gguf_name, part in _parts_in_gguf(name, array, source.format, model_type):
-            yield NamedTensor(name, gguf_name, Stored.of(part, shards))
+        for gguf_name, part in _split_as_gguf(name, array, source.format, model_type):
+            yield NamedTensor(name=name, gguf_name=gguf_name, stored=Stored.of(part, shards))
 
 
-def _tensor_files(source: Source) -> list[str]:
+def _find_tensor_files(source: Source) -> list[str]:
     """Return the file or folder to load; Meta's weights are in several shards of each tensor."""
     if source.format == ModelFormat.GGUF:
         return [source.config]
@@ -242,7 +243,7 @@ def _tensor_files(source: Source) -> list[str]:
     return shards or [source.path]
 
 
-def _parts_in_gguf(
+def _split_as_gguf(
     name: str, array: Array, model_format: ModelFormat, model_type: str | None
 ) -> list[tuple[str, Array]]:
     """Return the tensors that GGUF makes of one, with their names; an empty name if unknown."""

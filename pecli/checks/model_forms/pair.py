@@ -61,49 +61,57 @@ class Pair(NamedTuple):
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
         dtypes = (self.reference.dtype, self.checked.dtype)
-        result = Comparison(self.name, shape, math.prod(shape), *dtypes)
-        result.mismatched = 0
-        result.max_abs_error = 0.0
+        mismatched = 0
+        largest_error = 0.0
+        size = math.prod(shape)
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
-        width = result.size // len(checked_rows)
+        width = size // len(checked_rows)
         rows_at_once = max(1, PIECE_ELEMENTS // width)
         compared_dtype = np.float64 if "float64" in dtypes else np.float32
         buffers = np.empty((2, min(rows_at_once, len(checked_rows)), width), compared_dtype)
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected = reference_rows[piece if self.order is None else self.order[piece]]
-            errors = self._stored_row_errors(expected, checked_rows[piece], buffers, tolerance)
+            errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
-                result.mismatched += int(errors.is_bad.sum()) * width
-                result.max_abs_error = max(result.max_abs_error, _largest_of(errors.errors))
-        return result
+                mismatched += int(errors.is_bad.sum()) * width
+                largest_error = max(largest_error, _find_largest(errors.errors))
+        return Comparison(
+            name=self.name,
+            shape=shape,
+            size=size,
+            expected_dtype=self.reference.dtype,
+            dtype=self.checked.dtype,
+            mismatched=mismatched,
+            max_abs_error=largest_error,
+        )
 
-    def _stored_row_errors(
-        self, expected: Array, stored: Array, buffers: AnyArray, tolerance: Tolerance
+    def _compare_stored_rows(
+        self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
     ) -> RowErrors | None:
         """Compare some rows as they are stored; return None if they have the same bytes.
 
         Args:
             expected: Rows of the reference, in the order of the checked tensor.
-            stored: Rows of the checked tensor.
+            stored_rows: Rows of the checked tensor.
             buffers: Memory for the floats of both, which is used for each piece again.
             tolerance: What is allowed beyond the rounding.
         """
-        if not self.is_rounded and _have_same_bytes(expected, stored):
+        if not self.is_rounded and _have_same_bytes(expected, stored_rows):
             return None
         expected_values = self.reference.floats(expected, buffers[0])
         if self.added:
             expected_values += np.float32(self.added)
-        values = self.checked.floats(stored, buffers[1])
-        return self.row_errors(expected_values, values, tolerance, stored)
+        values = self.checked.floats(stored_rows, buffers[1])
+        return self.row_errors(expected_values, values, tolerance, stored_rows)
 
     def row_errors(
         self,
         expected: AnyArray,
         values: AnyArray,
         tolerance: Tolerance,
-        stored: Array | None = None,
+        stored_rows: Array | None = None,
     ) -> RowErrors:
         """Return which rows differ by more than rounding; `expected` is overwritten.
 
@@ -114,17 +122,17 @@ class Pair(NamedTuple):
             expected: What the values should be.
             values: Rows of the checked tensor as floats.
             tolerance: What is allowed beyond the rounding.
-            stored: The bytes of these rows as they are stored, if all columns are there.
+            stored_rows: The bytes of these rows as they are stored, if all columns are there.
         """
-        slack = _slack(expected, tolerance)
+        slack = _find_slack(expected, tolerance)
         error = np.subtract(expected, values, out=expected)
         if self.is_quantised:
-            limits = self._limits(values, slack, stored)
-            return _quantised_row_errors(error, limits)
-        errors = _largest_errors(error)
+            limits = self._find_limits(values, slack, stored_rows)
+            return _judge_quantised_rows(error, limits)
+        errors = _find_largest_errors(error)
         if (errors <= self._smallest_step).all():
             return RowErrors(np.zeros(len(error), bool), errors)
-        limits = self._limits(values, slack, stored)
+        limits = self._find_limits(values, slack, stored_rows)
         is_within = np.abs(error) <= reduce(np.maximum, limits)
         # A value that overflows has an infinite limit, so that any error would be within it.
         is_bad = np.any(~is_within, axis=1) | ~np.isfinite(errors)
@@ -135,41 +143,58 @@ class Pair(NamedTuple):
         """The error that the rounding of both formats allows for any value, however small."""
         if not self.is_rounded:
             return 0.0
-        return max(ROUNDING[stored.dtype].absolute for stored in (self.reference, self.checked))
+        return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
-    def _limits(
-        self, values: AnyArray, slack: AnyArray | None, stored: Array | None
+    def _find_limits(
+        self, values: AnyArray, slack: AnyArray | None, stored_rows: Array | None
     ) -> list[AnyArray]:
         """Return the largest allowed errors, one array per format whose rounding causes them.
 
-        An error passes if one of the arrays allows it. Quantising changes values far more than the
-        rounding to a dtype does, so that a quantised form decides alone.
+        An error passes if one of the arrays allows it.
 
         Args:
             values: Rows of the checked tensor as floats.
-            slack: What the tolerance allows for each element beside that; None if nothing.
-            stored: The bytes of these rows in the checked files, which hold the scales of Q8_0.
+            slack: What the tolerance allows for each element in addition; None if nothing.
+            stored_rows: The bytes of these rows in the checked files, which hold the scales of Q8_0.
         """
-        limits = [np.zeros((len(values), 1), np.float32)]
-        if self.is_rounded and self.is_quantised:
-            limits = [*self._quantisation_steps(values, stored)]
-        elif self.is_rounded:
-            limits = [stored.rounding_steps(values) for stored in (self.reference, self.checked)]
+        limits = self._find_rounding_limits(values, stored_rows)
         if slack is None:
             return limits
-        # A limit may have one column for each block of values that share a scale.
-        width = values.shape[1]
-        return [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
+        columns = values.shape[1]
+        return [_repeat_columns(limit, columns) + slack for limit in limits]
 
-    def _quantisation_steps(self, values: AnyArray, stored: Array | None) -> Iterator[AnyArray]:
+    def _find_rounding_limits(self, values: AnyArray, stored_rows: Array | None) -> list[AnyArray]:
+        """Return the largest errors that the rounding of each format causes.
+
+        Quantising changes values far more than the rounding to a dtype does, so that a quantised form
+        decides alone: of a float16 tensor and its Q8_0 form, only the steps of Q8_0 count.
+        """
+        if not self.is_rounded:
+            return [np.zeros((len(values), 1), np.float32)]
+        if self.is_quantised:
+            return [*self._find_quantisation_steps(values, stored_rows)]
+        return [tensor.rounding_steps(values) for tensor in (self.reference, self.checked)]
+
+    def _find_quantisation_steps(
+        self, values: AnyArray, stored_rows: Array | None
+    ) -> Iterator[AnyArray]:
         """Yield the steps of each format that is quantised."""
         if self.reference.is_quantised:
             yield self.reference.rounding_steps(values)
         if self.checked.is_quantised:
-            yield self.checked.rounding_steps(values, stored)
+            yield self.checked.rounding_steps(values, stored_rows)
 
 
-def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
+def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
+    """Return limits with one column per element.
+
+    Quantised limits have a column per block of elements that share a scale: for rows of 64 elements
+    in blocks of 32, the two columns a b become 32 times a and 32 times b.
+    """
+    return np.repeat(limits, columns // limits.shape[1], axis=1)
+
+
+def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
     if not tolerance.atol and not tolerance.rtol:
         return None
@@ -177,7 +202,7 @@ def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     return np.asarray(np.float32(tolerance.atol) + relative)
 
 
-def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
+def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
 
     A step is the distance between two numbers that the quantised form can hold. The largest element
@@ -197,17 +222,17 @@ def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     if (is_within & is_bounded).all():
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
         return RowErrors(~is_within, lower_bounds)
-    errors = _largest_errors(error)
+    errors = _find_largest_errors(error)
     is_good = is_within & (errors <= MAX_STEPS * largest_step) & np.isfinite(errors)
     return RowErrors(~is_good, errors)
 
 
-def _largest_errors(error: AnyArray) -> AnyArray:
+def _find_largest_errors(error: AnyArray) -> AnyArray:
     """Return the largest absolute value of each row."""
     return np.asarray(np.maximum(error.max(axis=1), -error.min(axis=1)))
 
 
-def _largest_of(errors: AnyArray) -> float:
+def _find_largest(errors: AnyArray) -> float:
     """Return the largest error; infinity for one that is not a number."""
     largest = float(errors.max(initial=0))
     return math.inf if math.isnan(largest) else largest

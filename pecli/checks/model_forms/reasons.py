@@ -15,10 +15,10 @@ from pecli.checks.model_forms.findings import (
     SwappedLayer,
     SwappedTensor,
 )
-from pecli.checks.model_forms.matching import expected_order
+from pecli.checks.model_forms.matching import find_expected_order
 from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
-from pecli.checks.model_forms.row_mistakes import row_mistakes
+from pecli.checks.model_forms.row_mistakes import find_row_mistakes
 from pecli.checks.model_forms.stored import Stored
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
@@ -95,12 +95,12 @@ def find_reason(
     Tried are, in this order: rows in a wrong order, wrong values (zeros, a factor), a transposed
     matrix, and the values of another tensor.
     """
-    trial = Trial(pair, reference, checked, tolerance)
-    for mistake in row_mistakes(pair, reference, checked):
+    trial = Trial(pair=pair, reference=reference, checked=checked, tolerance=tolerance)
+    for mistake in find_row_mistakes(pair, reference, checked):
         if trial.explains(pair.reference, mistake.order):
             return mistake.finding
     order = np.arange(len(pair.checked.rows)) if pair.order is None else pair.order
-    for value_mistake in _value_mistakes(pair, order):
+    for value_mistake in _find_value_mistakes(pair, order):
         if trial.explains_values(value_mistake, order):
             return value_mistake.finding
     if _is_transposed(trial):
@@ -108,22 +108,24 @@ def find_reason(
     return _find_swap(trial) or BeyondRounding(pair.checked.dtype)
 
 
-def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
+def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     """Yield mistakes with the values of a tensor: zeros, norms with a wrong offset of 1, a factor.
 
     The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
     numbers such as 0.5 or 16.
     """
-    yield ValueMistake(Mistake.ALL_ZEROS, 0.0, 0.0)
+    yield ValueMistake(finding=Mistake.ALL_ZEROS, factor=0.0, offset=0.0)
     is_one_added = bool(pair.added)
-    yield ValueMistake(NormOffset(-1, is_one_added), 1.0, pair.added - 1.0)
-    yield ValueMistake(NormOffset(1, is_one_added), 1.0, pair.added + 1.0)
+    yield ValueMistake(finding=NormOffset(-1, is_one_added), factor=1.0, offset=pair.added - 1.0)
+    yield ValueMistake(finding=NormOffset(1, is_one_added), factor=1.0, offset=pair.added + 1.0)
     expected = pair.reference.sample(order) + np.float32(pair.added)
     values = pair.checked.sample(np.arange(len(order)))
     ratio = np.vdot(expected, values) / (np.vdot(expected, expected) or 1)
     for factor in dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4)):
         if factor != 1:
-            yield ValueMistake(Multiplied(factor), factor, factor * pair.added)
+            yield ValueMistake(
+                finding=Multiplied(factor), factor=factor, offset=factor * pair.added
+            )
 
 
 def _is_transposed(trial: Trial) -> bool:
@@ -152,7 +154,7 @@ def _find_swap(trial: Trial) -> Finding | None:
         stored = tensor.fitted(shape)
         if stored.shape != shape:
             continue
-        order = expected_order(name, stored, trial.reference, trial.checked)
+        order = find_expected_order(name, stored, trial.reference, trial.checked)
         if trial.explains(stored, order):
             if has_same_name:
                 return SwappedLayer(candidate.layer)

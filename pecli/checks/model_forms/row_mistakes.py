@@ -24,7 +24,9 @@ class RowMistake(NamedTuple):
     order: Indices
 
 
-def row_mistakes(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Iterator[RowMistake]:
+def find_row_mistakes(
+    pair: Pair, reference: ModelFiles, checked: ModelFiles
+) -> Iterator[RowMistake]:
     """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
 
     A converter to GGUF permutes the rows of queries and keys, head by head, so that channels which
@@ -45,15 +47,15 @@ def row_mistakes(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Iter
         return  # Only projections into heads are permuted.
     are_keys = named.kind != "q"
     if named.kind == "qkv":
-        yield from _fused_mistakes(rows, expected, reference.heads)
+        yield from _find_fused_mistakes(rows, expected, reference.heads)
     elif pair.order is not None:
-        yield from _wrong_permutations(rows, pair.order, reference.heads, are_keys=are_keys)
+        yield from _find_wrong_permutations(rows, pair.order, reference.heads, are_keys=are_keys)
     else:
         is_interleaved = checked.layout == "interleaved"
-        yield from _needless_permutations(rows, reference.heads, are_keys, is_interleaved)
+        yield from _find_needless_permutations(rows, reference.heads, are_keys, is_interleaved)
 
 
-def _wrong_permutations(
+def _find_wrong_permutations(
     rows: Indices, expected: Indices, heads: Heads, *, are_keys: bool
 ) -> Iterator[RowMistake]:
     """Yield the mistakes with queries or keys that should be permuted.
@@ -64,10 +66,10 @@ def _wrong_permutations(
     yield RowMistake(Mistake.NOT_PERMUTED, rows)
     yield RowMistake(Mistake.PERMUTED_TWICE, expected[expected])
     yield RowMistake(Mistake.PERMUTED_BACKWARDS, np.argsort(expected))
-    yield from _permutations(rows, heads, are_keys=are_keys, is_expected=True)
+    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=True)
 
 
-def _needless_permutations(
+def _find_needless_permutations(
     rows: Indices, heads: Heads, are_keys: bool, is_interleaved: bool
 ) -> Iterator[RowMistake]:
     """Yield the mistakes with queries or keys that should keep the order of the reference.
@@ -75,13 +77,13 @@ def _needless_permutations(
     If both models have interleaved pairs, the reference was permuted already, and a checked tensor
     in the order before that was not.
     """
-    count = _head_count(heads, are_keys=are_keys)
+    count = _count_heads(heads, are_keys=are_keys)
     if is_interleaved and len(rows) % (2 * count) == 0:
-        yield RowMistake(Mistake.NOT_PERMUTED, np.argsort(_permuted(rows, count)))
-    yield from _permutations(rows, heads, are_keys=are_keys, is_expected=False)
+        yield RowMistake(Mistake.NOT_PERMUTED, np.argsort(_permute(rows, count)))
+    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=False)
 
 
-def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
+def _find_fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
     """Yield the mistakes with a projection of queries, keys and values in one tensor.
 
     With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head;
@@ -92,7 +94,7 @@ def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[
         expected: The rows in the order that the checked model should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
-    kv_heads = _head_count(heads, are_keys=True)
+    kv_heads = _count_heads(heads, are_keys=True)
     count = heads.heads + 2 * kv_heads
     if len(rows) % count:
         return
@@ -101,13 +103,13 @@ def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[
     first_value = first_key + kv_heads * head_dim
     queries, keys, values = np.split(expected, [first_key, first_value])
     yield RowMistake(Mistake.FUSED_ORDER_KEPT, rows)
-    permuted = [_permuted(queries, heads.heads), _permuted(keys, kv_heads), values]
+    permuted = [_permute(queries, heads.heads), _permute(keys, kv_heads), values]
     yield RowMistake(Mistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
     exchanged = [queries, values, keys]
     yield RowMistake(Mistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
 
 
-def _permutations(
+def _find_permutations(
     rows: Indices, heads: Heads, *, are_keys: bool, is_expected: bool
 ) -> Iterator[RowMistake]:
     """Yield permutations from halves to interleaved, by the right number of heads and by others.
@@ -115,27 +117,27 @@ def _permutations(
     Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
     number is a mistake only if no permutation is expected.
     """
-    expected = _head_count(heads, are_keys=are_keys)
+    expected = _count_heads(heads, are_keys=are_keys)
     powers = [2**k for k in range(MAX_HEADS.bit_length())]
-    kv_heads = _head_count(heads, are_keys=True)
+    kv_heads = _count_heads(heads, are_keys=True)
     for count in dict.fromkeys([expected, heads.heads, kv_heads, *powers]):
         if len(rows) % (2 * count):
             continue
         if count != expected:
             finding = PermutedInHeads(count, expected, are_kv_heads=are_keys)
-            yield RowMistake(finding, _permuted(rows, count))
+            yield RowMistake(finding, _permute(rows, count))
         elif not is_expected:
-            yield RowMistake(Mistake.PERMUTED, _permuted(rows, count))
+            yield RowMistake(Mistake.PERMUTED, _permute(rows, count))
 
 
-def _head_count(heads: Heads, *, are_keys: bool) -> int:
+def _count_heads(heads: Heads, *, are_keys: bool) -> int:
     """Return the number of key heads, which is that of query heads unless stated, or of query heads."""
     if are_keys and heads.kv_heads:
         return heads.kv_heads
     return heads.heads
 
 
-def _permuted(rows: Indices, heads: int) -> Indices:
+def _permute(rows: Indices, heads: int) -> Indices:
     """Reorder the rows of each head from halves to interleaved: 0 1 2 3 becomes 0 2 1 3."""
     order = application.reorder(len(rows) // heads, "halves", "interleaved")
     return rows.reshape(heads, -1)[:, order].reshape(-1)

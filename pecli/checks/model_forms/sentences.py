@@ -43,8 +43,8 @@ class Verbs(NamedTuple):
     their: str
 
 
-SINGULAR = Verbs("is", "has", "its")
-PLURAL = Verbs("are", "have", "their")
+SINGULAR = Verbs(be="is", have="has", their="its")
+PLURAL = Verbs(be="are", have="have", their="their")
 
 
 class BothModels(NamedTuple):
@@ -54,7 +54,7 @@ class BothModels(NamedTuple):
     checked: ModelFiles
 
 
-def settings_sentence(problem: SettingsProblem, label: str) -> str:
+def describe_settings_problem(problem: SettingsProblem, label: str) -> str:
     """Return a sentence about the model with this label."""
     match problem:
         case NoRotaryEncoding():
@@ -62,10 +62,10 @@ def settings_sentence(problem: SettingsProblem, label: str) -> str:
         case MissingKey():
             return f"{label}: {problem.key} is missing"
     where = f" ({problem.layer_type})" if problem.layer_type else ""
-    return f"{label}: {_change_words(problem)}{where}"
+    return f"{label}: {_describe_change(problem)}{where}"
 
 
-def _change_words(
+def _describe_change(
     change: ValueChanged
     | SectionsChanged
     | ScalingLost
@@ -85,19 +85,19 @@ def _change_words(
             return f"{change.key} is missing: the {change.scaling} scaling is lost"
         case FrequenciesDiffer():
             pairs = number_ranges(change.pairs)
-            return f"frequencies of pairs {pairs} differ{_at_length(change.length)}"
+            return f"frequencies of pairs {pairs} differ{_describe_length(change.length)}"
         case AttentionFactorChanged():
             factors = f"{change.expected:.6g} → {change.factor:.6g}"
-            return f"attention factor {factors}{_at_length(change.length)}"
+            return f"attention factor {factors}{_describe_length(change.length)}"
 
 
-def _at_length(length: int | None) -> str:
+def _describe_length(length: int | None) -> str:
     return f" at {length:,} positions" if length else ""
 
 
-def lost_scaling_sentence(problem: ScalingLost) -> str:
+def describe_lost_scaling(problem: ScalingLost) -> str:
     """Return a sentence about a scaling that a file lacks, without naming the file."""
-    return _change_words(problem)
+    return _describe_change(problem)
 
 
 @dataclass
@@ -136,38 +136,38 @@ class Subject(NamedTuple):
         return self.name.is_bias, "qkv".find(self.name.part[0]), self.text
 
 
-def tensor_sentences(problems: Iterable[TensorProblem], models: BothModels) -> list[str]:
+def describe_tensors(problems: Iterable[TensorProblem], models: BothModels) -> list[str]:
     """Return one line for all tensors with the same problem in the same layers.
 
     «B: q and k of layers 0–31 are not permuted; llama in GGUF form is», for example.
     """
     lines = []
-    for group, subjects in _grouped(problems).items():
+    for group, subjects in _group_problems(problems).items():
         subjects.sort(key=lambda subject: subject.rank)
-        names = _joined([subject.text for subject in subjects])
+        names = _join_layers([subject.text for subject in subjects])
         verbs = SINGULAR if len(subjects) == 1 else PLURAL
         error = max(subject.affected.max_abs_error for subject in subjects)
-        words = _finding_words(group.finding, models, verbs, error)
+        words = _describe_finding(group.finding, models, verbs, error)
         lines.append(f"{models.checked.label}: {names}{_in_layers(group.layers)} {words}")
     if len(lines) > MAX_LINES:
         return [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more such lines"]
     return lines
 
 
-def _grouped(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
+def _group_problems(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
     """Collect the tensors that have the same problem in the same layers.
 
     If the queries and the keys of layers 0 to 31 are not permuted, 64 problems become one group:
     the problem, the 32 layers, and the subjects q and k.
     """
     groups: dict[Group, list[Subject]] = {}
-    for (finding, name), affected in _affected_layers(problems).items():
+    for (finding, name), affected in _find_affected_layers(problems).items():
         group = Group(finding, tuple(sorted(affected.layers)))
         groups.setdefault(group, []).append(Subject(name, affected))
     return groups
 
 
-def _affected_layers(
+def _find_affected_layers(
     problems: Iterable[TensorProblem],
 ) -> dict[tuple[Finding, TensorName], Affected]:
     """Return, by problem and tensor, the layers and experts that have it.
@@ -187,7 +187,7 @@ def _affected_layers(
     return by_tensor
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_layers(names: Sequence[str]) -> str:
     if len(names) == 2:
         return " and ".join(names)
     return listed(names, MAX_NAMES)
@@ -216,12 +216,14 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(ranges)
 
 
-def _finding_words(finding: Finding, models: BothModels, verbs: Verbs, max_abs_error: float) -> str:
+def _describe_finding(
+    finding: Finding, models: BothModels, verbs: Verbs, max_abs_error: float
+) -> str:
     """Return the predicate of a sentence about one or several tensors: «are all zeros»."""
     be = verbs.be
     match finding:
         case Mistake():
-            return _mistake_words(finding, models, verbs)
+            return _describe_mistake(finding, models, verbs)
         case MissingTensor():
             return f"{be} missing in {finding.label}"
         case DifferentShape():
@@ -249,7 +251,7 @@ def _finding_words(finding: Finding, models: BothModels, verbs: Verbs, max_abs_e
             return f"{be} off by up to {max_abs_error:.3g}, {rounding}"
 
 
-def _mistake_words(mistake: Mistake, models: BothModels, verbs: Verbs) -> str:
+def _describe_mistake(mistake: Mistake, models: BothModels, verbs: Verbs) -> str:
     """Return the predicate of a sentence about a mistake: «is not permuted; llama in GGUF form is».
 
     Args:

@@ -55,16 +55,16 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
         lacking = checked if expected else reference
         yield NoRotaryEncoding(lacking.label)
         return
-    yield from _head_changes(reference, checked)
-    yield from _count_problems(reference, checked)
+    yield from _find_head_changes(reference, checked)
+    yield from _find_count_problems(reference, checked)
     length = max(reference.encodings.context or 1, checked.encodings.context or 1)
     for encoding in expected:
-        twin = _twin(encoding, found)
-        for change in _encoding_changes(encoding, twin, checked.format, length):
+        twin = _find_twin(encoding, found)
+        for change in _find_encoding_changes(encoding, twin, checked.format, length):
             yield replace(change, layer_type=encoding.layer_type)
 
 
-def _head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueChanged]:
+def _find_head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueChanged]:
     """Yield different numbers of query heads, and of key heads, which are as many unless stated."""
     if reference.heads is None or checked.heads is None:
         return  # They differ by layer, or nothing rotates.
@@ -73,14 +73,14 @@ def _head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueC
     heads = reference.heads.heads
     checked_heads = checked.heads.heads
     if heads != checked_heads:
-        yield _changed("heads", heads, checked_heads, checked.format)
+        yield _make_change("heads", heads, checked_heads, checked.format)
     kv_heads = reference.heads.kv_heads or heads
     checked_kv_heads = checked.heads.kv_heads or checked_heads
     if kv_heads != checked_kv_heads:
-        yield _changed("kv heads", kv_heads, checked_kv_heads, checked.format)
+        yield _make_change("kv heads", kv_heads, checked_kv_heads, checked.format)
 
 
-def _changed(
+def _make_change(
     name: str,
     expected: float,
     value: float,
@@ -89,11 +89,15 @@ def _changed(
     is_key_missing: bool = False,
 ) -> ValueChanged:
     return ValueChanged(
-        name, expected, value, KEYS[model_format].get(name, ANY_KEY), is_key_missing
+        name=name,
+        expected=expected,
+        value=value,
+        key=KEYS[model_format].get(name, ANY_KEY),
+        is_key_missing=is_key_missing,
     )
 
 
-def _count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
+def _find_count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
     """Yield the counts that a model lacks, and a different number of layers.
 
     Different contexts are usual, and heads are compared as those of the attention layers.
@@ -107,14 +111,14 @@ def _count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[Sett
         if count is not None and stated[name] is None:
             yield MissingKey(key)
         elif name == "layers" and _are_different_integers(count, stated[name]):
-            yield _changed(name, count, stated[name], checked.format)
+            yield _make_change(name, count, stated[name], checked.format)
 
 
 def _are_different_integers(count: object, other: object) -> bool:
     return isinstance(count, int) and isinstance(other, int) and count != other
 
 
-def _twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]) -> Encoding:
+def _find_twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]) -> Encoding:
     """Return the encoding of the same layers, or the first if no name agrees."""
     for candidate in candidates:
         if candidate.layer_type == encoding.layer_type:
@@ -122,7 +126,7 @@ def _twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding])
     return candidates[0]
 
 
-def _encoding_changes(
+def _find_encoding_changes(
     expected: Encoding, found: Encoding, model_format: ModelFormat, length: int
 ) -> Iterator[EncodingChange]:
     """Yield what differs between two rotary encodings that should be the same.
@@ -130,27 +134,32 @@ def _encoding_changes(
     A different rotary dimension or base, or a lost scaling, explains different frequencies: these
     are compared only if there is none of them.
     """
-    has_truncate = "truncate" in found.parameters
-    if (
-        model_format == ModelFormat.GGUF
-        and expected.parameters.get("truncate") is False
-        and has_truncate
-    ):
-        # GGUF has no key for it, so that the file cannot state what gpt-oss requires.
-        found = replace(found, parameters={**found.parameters, "truncate": False})
+    if model_format == ModelFormat.GGUF:
+        found = _without_default_of_truncate(expected, found)
     if expected.rotary_dim != found.rotary_dim:
-        yield _rotary_dim_change(expected, found, model_format)
+        yield _find_rotary_dim_change(expected, found, model_format)
         return
-    changes = [*_parameter_changes(expected, found, model_format)]
+    changes = [*_find_parameter_changes(expected, found, model_format)]
     yield from changes
     is_scaled = expected.parameters["scaling"] != "none"
     if is_scaled and found.parameters["scaling"] == "none":
         yield find_lost_scaling(expected, model_format)
     elif not changes:
-        yield from _frequency_changes(expected, found, length)
+        yield from _find_frequency_changes(expected, found, length)
 
 
-def _rotary_dim_change(
+def _without_default_of_truncate(expected: Encoding, found: Encoding) -> Encoding:
+    """Return the encoding of a .gguf file with the `truncate: false` that gpt-oss requires of YaRN.
+
+    GGUF has no key for it, so that the file cannot state it, and its default would be a difference.
+    """
+    is_required = expected.parameters.get("truncate") is False
+    if not is_required or "truncate" not in found.parameters:
+        return found
+    return replace(found, parameters={**found.parameters, "truncate": False})
+
+
+def _find_rotary_dim_change(
     expected: Encoding, found: Encoding, model_format: ModelFormat
 ) -> ValueChanged:
     """Return a finding on a different rotary dimension, and whether its key is missing.
@@ -160,7 +169,7 @@ def _rotary_dim_change(
     key = KEYS[model_format].get(ROTARY_DIM)
     is_stated = key is None or any(_is_read_from(origin, key) for origin in found.origins.values())
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
-    return _changed(ROTARY_DIM, *dims, model_format, is_key_missing=not is_stated)
+    return _make_change(ROTARY_DIM, *dims, model_format, is_key_missing=not is_stated)
 
 
 def _is_read_from(origin: Origin, key: str) -> bool:
@@ -168,7 +177,7 @@ def _is_read_from(origin: Origin, key: str) -> bool:
     return any(name.endswith(key) for name in origin.stated_by)
 
 
-def _parameter_changes(
+def _find_parameter_changes(
     expected: Encoding, found: Encoding, model_format: ModelFormat
 ) -> Iterator[EncodingChange]:
     """Yield a different base, and different sections of M-RoPE."""
@@ -176,18 +185,18 @@ def _parameter_changes(
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):
         is_default = not found.stated_by("base")
-        yield _changed("base", base, found_base, model_format, is_key_missing=is_default)
-    sections = _sections(expected)
-    found_sections = _sections(found)
+        yield _make_change("base", base, found_base, model_format, is_key_missing=is_default)
+    sections = _read_sections(expected)
+    found_sections = _read_sections(found)
     if sections != found_sections:
         yield SectionsChanged(sections, found_sections)
 
 
-def _sections(encoding: Encoding) -> tuple[int, ...]:
+def _read_sections(encoding: Encoding) -> tuple[int, ...]:
     return tuple(map(int, encoding.sections.mrope_section or ()))
 
 
-def _frequency_changes(
+def _find_frequency_changes(
     expected: Encoding, found: Encoding, length: int
 ) -> Iterator[FrequenciesDiffer | AttentionFactorChanged]:
     """Yield the first difference of frequencies or attention factors.
@@ -206,7 +215,7 @@ def _frequency_changes(
         factor = expected.attention_factor(context) or 1.0
         found_factor = found.attention_factor(context) or 1.0
         if not math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
-            yield AttentionFactorChanged(factor, found_factor, context)
+            yield AttentionFactorChanged(expected=factor, factor=found_factor, length=context)
             return
 
 

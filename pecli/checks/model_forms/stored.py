@@ -78,7 +78,9 @@ class Stored(NamedTuple):
 
     @classmethod
     def of(cls, array: Array, shards: Sequence[Array] = ()) -> "Stored":
-        return cls(dtype_name(array.dtype), array.shape, array, tuple(shards))
+        return cls(
+            dtype=dtype_name(array.dtype), shape=array.shape, array=array, shards=tuple(shards)
+        )
 
     @property
     def is_quantised(self) -> bool:
@@ -113,7 +115,7 @@ class Stored(NamedTuple):
             return
         for number, array in enumerate(self.values):
             shards = tuple(shard[number] for shard in self.shards)
-            expert = Stored(self.dtype, self.shape[1:], array, shards)
+            expert = Stored(dtype=self.dtype, shape=self.shape[1:], array=array, shards=shards)
             yield f"{stem}{stacked}{number}.{suffix}", expert
 
     def fitted(self, shape: tuple[int, ...]) -> "Stored":
@@ -181,9 +183,9 @@ class Stored(NamedTuple):
             steps = np.abs(scales).reshape(len(rows), -1)
             if (sum_of_squares(values) >= MIN_SCALED_STEPS**2 * sum_of_squares(steps)).all():
                 return steps
-        return self._steps_of_largest(values)
+        return self._find_steps_of_largest(values)
 
-    def _steps_of_largest(self, values: AnyArray) -> AnyArray:
+    def _find_steps_of_largest(self, values: AnyArray) -> AnyArray:
         """Return the step of each block if its scale is that of its largest value.
 
         Of b bits, 2^b − 1 steps cover the numbers from −m to m, if m is the largest of the block: a

@@ -40,7 +40,9 @@ class TensorName(NamedTuple):
         expert = EXPERT.search(rest)
         is_bias = rest.endswith(".bias")
         part = EXPERT.sub("", rest).removesuffix(".weight").removesuffix(".bias")
-        return cls(layer, part, is_bias, int(expert[1]) if expert else None)
+        return cls(
+            layer=layer, part=part, is_bias=is_bias, expert=int(expert[1]) if expert else None
+        )
 
     @property
     def whole(self) -> str:

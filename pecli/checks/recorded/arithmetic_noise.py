@@ -18,19 +18,19 @@ ROUNDINGS = 4
 FLOAT32_BITS = SIGNIFICAND_BITS["float32"]
 
 
-def table_noise(tables: Iterable[Array], last_position: int) -> float:
+def bound_table_noise(tables: Iterable[Array], last_position: int) -> float:
     """Return the error that a model's cosines and sines may have up to a position."""
     coarsest = max(map(_half_ulp, tables))
     return ROUNDINGS * coarsest + ANGLE_ERROR * last_position
 
 
-def rotation_noise(before: Array, after: Array, last_position: int) -> float:
+def bound_rotation_noise(before: Array, after: Array, last_position: int) -> float:
     """Return the error that a model's rotation may have: that of its table, times the values.
 
     Both channels of a pair contribute, √2 times the larger one at most.
     """
-    largest = max(_largest(before), _largest(after))
-    return float(np.sqrt(2.0) * largest * table_noise((before, after), last_position))
+    largest = max(_find_largest(before), _find_largest(after))
+    return float(np.sqrt(2.0) * largest * bound_table_noise((before, after), last_position))
 
 
 def _half_ulp(array: Array) -> float:
@@ -39,6 +39,6 @@ def _half_ulp(array: Array) -> float:
     return float(2.0 ** -min(bits, FLOAT32_BITS))
 
 
-def _largest(array: Array) -> float:
+def _find_largest(array: Array) -> float:
     magnitudes = np.abs(widened(array))
     return float(magnitudes[np.isfinite(magnitudes)].max(initial=0.0))

@@ -26,11 +26,11 @@ class CallTokens:
         """Take the positions that tokens should have, or the recorded ids if there are images."""
         assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
-        positions = _by_axis(call.positions, axes)
+        positions = _arrange_by_axis(call.positions, axes)
         self.used_ids: Indices | None = None
         self.are_as_recorded = False
         if call.position_ids is not None:
-            ids = _by_axis(call.position_ids, axes)
+            ids = _arrange_by_axis(call.position_ids, axes)
             self.used_ids = ids[0]
             # Only tokens of images have a row and a column that differ from their time.
             self.are_as_recorded = bool((ids != ids[:1]).any())
@@ -38,7 +38,7 @@ class CallTokens:
                 positions = ids  # Nothing else states the sizes of the images.
         are_axes_equal = (positions == positions[:1]).all()
         self.by_axis: Indices = positions[:1] if are_axes_equal else positions
-        self.is_token = None if self.are_as_recorded else _tokens_of_mask(call.attention_mask)
+        self.is_token = None if self.are_as_recorded else _find_tokens(call.attention_mask)
 
     @property
     def positions(self) -> Indices:
@@ -63,7 +63,7 @@ class CallTokens:
         """
         has_batch = array.ndim > 2 and len(self.positions) in array.shape[:-2]
         if not has_batch:
-            return self._options_without_batch(array)
+            return self._state_without_batch(array)
         if self.is_token is not None and self.axes == 1:
             return {"attention_mask": self.is_token.astype(np.int64)}
         if _are_consecutive(self.positions):
@@ -78,15 +78,15 @@ class CallTokens:
         positions = self.by_axis
         if self.is_token is not None and self.used_ids is not None:
             positions = np.where(self.is_token, positions, self.used_ids)
-        return self._on_all_axes(positions)
+        return self._state_on_all_axes(positions)
 
-    def _on_all_axes(self, positions: Indices) -> MutableValues:
+    def _state_on_all_axes(self, positions: Indices) -> MutableValues:
         """Return the option for positions (axes or 1, …, L): equal ones are repeated for each axis."""
         if self.axes == 1:
             return {"positions": positions[0]}
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
 
-    def _options_without_batch(self, array: Array) -> MutableValues:
+    def _state_without_batch(self, array: Array) -> MutableValues:
         """Return the options of `verify` for a table (L, D) that all sequences share.
 
         Its rows are those of the sequence with the least padding. A table of another length is that
@@ -100,7 +100,7 @@ class CallTokens:
         positions = self.by_axis[:, sequence]
         if _are_consecutive(positions):
             return {"offset": int(positions[0, 0])}
-        return self._on_all_axes(positions)
+        return self._state_on_all_axes(positions)
 
     def id_problems(self) -> Iterator[WrongIds]:
         """Yield a problem for the first sequence whose ids are not the positions of its tokens.
@@ -118,11 +118,13 @@ class CallTokens:
             ids = used[sequence, tokens]
             expected = self.positions[sequence, tokens]
             if not np.array_equal(ids, expected):
-                yield WrongIds(sequence, ids, expected, count_padding=not tokens.all())
+                yield WrongIds(
+                    sequence=sequence, ids=ids, expected=expected, count_padding=not tokens.all()
+                )
                 return
 
 
-def _by_axis(ids: Array, axes: int) -> Indices:
+def _arrange_by_axis(ids: Array, axes: int) -> Indices:
     """Return ids as (axes or 1, batch, L).
 
     Qwen2.5-VL passes four axes: the position in the text, then time, row and column. The last three
@@ -134,7 +136,7 @@ def _by_axis(ids: Array, axes: int) -> Indices:
     return np.atleast_2d(whole)[None]
 
 
-def _tokens_of_mask(mask: Array | None) -> Flags | None:
+def _find_tokens(mask: Array | None) -> Flags | None:
     """Return False for padding; None if there is none."""
     if mask is None or mask.all():
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
+from pecli.checks.recorded.arithmetic_noise import bound_rotation_noise, bound_table_noise
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.module_checks import (
     POSITION_AXIS,
@@ -20,7 +20,7 @@ from pecli.checks.recorded.module_checks import (
 )
 from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, layer_of
 from pecli.checks.verification import Verification
-from pecli.checks.verify.tensor_pairs import tensor_pairs
+from pecli.checks.verify.tensor_pairs import pair_tensors
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, widened
 from pecli.errors import ParameterError, PecliError, number
@@ -83,7 +83,7 @@ class ModuleChecker:
         """Yield the checks of all modules in all calls, in the order in which they were recorded."""
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
-                for group in groups_of(tensors):
+                for group in group_tensors(tensors):
                     try:
                         yield self._check(call_number, module, group)
                     except PecliError:  # A vision tower, for example, has other positions.
@@ -122,7 +122,7 @@ class ModuleChecker:
         if not self.encodings.ropes():
             raise ParameterError("module", module, "the model's encoding is not rotary")
 
-    def _layer_type(self, module: str) -> str | None:
+    def _find_layer_type(self, module: str) -> str | None:
         """Return the layer type that a module's path states, by a word or by the number of a layer."""
         layer_type = self.encodings.layer_named(module)
         layer = layer_of(module)
@@ -140,13 +140,15 @@ class ModuleChecker:
         """
         self._require_rope(module)
         ((name, frequencies),) = tensors.items()
-        layer_type = self._layer_type(f"{module}.{name}")
+        layer_type = self._find_layer_type(f"{module}.{name}")
         length = None
         if any(rope.follows_length for rope in self.encodings.ropes()):
             length = self.tokens[call].last + 1
         options = {"layer_type": layer_type, "length": length}
-        tables = RecordedTables(tensors, self.encodings, self.tolerance, options)
-        check = self._table_check(call, module, layer_type, tables, shared_by=length)
+        tables = RecordedTables(
+            tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
+        )
+        check = self._check_tables_once(call, module, layer_type, tables, shared_by=length)
         if not _is_uninitialised(widened(frequencies)):
             return check
         values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
@@ -156,15 +158,17 @@ class ModuleChecker:
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
         """Compare cosines and sines with those at the positions of the call's tokens."""
         self._refuse_other_parts(module)
-        layer_type = self._layer_type(module)
+        layer_type = self._find_layer_type(module)
         tokens = self.tokens[call]
-        allowed = self.tolerance.or_absolute(table_noise(tensors.values(), tokens.last))
+        allowed = self.tolerance.or_absolute(bound_table_noise(tensors.values(), tokens.last))
         options = tokens.options(next(iter(tensors.values())))
         options["layer_type"] = layer_type
-        tables = RecordedTables(tensors, self.encodings, allowed, options)
-        return self._table_check(call, module, layer_type, tables, shared_by=call)
+        tables = RecordedTables(
+            tensors=tensors, encodings=self.encodings, tolerance=allowed, options=options
+        )
+        return self._check_tables_once(call, module, layer_type, tables, shared_by=call)
 
-    def _table_check(
+    def _check_tables_once(
         self,
         call: int,
         module: str,
@@ -189,7 +193,7 @@ class ModuleChecker:
         key = (shared_by, layer_type, contents)
         if key not in self._answers:
             self._answers[key] = tables.verify(reasons=False)
-        return _table_check(call, module, layer_type, tables, self._answers[key])
+        return _make_table_check(call, module, layer_type, tables, self._answers[key])
 
     def _check_rotation(
         self, call: int, module: str, tensors: Mapping[str, Array]
@@ -200,21 +204,33 @@ class ModuleChecker:
             ParameterError: If they are not those of the text's tokens.
         """
         self._refuse_other_parts(module)
-        name = _vector_of(next(iter(tensors)))
+        name = _name_vector(next(iter(tensors)))
         before = tensors[name + BEFORE]
         after = tensors[name + AFTER]
         tokens = self.tokens[call]
         if before.shape[POSITION_AXIS] != tokens.length:
             raise ParameterError(name, f"of shape {before.shape}", "it has other positions")
-        layer_type = self._layer_type(module)
-        (pair,) = tensor_pairs({name: after}, {name: before}).pairs
-        allowed = self.tolerance.or_absolute(rotation_noise(before, after, tokens.last))
+        layer_type = self._find_layer_type(module)
+        (pair,) = pair_tensors({name: after}, {name: before}).pairs
+        allowed = self.tolerance.or_absolute(bound_rotation_noise(before, after, tokens.last))
         pair = pair._replace(is_one_of_several=True)
-        rotation = RecordedRotation(pair, self.encodings, allowed, layer_type, tokens)
-        if rotation.passes_only_turned():
-            rotation = rotation.turned()
-        result = replace(rotation.result(), name=f"{module}.{name}")
-        return RotationCheck(call, module, layer_type or "", (result,), rotation)
+        rotation = RecordedRotation(
+            pair=pair,
+            encodings=self.encodings,
+            tolerance=allowed,
+            layer_type=layer_type,
+            tokens=tokens,
+        )
+        if rotation.passes_only_exchanged():
+            rotation = rotation.with_exchanged_axes()
+        result = replace(rotation.compare(), name=f"{module}.{name}")
+        return RotationCheck(
+            call=call,
+            module=module,
+            layer_type=layer_type or "",
+            results=(result,),
+            rotation=rotation,
+        )
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
         """Compare rows that a learned table gave with those at the positions of the tokens."""
@@ -229,11 +245,13 @@ class ModuleChecker:
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.is_token is not None:  # Padding may have any row.
             rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
-        recorded = RecordedRows(rows, weight, row_numbers, self.tolerance)
-        return _table_check(call, module, None, recorded, recorded.verify(reasons=False))
+        recorded = RecordedRows(
+            rows=rows, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
+        )
+        return _make_table_check(call, module, None, recorded, recorded.verify(reasons=False))
 
 
-def _table_check(
+def _make_table_check(
     call: int,
     module: str,
     layer_type: str | None,
@@ -242,27 +260,34 @@ def _table_check(
 ) -> TableCheck:
     """Return the check of a module's tables, whose results have the module's path before their names."""
     results = tuple(replace(result, name=f"{module}.{result.name}") for result in answer.tensors)
-    return TableCheck(call, module, layer_type or "", results, tables, answer.weak)
+    return TableCheck(
+        call=call,
+        module=module,
+        layer_type=layer_type or "",
+        results=results,
+        tables=tables,
+        weak=answer.weak,
+    )
 
 
-def groups_of(tensors: Mapping[str, Array]) -> list[Group]:
+def group_tensors(tensors: Mapping[str, Array]) -> list[Group]:
     """Return the tensors of a module that belong together: cos with sin, q_before with q_after.
 
     {"cos": …, "sin": …, "q_before": …, "q_after": …, "inv_freq": …} makes three groups.
     """
     groups: dict[tuple[Kind, str], Group] = {}
     for name, array in tensors.items():
-        kind = _kind_of(name)
+        kind = _find_kind(name)
         members = name
         if kind is Kind.TABLES:
             members = "cos and sin"
         elif kind is Kind.VECTORS:
-            members = _vector_of(name)
+            members = _name_vector(name)
         groups.setdefault((kind, members), Group(kind, {})).tensors[name] = array
     return [*groups.values()]
 
 
-def _kind_of(name: str) -> Kind:
+def _find_kind(name: str) -> Kind:
     """Return what a tensor is, judging by its name within a module."""
     role = role_of(name)
     if role in ("cos", "sin"):
@@ -274,7 +299,7 @@ def _kind_of(name: str) -> Kind:
     return Kind.ROWS if name == ROWS else Kind.UNKNOWN
 
 
-def _vector_of(name: str) -> str:
+def _name_vector(name: str) -> str:
     """Return the vector that a name is about: `q` of `q_before` and of `q_after`."""
     return name.removesuffix(BEFORE).removesuffix(AFTER)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.diagnosis import Reasons, diagnosis
+from pecli.checks.diagnosis import Reasons, diagnose
 from pecli.checks.doubts import AsManyHeads, Doubt
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.run_tensors import ROWS, layer_of
@@ -28,6 +28,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.models.encoding import ModelEncodings
 
 POSITION_AXIS = -2  #: recorded queries and keys are (batch, heads, L, D)
+HEAD_AXIS = -3
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,8 @@ class RecordedRotation(NamedTuple):
         tolerance: The errors that pass.
         layer_type: The layers that they belong to; None if it is not known.
         tokens: The positions of the tokens.
-        is_turned: Whether the axes of heads and positions are exchanged.
+        has_exchanged_axes: True if the axes of heads and positions were exchanged, because the
+            rotation is right only so.
     """
 
     pair: TensorPair
@@ -157,54 +159,54 @@ class RecordedRotation(NamedTuple):
     tolerance: Tolerance
     layer_type: str | None
     tokens: CallTokens
-    is_turned: bool = False
+    has_exchanged_axes: bool = False
 
-    def passes_only_turned(self) -> bool:
+    def passes_only_exchanged(self) -> bool:
         """Return True if the rotation is right only with heads and positions exchanged.
 
         Code that holds queries as (batch, L, heads, D) is recognised by the length L, unless there
         are as many heads: with 8 heads and 8 tokens, both orders are tried.
         """
-        if not self._has_as_many_heads or self.result().passed:
+        if not self._has_as_many_heads or self.compare().passed:
             return False
-        return self.turned().result().passed
+        return self.with_exchanged_axes().compare().passed
 
     @property
     def _has_as_many_heads(self) -> bool:
         """True if there are as many heads as positions: then shapes do not tell which is which."""
         shape = self.pair.before.shape
-        return len(shape) > 2 and shape[POSITION_AXIS] == shape[POSITION_AXIS - 1]
+        return len(shape) > 2 and shape[POSITION_AXIS] == shape[HEAD_AXIS]
 
-    def turned(self) -> "RecordedRotation":
-        """Return the rotation with the axes of heads and positions exchanged."""
-        before = np.swapaxes(self.pair.before, POSITION_AXIS, POSITION_AXIS - 1)
-        after = np.swapaxes(self.pair.after, POSITION_AXIS, POSITION_AXIS - 1)
+    def with_exchanged_axes(self) -> "RecordedRotation":
+        """Return the rotation of the tensors with the axes of heads and positions exchanged."""
+        before = np.swapaxes(self.pair.before, POSITION_AXIS, HEAD_AXIS)
+        after = np.swapaxes(self.pair.after, POSITION_AXIS, HEAD_AXIS)
         pair = self.pair._replace(before=before, after=after)
-        return self._replace(pair=pair, is_turned=True)
+        return self._replace(pair=pair, has_exchanged_axes=True)
 
-    def _job(self, *, reasons: bool, positions: NamedValues) -> RotationJob:
+    def _make_job(self, *, reasons: bool, positions: NamedValues) -> RotationJob:
         options = {"layer_type": self.layer_type, "seq_axis": POSITION_AXIS, **positions}
         return RotationJob.of(self.encodings, self.tolerance, reasons, options)
 
-    def result(self) -> Comparison:
+    def compare(self) -> Comparison:
         """Compare the tensor after with the exact rotation of the one before."""
         positions = self.tokens.options(self.pair.before)
-        return check_pair(self.pair, self._job(reasons=False, positions=positions)).result
+        return check_pair(self.pair, self._make_job(reasons=False, positions=positions)).result
 
     def explain(self) -> Reasons:
         """Search for the reasons of a failure."""
         positions = self.tokens.options(self.pair.before)
-        check = check_pair(self.pair, self._job(reasons=True, positions=positions))
+        check = check_pair(self.pair, self._make_job(reasons=True, positions=positions))
         explanations = [reason.made_by(None) for reason in check.reasons]
-        lines = diagnosis(explanations, [check.result], self.tolerance)
+        lines = diagnose(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 
     def weaknesses(self) -> list[Doubt]:
         """Return what a pass does not prove."""
         # Positions are stated: equal rows at the beginning need not be padding.
-        job = self._job(reasons=False, positions=self.tokens.stated())
+        job = self._make_job(reasons=False, positions=self.tokens.stated())
         weak: list[Doubt] = [*check_pair(self.pair, job).weaknesses()]
-        if self.is_turned:
+        if self.has_exchanged_axes:
             count = self.pair.before.shape[POSITION_AXIS]
             weak.append(AsManyHeads(count))
         return weak

@@ -30,10 +30,10 @@ def check_shapes(run: RecordedRun, label: str) -> None:
         label: The file, for the error.
     """
     for module, weight in run.weights.items():
-        table = _Tensor(label, f"{module}.weight", weight)
+        table = _Tensor(label=label, name=f"{module}.weight", array=weight)
         table.require_floats(weight.ndim == 2, "(rows, D), floats")
     for number, call in enumerate(run.calls):
-        _CallRules(label, f"calls.{number}.", call, run.weights).check()
+        _CallRules(label=label, prefix=f"calls.{number}.", call=call, weights=run.weights).check()
 
 
 class _Tensor(NamedTuple):
@@ -84,7 +84,7 @@ class _CallRules(NamedTuple):
             self._check_role(name, array, batch=self.call.positions.shape[-2])
 
     def _tensor(self, name: str, array: Array) -> _Tensor:
-        return _Tensor(self.label, f"{self.prefix}{name}", array)
+        return _Tensor(label=self.label, name=f"{self.prefix}{name}", array=array)
 
     def _missing(self, problem: str) -> FileError:
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)

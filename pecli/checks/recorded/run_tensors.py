@@ -28,7 +28,7 @@ BEFORE = "_before"
 AFTER = "_after"
 ROWS = "rows"
 
-_CALL = re.compile(r"calls\.(\d{1,9})\.(.+)")
+_CALL = re.compile(r"calls\.(?P<number>\d{1,9})\.(?P<name>.+)")
 _LAYERS = (
     re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._-]?(\d{1,6})", re.IGNORECASE),
     re.compile(r"(?:^|\.)(\d{1,6})(?=\.|$)"),
@@ -107,7 +107,7 @@ class RecordedRun:
         for name, array in tensors.items():
             match = _CALL.fullmatch(name)
             if match is not None:
-                by_call.setdefault(int(match[1]), {})[match[2]] = array
+                by_call.setdefault(int(match["number"]), {})[match["name"]] = array
             elif name.endswith(".weight"):
                 weights[name.removesuffix(".weight")] = array
         calls = [_call_of(by_call[number]) for number in sorted(by_call)]
@@ -117,11 +117,11 @@ class RecordedRun:
 def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
     unrotated = tensors.get(UNROTATED, np.empty(0, np.int64))
     return RecordedCall(
-        tensors.get(POSITIONS),
-        tensors.get(MASK),
-        tensors.get(USED_IDS),
-        tuple(map(int, unrotated.ravel())),
-        {name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
+        positions=tensors.get(POSITIONS),
+        attention_mask=tensors.get(MASK),
+        position_ids=tensors.get(USED_IDS),
+        unrotated_layers=tuple(map(int, unrotated.ravel())),
+        tensors={name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
     )
 
 

@@ -49,29 +49,29 @@ def verify_run(
     check_shapes(run, label)
     encodings = load_model(model)
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
-    checker = ModuleChecker(run, tokens, encodings, tolerance)
+    checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
     checks = [*checker.checks()]
-    problems = [*_problems(run, tokens, encodings)]
+    problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
-        raise _nothing_to_check(label, encodings, checker.unchecked)
+        raise _make_error_for_nothing(label, encodings, checker.unchecked)
     failed = [check for check in checks if not check.passed]
     results = tuple(chain(*(check.results for check in checks)))
     answer = RunVerification(
-        label,
-        ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
-        results,
-        (*map(str, problems), *problems_of(results)),
+        file=label,
+        scheme=", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
+        tensors=results,
+        problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(checker.unchecked),
-        wrong_layers=_layers_of(failed),
+        wrong_layers=_list_layers(failed),
     )
     if failed:
         return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
     if problems:
         return answer
-    return answer.with_doubts(_doubts_about(run, tokens, encodings, checks))
+    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
 
 
-def _nothing_to_check(
+def _make_error_for_nothing(
     label: str, encodings: ModelEncodings, unchecked: Sequence[str]
 ) -> NoTablesError:
     """Return the error for a run that has no table, rotation or learned row of the model."""
@@ -97,21 +97,21 @@ def _with_first_wrong_layer(
 
     Only the first is explained: later layers mostly repeat its mistake, and a search takes long.
     """
-    first = _first_of(failed)
-    explained = _reasons_for(first, failed) if search_reasons else Reasons()
+    first = _find_first(failed)
+    explained = _find_reasons(first, failed) if search_reasons else Reasons()
     return replace(
         answer,
-        reasons=(_headline(first, failed, checks), *explained.lines),
+        reasons=(_write_headline(first, failed, checks), *explained.lines),
         explanations=tuple(explained.explanations),
         first_place=first.module,
     )
 
 
-def _layers_of(checks: Sequence[ModuleCheck]) -> tuple[int, ...]:
+def _list_layers(checks: Sequence[ModuleCheck]) -> tuple[int, ...]:
     return tuple(sorted({check.layer for check in checks if check.layer is not None}))
 
 
-def _first_of(failed: Sequence[ModuleCheck]) -> ModuleCheck:
+def _find_first(failed: Sequence[ModuleCheck]) -> ModuleCheck:
     """Return the check of the first wrong layer in the first call that fails.
 
     If no layer is wrong in that call, it is the first check that fails.
@@ -121,22 +121,22 @@ def _first_of(failed: Sequence[ModuleCheck]) -> ModuleCheck:
     return min(in_layers, key=attrgetter("layer"), default=failed[0])
 
 
-def _headline(
+def _write_headline(
     first: ModuleCheck, failed: Sequence[ModuleCheck], checks: Sequence[ModuleCheck]
 ) -> str:
     """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
     «layer 2 is the first that is wrong (model.layers.2: q, k); 3 layers right»
     """
-    where = _wrong_tensors(first, failed)
+    where = _name_wrong_tensors(first, failed)
     has_several_calls = len({check.call for check in checks}) > 1
     if has_several_calls:
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
     sentence = f"layer {first.layer} is the first that is wrong ({where})"
-    wrong = _layers_of(failed)
-    right_count = len(_layers_of(checks)) - len(wrong)
+    wrong = _list_layers(failed)
+    right_count = len(_list_layers(checks)) - len(wrong)
     if not right_count:
         return f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
     if len(wrong) > 1:
@@ -144,7 +144,7 @@ def _headline(
     return f"{sentence}; {counted(right_count, 'layer')} right"
 
 
-def _wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
+def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
     """Return the module of the first failure and its wrong tensors: `model.layers.2: q, k`."""
     names = []
     for check in failed:
@@ -153,7 +153,7 @@ def _wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
     return f"{first.module}: {', '.join(names)}"
 
 
-def _reasons_for(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
+def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     """Return the reasons for which the first wrong layer is wrong.
 
     If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
@@ -178,17 +178,17 @@ def _is_shared_by(check: ModuleCheck, layer: ModuleCheck) -> bool:
 # Beside values
 
 
-def _problems(
+def _find_problems(
     run: RecordedRun, tokens: Sequence[CallTokens], encodings: ModelEncodings
 ) -> Iterator[FileProblem]:
     """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
     for number, call in enumerate(run.calls):
-        problems = [*tokens[number].id_problems(), *_rotation_problems(call, encodings)]
+        problems = [*tokens[number].id_problems(), *_find_rotation_problems(call, encodings)]
         for problem in problems:
             yield problem if len(run.calls) == 1 else InCall(number, problem)
 
 
-def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:
+def _find_rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:
     """Yield layers that do not rotate although they should, and NoPE layers that do.
 
     SmolLM3's configuration, for example, leaves layers 3, 7, 11, … without a rotation (NoPE).
@@ -197,16 +197,16 @@ def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterato
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
         return  # In a model without rope, no layer is expected to rotate.
-    nope_layers = _layers_without_rope(ropes)
+    nope_layers = _find_layers_without_rope(ropes)
     unrotated = [layer for layer in call.unrotated_layers if layer not in nope_layers]
     if unrotated:
         yield UnrotatedLayers(unrotated)
-    rotated = sorted(nope_layers & _rotated_layers(call))
+    rotated = sorted(nope_layers & _find_rotated_layers(call))
     if rotated:
         yield RotatedNopeLayers(rotated)
 
 
-def _layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
+def _find_layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
     """Return the numbers of the layers that the configuration leaves unrotated, as SmolLM3's does."""
     layers: set[int] = set()
     for rope in ropes:
@@ -214,12 +214,12 @@ def _layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
     return layers
 
 
-def _rotated_layers(call: RecordedCall) -> set[int | None]:
+def _find_rotated_layers(call: RecordedCall) -> set[int | None]:
     """Return the layers whose rotated queries or keys were recorded; None for those without a number."""
     return {layer_of(name) for name in call.tensors if name.endswith(AFTER)}
 
 
-def _doubts_about(
+def _find_doubts(
     run: RecordedRun,
     tokens: Sequence[CallTokens],
     encodings: ModelEncodings,
@@ -229,16 +229,16 @@ def _doubts_about(
 
     Of each layer type, only the check of the most elements is examined: it proves most.
     """
-    for check in _largest_checks(checks):
+    for check in _find_largest_checks(checks):
         yield from check.weaknesses()
-    has_rotations = any(map(_rotated_layers, run.calls))
+    has_rotations = any(map(_find_rotated_layers, run.calls))
     if encodings.ropes() and not has_rotations:
         yield OnlyTables()
     if any(call_tokens.are_as_recorded for call_tokens in tokens):
         yield ImagesAsRecorded()
 
 
-def _largest_checks(checks: Iterable[ModuleCheck]) -> list[ModuleCheck]:
+def _find_largest_checks(checks: Iterable[ModuleCheck]) -> list[ModuleCheck]:
     """Return the check of most elements within the layers of each type."""
     in_layers = [check for check in checks if check.layer is not None]
     by_type = grouped(in_layers, lambda check: check.layer_type)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from pecli.checks.doubts import FactorsOfHeader
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pecli.models.find import Model
 
 __all__ = ["Verification", "verify"]
-ROTATION_OPTIONS = ("seq_axis", "shift")  #: options that only go with tensors before a rotation
+ROTATION_OPTIONS = ("seq_axis", "shift")
+"""Options of queries and keys, which require the tensors before the rotation."""
 
 
 @within_limits
@@ -93,11 +94,11 @@ def verify(
     any_dtype = flag_of("any_dtype", any_dtype)
     reasons = flag_of("reasons", reasons)
     strict = flag_of("strict", strict)
-    result = _verified(given, spec, allowed, any_dtype, reasons, model_options)
+    result = _verify_by_kind(given, spec, allowed, any_dtype, reasons, model_options)
     return replace(result, strict=strict)
 
 
-def _verified(
+def _verify_by_kind(
     given: Given,
     spec: "Scheme | Model | Array | None",
     allowed: Tolerance,
@@ -131,7 +132,7 @@ def _verify_without_spec(
     given: Given, tolerance: Tolerance, reasons: bool, options: NamedValues
 ) -> Verification:
     """Compare a file with the configuration beside it, or else with the spec that it carries."""
-    config = _config_beside(given)
+    config = _find_config_beside(given)
     if config is not None:
         return _verify_by_config(given, config, tolerance, reasons, options)
     _refuse_model_options(options)
@@ -147,7 +148,7 @@ def _verify_scheme(
         label,
         file.read_as(scheme.dtype),
         scheme,
-        printed_tolerance(label, tolerance, file.rounding),
+        widen_for_printed(label, tolerance, file.rounding),
         is_one_tensor=_is_one_tensor(label, file),
         any_dtype=any_dtype,
         reasons=reasons,
@@ -194,7 +195,7 @@ def _verify_resized(
     return verify_resized(given, tolerance, **options)
 
 
-def _config_beside(given: Given) -> str | None:
+def _find_config_beside(given: Given) -> str | None:
     """Return the configuration in a folder of tensors, beside an index, or in the header of a .gguf file."""
     if not isinstance(given, (str, os.PathLike)):
         return None
@@ -261,14 +262,14 @@ def _verify_tables(
     Raises:
         ParameterError: If an option is given that only goes with queries and keys.
     """
-    from pecli.checks.verify.against_model import verify_tables
+    from pecli.checks.verify.against_model import verify_tables  # It imports all schemes.
 
+    table_options = dict(options)
     for name in ROTATION_OPTIONS:
-        if options.get(name) is not None:
+        if table_options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
-    table_options = {name: options[name] for name in options if name not in ROTATION_OPTIONS}
+    allowed = widen_for_printed(source.label, tolerance, source.file.rounding)
     return verify_tables(source, model, allowed, reasons, **table_options)
 
 
@@ -321,11 +322,11 @@ def _verify_vectors(
     if not has_tables:
         return replace(result, unchecked=(*result.unchecked, *file.others.tensors))
     others = Opened(label, file.others)
-    return _joined(result, _verify_model(others, model, tolerance, reasons, options))
+    return _join_answers(result, _verify_model(others, model, tolerance, reasons, options))
 
 
-def _joined(of_vectors: Verification, of_tables: Verification) -> Verification:
-    """Return the answers about the vectors and the tables of one file as one answer."""
+def _join_answers(of_vectors: Verification, of_tables: Verification) -> Verification:
+    """Return one answer about a file that holds both rotated vectors and tables."""
     return replace(
         of_vectors,
         tensors=(*of_vectors.tensors, *of_tables.tensors),

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.diagnosis import diagnosis
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.diagnosis import diagnose
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
-from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
+from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.problems import NotFinite, PaddingNotFinite, Problem
 from pecli.compare.tolerance import Tolerance
@@ -92,35 +93,68 @@ def verify_added(
     for name in others:
         rule = "inputs have positions, an offset or an attention_mask"
         raise KindError(name, "given", rule, "leave it out")
-    weight = _rows_of(table)
+    weight = _read_rows(table)
     rows = row_positions(positions, attention_mask, offset=offset)
-    matched = tensor_pairs(after, before)
-    tolerance = printed_tolerance(matched.label, tolerance, matched.rounding)
-    results: list[Comparison] = []
-    explanations: list[Explanation] = []
-    for pair in matched.pairs:
-        sums = _expected_sums(pair, weight, rows)
-        expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
-        result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
-        results.append(result)
-        strange = _strange_values(sums, result)
-        if strange is not None:
-            result.finding = strange
-        elif reasons and not result.passed:
-            explanations += _explained(table, sums, weight, tolerance.atol)
-    lines = [line.text for line in diagnosis(explanations, results, tolerance)]
+    matched = pair_tensors(after, before)
+    tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
+    addition = _Addition(table, weight, rows, tolerance)
+    checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
+    results = tuple(check.result for check in checks)
+    explanations = tuple(chain(*(check.explanations for check in checks)))
     return Verification(
-        matched.label,
-        table.name if isinstance(table, Scheme) else "learned table",
-        tuple(results),
-        problems_of(results),
-        tuple(lines),
-        explanations=tuple(explanations),
+        file=matched.label,
+        scheme=table.name if isinstance(table, Scheme) else "learned table",
+        tensors=results,
+        problems=problems_of(results),
+        reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
+        explanations=explanations,
         unchecked=matched.unmatched,
     )
 
 
-def _strange_values(sums: _Sums, result: Comparison) -> Problem | None:
+class _CheckedPair(NamedTuple):
+    """Inputs that were compared with the expected sums, and why they are wrong."""
+
+    result: Comparison
+    explanations: list[Explanation]
+
+
+class _Addition(NamedTuple):
+    """The addition of rows that should have been made.
+
+    Attributes:
+        table: The scheme whose rows are added, or a learned table.
+        weight: Its rows, in float64.
+        rows: The row for each token.
+        tolerance: The errors that pass.
+    """
+
+    table: "Scheme | Array"
+    weight: Floats
+    rows: RowPositions
+    tolerance: Tolerance
+
+    def check(self, pair: TensorPair, *, search_reasons: bool) -> _CheckedPair:
+        """Compare the inputs after the addition with the sums that it should have made."""
+        sums = _make_expected_sums(pair, self.weight, self.rows)
+        result = _compare_sums(sums, self.tolerance)
+        is_explainable = result.finding is None and not result.passed
+        if not search_reasons or not is_explainable:
+            return _CheckedPair(result, [])
+        explanations = _explain(self.table, sums, self.weight, self.tolerance.atol)
+        return _CheckedPair(result, explanations)
+
+
+def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
+    """Compare the inputs after the addition with the expected sums, in the dtype of the file."""
+    pair = sums.pair
+    expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
+    result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
+    strange = _find_strange_values(sums, result)
+    return result if strange is None else replace(result, finding=strange)
+
+
+def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
     """Return a problem if infinities or NaN are expected, or came into padding.
 
     Padding is not compared. But attention multiplies it by 0, and 0 · NaN is NaN: it spoils tokens.
@@ -134,17 +168,17 @@ def _strange_values(sums: _Sums, result: Comparison) -> Problem | None:
     return None
 
 
-def _explained(
+def _explain(
     table: "Scheme | Array", sums: _Sums, weight: Floats, atol: float
 ) -> list[Explanation]:
     """Return why inputs are wrong: other rows of the table were added, or rows of another table."""
-    by_rows = [*_explained_by_rows(sums, weight, atol)]
+    by_rows = [*_explain_by_rows(sums, weight, atol)]
     if by_rows or not isinstance(table, Scheme):
         return by_rows
-    return merged(_explained_by_tables(table, sums, atol))
+    return merged(_explain_by_tables(table, sums, atol))
 
 
-def _rows_of(table: object) -> Floats:
+def _read_rows(table: object) -> Floats:
     """Return the rows of a scheme, or of a learned table, in float64."""
     values = table.single_array().array() if isinstance(table, Scheme) else table
     array = numbers("table", values)
@@ -163,7 +197,7 @@ def _check_shapes(weight: Floats, pair: TensorPair) -> None:
     raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
 
 
-def _expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
+def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
     """Add to each input the row of the table at the position of its token.
 
     Tokens at positions 0, 1, 2 need `before + weight[[0, 1, 2]]`. Padding has no right row, so that
@@ -182,7 +216,7 @@ def _expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sum
         raise ParameterError("table", given, f"row {last:,} is needed", "give a longer one")
     sums = widened(pair.before) + weight[row_numbers]
     expected = np.where(is_token[..., None], sums, pair.after)
-    return _Sums(pair, row_numbers, is_token, expected)
+    return _Sums(pair=pair, row_numbers=row_numbers, is_token=is_token, expected=expected)
 
 
 def _count_not_finite(sums: _Sums) -> int:
@@ -232,7 +266,7 @@ class _Sequence(NamedTuple):
         return np.where(self.is_token[:, None], self.before + rows, self.after)
 
 
-def _sequences(sums: _Sums) -> Iterator[_Sequence]:
+def _split_into_sequences(sums: _Sums) -> Iterator[_Sequence]:
     """Yield the sequences of a batch; inputs (L, D) are one sequence, whose name is «after»."""
     pair = sums.pair
     before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])  # (batch, L, D)
@@ -242,18 +276,24 @@ def _sequences(sums: _Sums) -> Iterator[_Sequence]:
     is_token = np.broadcast_to(sums.is_token, (batch, length))
     for number in range(batch):
         name = f"sequence {number}" if batch > 1 else "after"
-        yield _Sequence(name, before[number], after[number], row_numbers[number], is_token[number])
+        yield _Sequence(
+            name=name,
+            before=before[number],
+            after=after[number],
+            row_numbers=row_numbers[number],
+            is_token=is_token[number],
+        )
 
 
-def _explained_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
+def _explain_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
     """Yield, for each sequence, the rows of the right table that were added to it by mistake."""
-    for sequence in _sequences(sums):
-        explanation = _explained_sequence(sequence, weight, sums.pair.dtype, atol)
+    for sequence in _split_into_sequences(sums):
+        explanation = _explain_sequence(sequence, weight, sums.pair.dtype, atol)
         if explanation is not None:
             yield explanation
 
 
-def _explained_sequence(
+def _explain_sequence(
     sequence: _Sequence, weight: Floats, dtype: str, atol: float
 ) -> Explanation | None:
     """Return the first of the usual wrong additions that makes exactly these inputs, or None.
@@ -268,7 +308,7 @@ def _explained_sequence(
         atol: The tolerance of the check.
     """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
-    for addition in _wrong_additions(sequence, weight):
+    for addition in _find_wrong_additions(sequence, weight):
         sums = sequence.with_rows_added(addition.rows)
         # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
         computation = ArrayComputation((sums,), is_computed=True)
@@ -294,7 +334,7 @@ class _WrongAddition(NamedTuple):
     tensors: tuple[str, ...]
 
 
-def _wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
+def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
     """Yield what ports add by mistake: nothing, the right rows times a factor, or other rows.
 
     A factor is √D, for example, by which token embeddings are to be multiplied, and rows are not.
@@ -302,25 +342,25 @@ def _wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddi
     expected = np.where(sequence.is_token[:, None], weight[sequence.row_numbers], 0.0)
     added = sequence.added
     if not added.any() and expected.any():
-        yield _WrongAddition((Rotation("none added"),), added, (sequence.name,))
+        yield _WrongAddition(edits=(Rotation("none added"),), rows=added, tensors=(sequence.name,))
         return
     factor = plain_factor(Sides(expected, added))
     if factor is not None:
         tensors = ("table",) if sequence.name == "after" else ("table", sequence.name)
-        yield _WrongAddition(factor_edits(factor), factor * expected, tensors)
-    other_rows = _other_rows_added(sequence, weight)
+        yield _WrongAddition(edits=factor_edits(factor), rows=factor * expected, tensors=tensors)
+    other_rows = _find_other_rows_added(sequence, weight)
     if other_rows is not None:
         yield other_rows
 
 
-def _other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | None:
+def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | None:
     """Return the addition of the table's rows that are nearest to after − before.
 
     Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example. None if the
     nearest rows are the right ones: the mistake is then not in the positions.
     """
     with np.errstate(invalid="ignore"):  # Values may be infinite.
-        nearest_rows = _nearest_rows(sequence.added, weight)  # (L,)
+        nearest_rows = _find_nearest_rows(sequence.added, weight)  # (L,)
     right_rows = sequence.row_numbers
     # What is added to padding does not matter: it counts as right.
     used_rows = np.where(sequence.is_token, nearest_rows, right_rows)
@@ -329,10 +369,10 @@ def _other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | N
     left_padding = int(sequence.is_token.argmax())  # rows before the first token
     mistake = find_position_mistake(right_rows, used_rows, left_padding, rotated=False)
     edit = positions_edit(right_rows, used_rows, mistake)
-    return _WrongAddition((edit,), weight[used_rows], (sequence.name,))
+    return _WrongAddition(edits=(edit,), rows=weight[used_rows], tensors=(sequence.name,))
 
 
-def _nearest_rows(added: Floats, weight: Floats) -> Indices:
+def _find_nearest_rows(added: Floats, weight: Floats) -> Indices:
     """Return the row of the table that is nearest to each of the rows that were added."""
     sizes = (weight**2).sum(axis=1)
     step = max(1, BLOCK_ELEMENTS // len(weight))
@@ -344,7 +384,7 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
     return np.concatenate(nearest)
 
 
-def _explained_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
+def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
     """Explain what was added to each sequence as a table that was made by mistake, such as another base.
 
     after − before is that table, if its rows are consecutive. Only tables of cosines and sines have
@@ -353,10 +393,10 @@ def _explained_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[E
     are_consecutive = sums.is_token.all() and (np.diff(sums.row_numbers) == 1).all()
     if wave_table(scheme) is None or not are_consecutive:
         return
-    limit = max(atol, _rounding_of_sums(sums.pair))
-    for sequence in _sequences(sums):
+    limit = max(atol, _bound_rounding_of_sums(sums.pair))
+    for sequence in _split_into_sequences(sums):
         table = sequence.after - sequence.before  # (L, D)
-        expected = _scheme_of_rows(scheme, int(sequence.row_numbers[0]), len(table))
+        expected = _make_scheme_of_rows(scheme, int(sequence.row_numbers[0]), len(table))
         table_name = expected.single_array().name
         for reason in search.explain(expected, {table_name: table}, limit):
             if reason.mistakes:
@@ -364,7 +404,7 @@ def _explained_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[E
                 yield reason.made_by(None).renamed([sequence.name])
 
 
-def _rounding_of_sums(pair: TensorPair) -> float:
+def _bound_rounding_of_sums(pair: TensorPair) -> float:
     """Return how far after − before may be from the rows that were added, by rounding alone.
 
     Sums are as coarse as the largest of them: 10 in bfloat16 is rounded by up to 1/32, four times
@@ -374,7 +414,7 @@ def _rounding_of_sums(pair: TensorPair) -> float:
     return ROUNDINGS * float(half_ulp(np.array([largest]), pair.dtype)[0])
 
 
-def _scheme_of_rows(scheme: Scheme, first_row: int, count: int) -> Scheme:
+def _make_scheme_of_rows(scheme: Scheme, first_row: int, count: int) -> Scheme:
     """Return the scheme of a table that has only some rows of the table of another scheme.
 
     Rows 5, 6, 7 of a table whose first row is position 2 are positions 7, 8, 9: its offset is 7, and

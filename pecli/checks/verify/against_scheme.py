@@ -2,26 +2,24 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from pecli.checks.checked_tensor import CheckedTensor
+from pecli.checks.conclusion import conclude, examine_pass
 from pecli.checks.file_problems import FileProblem, MissingTable
-from pecli.checks.verification import CheckedTensor, Verification, conclusion
-from pecli.checks.verify.alibi_parts import alibi_parts
+from pecli.checks.verification import Verification
+from pecli.checks.verify.alibi_parts import find_alibi_parts
 from pecli.checks.verify.candidates import (
     COS_FIRST,
+    find_scheme_candidates,
     has_order,
     real_dtype,
-    scheme_candidates,
     stated_name,
     stated_order,
 )
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
-from pecli.compare.reading import (
-    Doubling,
-    Reading,
-    best_reading,
-    doubling_problems,
-    lone_transposes,
-)
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems, find_lone_transposes
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
@@ -57,20 +55,21 @@ def verify_scheme(
         any_dtype: Make tables in the dtype that was found.
         reasons: Whether reasons for failures are searched for.
     """
-    check = _SchemeCheck(file, scheme, tolerance, any_dtype)
+    check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tensors = file.tensors
     named = check.named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
     is_one_tensor = is_one_tensor or all(map(is_relative, tensors))
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors
-        checked = check.all_checked({name: check.tables_named(name, ())}, by_name=False)
+        checked = check.check_all({name: check.tables_named(name, ())}, by_name=False)
         problems: list[FileProblem | str] = []
     else:
-        checked = check.all_checked(named, by_name=True)
+        checked = check.check_all(named, by_name=True)
         problems = [*check.missing_tables(checked)]
-    problems += doubling_problems(check.doublings)
-    return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
+    problems += find_doubling_problems(check.doublings)
+    answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+    return examine_pass(answer, checked, tensors, tolerance)
 
 
 class _SchemeCheck:
@@ -90,7 +89,7 @@ class _SchemeCheck:
         self.tolerance = tolerance
         self.any_dtype = any_dtype
         self._candidates_by_dtype: dict[str, Sequence[CandidateTable]] = {}
-        candidates = self._candidates(scheme.dtype)
+        candidates = self._find_candidates(scheme.dtype)
         self.table_names = [*dict.fromkeys(candidate.name for candidate in candidates)]
         self.doublings: list[Doubling] = []
 
@@ -128,7 +127,7 @@ class _SchemeCheck:
                 named[name] = tables
         return named
 
-    def all_checked(
+    def check_all(
         self, named: Mapping[str, Collection[str]], *, by_name: bool
     ) -> list[CheckedTensor]:
         """Compare each tensor with the tables that it may be, or with all if none is named.
@@ -140,16 +139,18 @@ class _SchemeCheck:
             named: By tensor, the names of the tables that it may be.
             by_name: True if the result has the tensor's name, False for the table's.
         """
-        readings = {name: self._best(name, tables) for name, tables in named.items()}
-        for name in lone_transposes(readings):
-            readings[name] = self._best(name, named[name], upright=True)
+        readings = {name: self._find_reading(name, tables) for name, tables in named.items()}
+        for name in find_lone_transposes(readings):
+            readings[name] = self._find_reading(name, named[name], upright=True)
         checked = []
         for name, tables in named.items():
             label = name if by_name else ""
-            checked.append(self._checked(name, readings[name], tables, label))
+            checked.append(self._check(name, readings[name], tables, label))
         return checked
 
-    def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
+    def _find_reading(
+        self, name: str, tables: Collection[str], *, upright: bool = False
+    ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
         Args:
@@ -158,19 +159,23 @@ class _SchemeCheck:
             upright: Whether rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
-        candidates = [*self._likely(real_dtype(array), tables)]
+        candidates = [*self._find_likely(real_dtype(array), tables)]
         if {"bias", "slopes"}.intersection(self.table_names):
-            candidates += alibi_parts(self.scheme, array)
-        order = self._order_of_functions(name, tables)
+            candidates += find_alibi_parts(self.scheme, array)
+        order = self._find_order_of_functions(name, tables)
         candidates = [candidate for candidate in candidates if has_order(candidate, order)]
-        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
+        return find_best_reading(
+            array, candidates, is_text=self.file.has_rows_only, upright=upright
+        )
 
-    def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
+    def _find_order_of_functions(
+        self, name: str, tables: Collection[str]
+    ) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
 
-    def _checked(
+    def _check(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str
     ) -> CheckedTensor:
         """Compare a tensor with the table that it is read as; one that has the shape of none fails.
@@ -181,32 +186,43 @@ class _SchemeCheck:
             tables: The names of the tables that it may be.
             label: The name of the result; the table's if it is empty.
         """
-        array = self.file.tensors[name]
         if reading is None:
-            likely = self._likely(real_dtype(array), tables)
-            expected = bracketed(likely[0].shape)
-            result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
-            return CheckedTensor(name, result, self.scheme, {likely[0].name: array})
+            return self._check_unreadable(name, tables, label)
         part = reading.name.rpartition(".")[0]
-        self.doublings.append(Doubling(part, reading, reading.form.doubled))
-        label = label or reading.name
-        stated = stated_name(self.file, name)
+        self.doublings.append(Doubling(layers=part, reading=reading, doubled=reading.form.doubled))
         return CheckedTensor.from_reading(
-            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=stated
+            name,
+            label or reading.name,
+            reading,
+            self.tolerance,
+            any_dtype=self.any_dtype,
+            stated=stated_name(self.file, name),
         )
 
-    def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
+    def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
+        """Return the failure of a tensor that has the shape of none of the tables that it may be."""
+        array = self.file.tensors[name]
+        likeliest = self._find_likely(real_dtype(array), tables)[0]
+        expected_shape = bracketed(likeliest.shape)
+        return CheckedTensor(
+            tensor=name,
+            result=Comparison.of_shape(label or likeliest.name, array.shape, expected_shape),
+            scheme=self.scheme,
+            found={likeliest.name: array},
+        )
+
+    def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
         """Return the candidates that a tensor of a dtype may be."""
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
-        candidates = self._candidates(dtype)
+        candidates = self._find_candidates(dtype)
         if not tables:
             return candidates
         return [candidate for candidate in candidates if candidate.name in tables]
 
-    def _candidates(self, dtype: str) -> Sequence[CandidateTable]:
+    def _find_candidates(self, dtype: str) -> Sequence[CandidateTable]:
         if dtype not in self._candidates_by_dtype:
-            self._candidates_by_dtype[dtype] = _candidates_in_dtype(self.scheme, dtype)
+            self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
         return self._candidates_by_dtype[dtype]
 
     def missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
@@ -230,16 +246,16 @@ def _may_mean(tensor: str, table: str) -> bool:
     return layers in tensor and role_of(tensor) == table_role
 
 
-def _candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
+def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
     """Return the tables of a scheme that a tensor of a dtype may be.
 
     Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
     cosines. So these are expected in float32, unless the scheme itself is in half precision.
     """
-    candidates = scheme_candidates(scheme.in_dtype(dtype))
+    candidates = find_scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):
         return candidates
-    in_float32 = scheme_candidates(scheme.in_dtype("float32"))
+    in_float32 = find_scheme_candidates(scheme.in_dtype("float32"))
     return [
         wide if is_relative(wide.name) else narrow
         for narrow, wide in zip(candidates, in_float32, strict=True)

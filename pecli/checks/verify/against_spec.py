@@ -5,13 +5,15 @@ from hashlib import sha256
 
 import numpy as np
 
+from pecli.checks.checked_tensor import CheckedTensor
+from pecli.checks.conclusion import conclude
 from pecli.checks.file_problems import (
     ChangedAfterWriting,
     FileProblem,
     MissingTensor,
     UnexpectedTensor,
 )
-from pecli.checks.verification import CheckedTensor, Verification, conclusion
+from pecli.checks.verification import Verification
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
@@ -40,20 +42,22 @@ def verify_carried(
             tensor of a file.
         reasons: Whether reasons for failures are searched for.
     """
-    spec = _carried_spec(path, file)
-    scheme = _scheme(path, spec)
+    spec = _read_carried_spec(path, file)
+    scheme = _read_scheme(path, spec)
     expected = tensors_by_name(scheme)
-    problems = _unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
+    problems = _find_unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
     tensors = {name: array for name, array in file.tensors.items() if name in expected}
     checked = []
     for name, array in tensors.items():
         result = compare_arrays(expected[name], array, tolerance, name=name)
-        checked.append(CheckedTensor(name, result, scheme, {name: array}))
+        checked.append(
+            CheckedTensor(tensor=name, result=result, scheme=scheme, found={name: array})
+        )
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):
         problems.append(ChangedAfterWriting())
-    return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
+    return conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
 
 
 def _has_stored_hash(
@@ -62,10 +66,10 @@ def _has_stored_hash(
     """Return True if the sha256 in a spec is that of the tensors, or the format has none."""
     if "sha256" not in spec and file_format in UNHASHED_FORMATS:
         return True
-    return spec.get("sha256") == _digest(tensors)
+    return spec.get("sha256") == _compute_digest(tensors)
 
 
-def _carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
+def _read_carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
     """Return the spec that a file carries; raise FileError if there is none."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
@@ -74,7 +78,7 @@ def _carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
     return spec
 
 
-def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
+def _read_scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     """Return the scheme of a carried spec; raise FileError if it makes no table."""
     try:
         scheme: Scheme = Scheme.from_spec(spec)
@@ -83,7 +87,7 @@ def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     return scheme
 
 
-def _unexpected_names(
+def _find_unexpected_names(
     tensors: Collection[str], expected: Collection[str], scheme: str, *, is_complete: bool
 ) -> list[FileProblem]:
     """Return a problem for each tensor that the scheme does not have, or that the file lacks."""
@@ -97,7 +101,7 @@ def _unexpected_names(
     return problems
 
 
-def _digest(tensors: Mapping[str, Array]) -> str:
+def _compute_digest(tensors: Mapping[str, Array]) -> str:
     """Return the sha256 of the bytes of all tensors, in their order."""
     digest = sha256()
     for array in tensors.values():

@@ -29,7 +29,7 @@ class Part(NamedTuple):
     words: str
 
 
-def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
+def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
     """Yield the parts of a scheme's table that an array holds, judging by shape and values.
 
     Of a bias (8 heads, 16, 16), an array (4, 16, 16) may hold heads 0–3 or 4–7, and (8, 2, 16) the
@@ -39,15 +39,15 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
         scheme: The scheme of all heads, ALiBi or another one with a bias.
         array: Slopes (heads,), or a bias (…, heads, queries, keys).
     """
-    table = scheme.tensors()[0]
+    table = scheme.single_array()
     if not _may_be_part(array, table.shape):
         return
     axes = len(table.shape)
     is_bias = axes > 1
     observed = widened(array.reshape(array.shape[-axes:]))
-    for part in _parts_near(scheme, observed):
+    for part in _find_near_parts(scheme, observed):
         expected = {table.name: part.values.astype(np.float32)}
-        words = _words_with_form(scheme, part.words)
+        words = _describe_with_form(scheme, part.words)
         # Ports store the −∞ of a causal bias as the most negative number of a dtype (`masked`).
         yield candidate_of(expected, scheme, words=words, masked=is_bias)
 
@@ -66,17 +66,17 @@ def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:
     return is_one_table and not is_whole_table and is_float
 
 
-def _parts_near(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
+def _find_near_parts(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
     """Yield the parts of a scheme's table whose shape and values an array has."""
-    all_heads = _part_of_queries(scheme, values.shape)
+    all_heads = _find_part_of_queries(scheme, values.shape)
     if all_heads is None:
         return
-    for part in _parts_of_heads(all_heads, values):
+    for part in _find_parts_of_heads(all_heads, values):
         if _is_near(part.values, values):
             yield part
 
 
-def _words_with_form(scheme: Scheme, words: str) -> str:
+def _describe_with_form(scheme: Scheme, words: str) -> str:
     """Return the words for a part of a bias, after the form of the bias if it has one.
 
     «heads 0–3 of 8» becomes «in the key form, heads 0–3 of 8». Slopes have no form.
@@ -85,7 +85,7 @@ def _words_with_form(scheme: Scheme, words: str) -> str:
     return f"in the {form} form, {words}" if form else words
 
 
-def _parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
+def _find_parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
     """Yield the heads that an array may have: all, those of a shard, or all and zeros for others.
 
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
@@ -98,24 +98,24 @@ def _parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
     elif length < count and count % length == 0:
         for start in range(0, count, length):
             heads = f"heads {start}–{start + length - 1} of {count}"
-            yield Part(table[start : start + length], _joined(heads, words))
+            yield Part(table[start : start + length], _join_words(heads, words))
     elif length > count and not array[count:].any():
         zeros = np.zeros((length - count, *table.shape[1:]))
         heads = f"zeros for {counted(length - count, 'more head')}"
-        yield Part(np.concatenate([table, zeros]), _joined(heads, words))
+        yield Part(np.concatenate([table, zeros]), _join_words(heads, words))
 
 
-def _joined(*words: str) -> str:
+def _join_words(*words: str) -> str:
     return ", ".join(filter(None, words))
 
 
-def _part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None:
+def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None:
     """Return the table with the queries that an array has: all, the last ones, or one row for each.
 
     The key form has one row of queries, (heads, 1, keys), which keras-hub repeats. Decoding has the
     last queries, and only these are made. None if no part of the table has the shape.
     """
-    table = scheme.tensors()[0]
+    table = scheme.single_array()
     if table.shape[1:] == shape[1:]:
         return Part(widened(table.array()), "")
     queries, *keys = shape[1:]
@@ -128,7 +128,7 @@ def _part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None:
     if not 1 < queries < table_queries:
         return None  # The last query of the symmetric form is the form key-last.
     last: NamedValues = {"queries": queries}
-    values = widened(replace(scheme, **last).tensors()[0].array())
+    values = widened(replace(scheme, **last).single_array().array())
     return Part(values, f"the last {queries} queries")
 
 

@@ -43,7 +43,7 @@ class TokenTables(NamedTuple):
     problems: tuple[TensorProblem, ...]
 
 
-def per_batch(array: Array) -> Array:
+def arrange_per_batch(array: Array) -> Array:
     """Return a table as (batch, L, …), without an axis of one head."""
     if array.ndim < 3:
         return array[None]
@@ -54,7 +54,7 @@ def per_batch(array: Array) -> Array:
     return array
 
 
-def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
+def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
     """Return tables per batch, (batch, L, D), as one list of rows, without those of padding.
 
     A mask (2, 4) with one 0 leaves 7 rows (7, D), and their 7 positions. Tables of another shape,
@@ -74,23 +74,25 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     batch_shape = ids.shape[1:]
     batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
     if not batched and rows.is_token is not None:
-        raise _no_batch(label, rows.name, batch_shape)
+        raise _make_error_for_no_batch(label, rows.name, batch_shape)
     if not batched:
-        return TokenTables(dict(tables), _checked_positions(rows.ids), {}, ())
+        return TokenTables(
+            tables=dict(tables), positions=_check_positions(rows.ids), notes={}, problems=()
+        )
     is_token = rows.tokens_of(batch_shape)  # False for padding
     positions = ids[:, is_token] if len(ids) > 1 else ids[0, is_token]
     by_token = {name: tables[name][is_token] for name in batched}
     padding = {name: tables[name][~is_token] for name in batched}
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
-        {**tables, **by_token},
-        _checked_positions(positions),
-        dict.fromkeys(batched, note),
-        tuple(_strange_padding(padding)),
+        tables={**tables, **by_token},
+        positions=_check_positions(positions),
+        notes=dict.fromkeys(batched, note),
+        problems=tuple(_find_strange_padding(padding)),
     )
 
 
-def _strange_padding(padding: Tables) -> Iterator[TensorProblem]:
+def _find_strange_padding(padding: Tables) -> Iterator[TensorProblem]:
     """Yield the tables whose rows for padding, which are not compared, hold infinities or NaN.
 
     Attention multiplies them by 0, and 0 · NaN is NaN: they spoil the tokens as well.
@@ -101,7 +103,7 @@ def _strange_padding(padding: Tables) -> Iterator[TensorProblem]:
             yield TensorProblem(name, PaddingNotFinite(strange))
 
 
-def _no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
+def _make_error_for_no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
     """Return the error for a mask (batch, L) if no table has these axes."""
     axes = bracketed(shape)
     rule = f"no table of {label or 'these arrays'} is {axes[:-1]}, …)"
@@ -109,7 +111,7 @@ def _no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
     return ParameterError(name, f"of shape {axes}", rule, advice)
 
 
-def _checked_positions(positions: object) -> PositionList:
+def _check_positions(positions: object) -> PositionList:
     checked: PositionList = TABLE_PARAMETERS["positions"].check("positions", positions)
     return checked
 
@@ -122,7 +124,7 @@ def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
     return table.shape[:2] == shape and (role_of(name) is not None or shape[0] != 2)
 
 
-def counted_rows(tables: Tables) -> "RowPositions | None":
+def count_rows_per_sequence(tables: Tables) -> "RowPositions | None":
     """Return positions 0, 1, 2, … for every sequence, if cosines (batch, L, D) differ between sequences.
 
     A model that takes padding into account has other rows for each sequence, although the user has
@@ -150,7 +152,7 @@ def _differs_by_sequence(array: Array) -> bool:
     return bool(differs_by_sequence and differs_by_row)
 
 
-def solved_positions(
+def solve_positions(
     tables: Tables,
     rows: "RowPositions",
     model: Model,
@@ -165,7 +167,7 @@ def solved_positions(
     """
     from pecli.checks.verify.rotated import verify_rotated
 
-    queries = _queries_like_tables(tables, encoding)
+    queries = _make_queries_like_tables(tables, encoding)
     if queries is None:
         return None
     options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
@@ -189,7 +191,7 @@ class _Queries(NamedTuple):
     after: Array
 
 
-def _queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
+def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
     """Return queries whose rotation by the model makes the cosines and sines of tables.
 
     All pairs are (1, 0) before. In halves, 2 pairs are 1 1 0 0 before and c₀ c₁ s₀ s₁ after;

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.verify.tensor_pairs import TensorPair
-from pecli.compare.factors import Shape, View
-from pecli.compare.head_axes import head_axes
+from pecli.compare.factors import Shape, View, first_along
+from pecli.compare.head_axes import find_head_axes
 from pecli.compare.part import Part
 from pecli.engine.arrays import AnyArray, Array
 from pecli.errors import ParameterError, counted
@@ -42,8 +42,7 @@ class HeadTensor(NamedTuple):
     def after(self) -> AnyArray:
         """The first copy of the tensor after the rotation."""
         copies = self.view.values.ndim - self.before.ndim
-        first: AnyArray = self.view.values[(0,) * copies]
-        return first
+        return first_along(self.view.values, copies)
 
     def part(self, expected: Array) -> Part:
         """Return the whole tensor after the rotation as a part that has to equal the expected one.
@@ -53,11 +52,9 @@ class HeadTensor(NamedTuple):
         """
         if not self.is_unfolded:
             return Part(expected, self.view)
-        *steps, channel_step = self.view.steps
-        steps.append(steps.pop(self.axis + 1))
-        values = np.moveaxis(self.view.values, self.axis, -2)
-        view = self.view._replace(values=values, steps=(*steps, channel_step))
-        return Part(np.moveaxis(expected, self.axis, -2), view)
+        row_axis = -2
+        view = self.view.with_axis_moved(self.axis, row_axis)
+        return Part(np.moveaxis(expected, self.axis, row_axis), view)
 
 
 class HeadSizes(NamedTuple):
@@ -136,12 +133,13 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
     """
     shape = pair.before.shape
     size = math.prod(shape)
-    is_flat = size == max(shape)
-    if not is_flat or heads.are_columns(shape):
+    is_list = size == max(shape)  # (768,), or (1, 768)
+    if not is_list or heads.are_columns(shape):
         return
     for width, count in product(heads.widths, heads.counts):
         positions, rest = divmod(size, width * count)
-        if not rest:
+        can_be_unfolded = rest == 0
+        if can_be_unfolded:
             advice = (
                 f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
                 f"or --shape {positions},{count},{width} for (positions, heads, D)"
@@ -150,7 +148,7 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
             raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
 
 
-def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
+def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     """Return queries or keys with an axis for heads, and both sides in the same order of axes.
 
     With 4 heads of 64, (L, 256) becomes (L, 4, 64). If the tensor after is (4, L, 64), its axes are
@@ -164,24 +162,24 @@ def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    note_on_rows = ""
-    if pair.before.ndim == pair.after.ndim == 1:
-        note_on_rows = "a single row"
+    notes = []
+    is_single_row = pair.before.ndim == pair.after.ndim == 1
+    if is_single_row:
+        notes.append("a single row")
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
     before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
-    axes = head_axes(pair.after, before, after_shape, position_axis)
+    axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if axes is None:
         raise pair.unlike_shapes()
-    notes = (
-        note_on_rows,
-        heads.note_on_folding(pair.before.shape),
-        heads.note_on_folding(pair.after.shape),
-        axes.note,
-    )
+    notes.append(heads.note_on_folding(pair.before.shape))
+    notes.append(heads.note_on_folding(pair.after.shape))
+    notes.append(axes.note)
     note = ", ".join(dict.fromkeys(filter(None, notes)))
-    return HeadTensor(pair, before, axes.view(pair.after), position_axis, note)
+    return HeadTensor(
+        pair=pair, before=before, view=axes.view(pair.after), axis=position_axis, note=note
+    )
 
 
 def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:

@@ -6,10 +6,12 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.candidates import model_candidates, stated_name, stated_order
+from pecli.checks.verify.candidates import stated_name, stated_order
+from pecli.checks.verify.model_candidates import find_model_candidates
 from pecli.checks.verify.table_settings import TableSettings
+from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
-from pecli.compare.reading import Reading, best_reading
+from pecli.compare.reading import Reading
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
@@ -60,10 +62,18 @@ class ModelTensors:
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
-        encodings = _encodings(model, layer_type, settings)
-        tensors = _with_frequencies(file.read_as("float32"))
-        settings = replace(settings, ends=_table_ends(tensors, settings.first_position))
-        return cls(file, tensors, model, layer_type, encodings, encodings, settings)
+        encodings = _choose_encodings(model, layer_type, settings)
+        tensors = _replace_factors(file.read_as("float32"))
+        settings = replace(settings, ends=_find_table_ends(tensors, settings.first_position))
+        return cls(
+            file=file,
+            tensors=tensors,
+            model=model,
+            layer_type=layer_type,
+            all_encodings=encodings,
+            encodings=encodings,
+            settings=settings,
+        )
 
     @property
     def schemes(self) -> set[str]:
@@ -128,7 +138,7 @@ class ModelTensors:
         ]
         return replace(self.settings, length=max(contexts) + 1)
 
-    def best_reading(
+    def find_reading(
         self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
     ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
@@ -145,28 +155,37 @@ class ModelTensors:
         array = np.atleast_1d(self.tensors[name])
         if transposed:
             array = array.T
-        candidates = self._candidates_of(name, array, role, self.likely(name))
-        return best_reading(array, candidates, is_text=self.file.has_rows_only, upright=upright)
+        candidates = self._find_candidates(name, array, role, self.likely(name))
+        return find_best_reading(
+            array, candidates, is_text=self.file.has_rows_only, upright=upright
+        )
 
-    def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
+    def find_reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding."""
         array = np.atleast_1d(self.tensors[name])
-        candidates = self._candidates_of(name, array, role, [encoding])
-        return best_reading(array, candidates, is_text=self.file.has_rows_only)
+        candidates = self._find_candidates(name, array, role, [encoding])
+        return find_best_reading(array, candidates, is_text=self.file.has_rows_only)
 
-    def _candidates_of(
+    def _find_candidates(
         self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
     ) -> list[CandidateTable]:
-        """Return the tables of some encodings that an array may hold, judging by its name and dtype."""
-        order = stated_order(self.stated_name(name), array)
+        """Return the tables of some encodings that an array may hold, judging by its name and dtype.
+
+        Args:
+            name: The tensor.
+            array: Its values, which may be transposed.
+            role: What its name states that it holds; ANYTHING if it states a table, but not which, as
+                `rope.buffer` does; None if it states nothing.
+            encodings: The encodings.
+        """
+        stated_role = None if role == ANYTHING else role
         if dtype_name(array.dtype) in COMPLEX:
-            role = "both"
-        elif role == ANYTHING:
-            role = None
+            stated_role = "both"  # Complex numbers are cos + i·sin.
+        order = stated_order(self.stated_name(name), array)
         settings = self.settings_for(name)
         candidates: list[CandidateTable] = []
         for encoding in encodings:
-            candidates += model_candidates(encoding, array, role, settings, order)
+            candidates += find_model_candidates(encoding, array, stated_role, settings, order)
         return candidates
 
     def assignments(self) -> list["ModelTensors"]:
@@ -179,10 +198,11 @@ class ModelTensors:
         encodings.
         """
         rotary = self.rotary_encodings
-        if len(rotary) < 2 or any(self.layer_named(name) for name in self.tensors):
+        do_names_state_layers = any(self.layer_named(name) for name in self.tensors)
+        if len(rotary) < 2 or do_names_state_layers:
             return []
         others = [encoding for encoding in self.encodings if encoding not in rotary]
-        modules = tensors_by_module(self.tensors)
+        modules = group_by_module(self.tensors)
         assignments = []
         for encodings in permutations(rotary, len(modules)):
             assigned: dict[str, Encoding] = {}
@@ -192,7 +212,7 @@ class ModelTensors:
         return assignments
 
 
-def _encodings(
+def _choose_encodings(
     model: ModelEncodings, layer_type: str | None, settings: TableSettings
 ) -> tuple[Encoding, ...]:
     """Return the encodings to compare with: those of a layer type, or with a grid, or all.
@@ -211,7 +231,7 @@ def _encodings(
     return model.encodings
 
 
-def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
+def _find_table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
     """Return the positions at which cosines and sines of a file may end.
 
     A dynamic scaling changes the frequencies with the length, so that `inv_freq` in a file beside a
@@ -224,7 +244,7 @@ def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
     return tuple(sorted(ends)[:MAX_ENDS])
 
 
-def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+def _replace_factors(file: LoadedFile) -> Mapping[str, Array]:
     """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them.
 
     llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8: these are not
@@ -244,13 +264,13 @@ def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     return tensors
 
 
-def tensors_by_module(names: Iterable[str]) -> list[list[str]]:
+def group_by_module(names: Iterable[str]) -> list[list[str]]:
     """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
 
     They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
     Tensors whose names have no such word are one group.
 
-    >>> tensors_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
+    >>> group_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
     [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
     """
     modules: dict[str, list[str]] = {}

@@ -51,19 +51,19 @@ def split_by_names(file: LoadedFile) -> RotatedFile | None:
 
     q_before, q_after and cos become `before={"q": …}`, `after={"q": …}` and `others={"cos": …}`.
     """
-    pairs = pair_names([*file.outlines])
+    pairs = find_pair_names([*file.outlines])
     if not pairs:
         return None
     paired = set(chain(*pairs.values()))
     others = {name: name for name in file.outlines if name not in paired}
     return RotatedFile(
-        renamed(file, {stem: names.before for stem, names in pairs.items()}),
-        renamed(file, {stem: names.after for stem, names in pairs.items()}),
-        renamed(file, others),
+        before=rename_tensors(file, {stem: names.before for stem, names in pairs.items()}),
+        after=rename_tensors(file, {stem: names.after for stem, names in pairs.items()}),
+        others=rename_tensors(file, others),
     )
 
 
-def renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
+def rename_tensors(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
     """Return some tensors of a file under other names; `sources` has their names in the file."""
     tensors: dict[str, Array] = {}
     parts: dict[str, PrintedPart] = {}
@@ -74,13 +74,13 @@ def renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
     return replace(file, tensors=tensors, renamed=sources, parts=parts, unread=())
 
 
-def pair_names(names: list[str]) -> dict[str, PairNames]:
+def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     """Return the names of tensors before and after a rotation, by the stem that both have in common.
 
-    >>> pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
+    >>> find_pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    sides = _Sides({}, {}, {})
+    sides = _Sides(before={}, after={}, plain={})
     for name in names:
         sides.add(name)
     pairs = {}

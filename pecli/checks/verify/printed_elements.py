@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.doubts import FewElements
-from pecli.checks.printed import printed_tolerance
+from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.rotation_job import RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
@@ -64,20 +64,26 @@ def verify_printed(
         FileError: If no element can be computed from those that were printed.
     """
     rounding = after.rounding + math.sqrt(2) * before.rounding
-    allowed = printed_tolerance(label, tolerance, rounding)
+    allowed = widen_for_printed(label, tolerance, rounding)
     job = RotationJob.of(model, allowed, False, options)
     results = []
     notes = {}
     doubts = []
     for name, values in after.read_as("float32").tensors.items():
         part = after.parts[name]
-        pair = PrintedPair(name, before.read_as("float32").tensors[name], values, part)
-        compared = _nearest_comparison(label, pair, job)
+        pair = PrintedPair(
+            name=name, before=before.read_as("float32").tensors[name], after=values, part=part
+        )
+        compared = _find_nearest_comparison(label, pair, job)
         results.append(compared.result)
         notes[name] = f"{compared.elements:,} of {part.size:,} elements compared"
-        doubts.append(FewElements(name, compared.elements, part.size, PRINT_ALL))
+        doubts.append(
+            FewElements(tensor=name, compared=compared.elements, total=part.size, advice=PRINT_ALL)
+        )
     problems = problems_of(results)
-    answer = Verification(label, "rope", tuple(results), problems, readings=notes)
+    answer = Verification(
+        file=label, scheme="rope", tensors=tuple(results), problems=problems, readings=notes
+    )
     return answer.with_doubts(doubts[:1]) if answer.passed else answer
 
 
@@ -86,7 +92,7 @@ class _Compared(NamedTuple):
     elements: int  #: elements that were compared
 
 
-def _nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
+def _find_nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
     """Compare a tensor with the rotation of each encoding and layout, and return the nearest.
 
     Raises:
@@ -94,8 +100,8 @@ def _nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Com
     """
     candidates = []
     for encoding in job.encodings_for(pair.name, pair.part.shape[-1]):
-        for layout in _layouts(encoding, job):
-            candidates.append(_compared_with(pair, encoding, job, layout))
+        for layout in _find_layouts(encoding, job):
+            candidates.append(_compare_with(pair, encoding, job, layout))
     best = min(candidates, key=_distance)
     if not best.elements:
         problem = f"no printed element of {pair.name} has both channels of its pair"
@@ -108,7 +114,7 @@ def _distance(compared: _Compared) -> tuple[bool, int]:
     return compared.elements == 0, compared.result.mismatched or 0
 
 
-def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
+def _find_layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     """Return the layouts of pairs that llama.cpp may have; an empty one is the model's own.
 
     Its converter permutes the weights of Llama and some others so that pairs are neighbours. Of
@@ -119,7 +125,7 @@ def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     return ("interleaved", "") if has_permuted_weights(encoding) else ("",)
 
 
-def _compared_with(
+def _compare_with(
     pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str
 ) -> _Compared:
     """Compare a tensor with the rotation of an encoding, at the elements that can be computed.
@@ -128,7 +134,7 @@ def _compared_with(
     channels of its pair are known. Such elements are set to 0 on both sides, and not counted.
     """
     inputs = Input(widened(pair.before), pair.name)
-    rows = RowPositions(0, _positions(pair.part, job))
+    rows = RowPositions(0, _find_positions(pair.part, job))
     rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
     expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
     is_computed = np.isfinite(expected)
@@ -139,10 +145,10 @@ def _compared_with(
     found = np.where(is_compared, pair.after, 0.0).astype(np.float32)
     result = compare_arrays(rounded, found, job.tolerance, name=pair.name)
     count = int(np.count_nonzero(is_compared))
-    return _Compared(_at_printed_indices(result, pair.part, count), count)
+    return _Compared(_translate_indices(result, pair.part, count), count)
 
 
-def _positions(part: PrintedPart, job: RotationJob) -> Indices:
+def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:
     """Return the positions of the printed tokens: their numbers in the prompt, plus the offset.
 
     Of a prompt of 40 tokens, llama.cpp prints 0, 1, 2, 37, 38 and 39.
@@ -160,20 +166,20 @@ def _positions(part: PrintedPart, job: RotationJob) -> Indices:
     return positions[part.tokens]
 
 
-def _at_printed_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
+def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
     """Return a result with the indices of the whole tensor, and the elements that were compared."""
     return replace(
         result,
         shape=part.shape,
         size=count,
-        worst_index=_index_of(result.worst_index, part),
-        first_index=_index_of(result.first_index, part),
+        worst_index=_translate_index(result.worst_index, part),
+        first_index=_translate_index(result.first_index, part),
         where={},
         parts=(),
     )
 
 
-def _index_of(index: Index | None, part: PrintedPart) -> Index | None:
+def _translate_index(index: Index | None, part: PrintedPart) -> Index | None:
     """Return the index in the whole tensor of an element of the printed heads and tokens."""
     if index is None:
         return None

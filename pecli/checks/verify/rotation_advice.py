@@ -20,26 +20,54 @@ from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"
 """DeepSeek's rotation takes interleaved channels and leaves halves; `pecli apply` has a name for it."""
+DEFAULT_LAYOUT = "halves"  #: the layout of pairs that `pecli apply` has without an option
+
+
+class ModelOptions(NamedTuple):
+    """The model and the layers that options of a command select."""
+
+    name: str  #: a file, or a preset; empty for a configuration in memory
+    layer_type: str  #: empty if all layers have the same encoding
+
+    def words(self) -> list[str]:
+        """Return the options: `--model gemma-3-4b --layer-type full_attention`."""
+        words = ["--model", self.name]
+        if self.layer_type:
+            words += ["--layer-type", self.layer_type]
+        return words
 
 
 class WrongRotation(NamedTuple):
-    """A tensor that is not rotated as expected, and how it should be."""
+    """A tensor that is not rotated as expected, and the expected rotation.
+
+    Attributes:
+        tensor: The tensor before and after.
+        plan: The expected rotation.
+        layout: The channels that should make a pair, halves or interleaved.
+        model: The model that requires it.
+    """
 
     tensor: HeadTensor
-    plan: HeadRotation  #: how it should be rotated
-    layout: str  #: which channels should make a pair
-    model: Sequence[str]  #: options that select the model
+    plan: HeadRotation
+    layout: str
+    model: ModelOptions
 
 
 class _UsedRotation(NamedTuple):
-    """The rotation that was applied to the tensor instead."""
+    """The rotation that was applied to the tensor instead of the expected one.
+
+    Attributes:
+        rope: The scheme, with its base, its offset and so on.
+        layout: The channels that make a pair, as `pecli apply` names them.
+        axis: The axis of positions, as a negative number.
+    """
 
     rope: Rope
     layout: str
     axis: int
 
 
-def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
+def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
     """Yield advice on the reason for which a tensor is wrong, if there is exactly one.
 
     It is the option that reads the tensor rightly (`--seq-axis 1`), and the command that makes the
@@ -47,43 +75,43 @@ def advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        yield from _advice_on_position_axis(wrong, reason)
-        yield from _advice_on_heads_below_each_other(wrong, reason)
-        yield from _command_that_rotates_so(wrong, reason)
+        yield from _advise_on_position_axis(wrong, reason)
+        yield from _advise_on_heads_below_each_other(wrong, reason)
+        yield from _write_command(wrong, reason)
 
 
-def _advice_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    axis = _position_axis(reason)
+    axis = _find_position_axis(reason)
     if axis is not None:
         number = axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
-def _command_that_rotates_so(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _write_command(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
 
     The command rotates arrays as they are in a file, and has no option for folded heads.
     """
-    used = _used_rotation(wrong, reason)
+    used = _find_used_rotation(wrong, reason)
     pair = wrong.tensor.pair
     has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
     if used is None or not pair.source or not has_axes_of_file:
         return
-    command = shlex.join(_command(wrong, used))
+    command = shlex.join(_make_command(wrong, used))
     if is_readable(command):
         yield f"reproduce with {command}"
 
 
-def _advice_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
     """Yield the shape of a table whose positions restart, if each run of rows may be a head.
 
     A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
     are 0 … 5 four times. These are (4, 6, 64).
     """
     shape = wrong.tensor.pair.after.shape
-    positions = _rows_of_each_run(reason)
+    positions = _count_rows_of_each_run(reason)
     if not positions or len(shape) != 2:
         return
     heads = shape[0] // positions
@@ -91,7 +119,7 @@ def _advice_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation)
     yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
 
 
-def _rows_of_each_run(reason: Explanation) -> int:
+def _count_rows_of_each_run(reason: Explanation) -> int:
     """Return how many rows lie between two restarts of positions; 0 if they do not restart evenly."""
     for edit in reason.edits:
         mistake = edit.mistake if isinstance(edit, Positions) else None
@@ -100,44 +128,44 @@ def _rows_of_each_run(reason: Explanation) -> int:
     return 0
 
 
-def _position_axis(reason: Explanation) -> int | None:
+def _find_position_axis(reason: Explanation) -> int | None:
     """Return the axis of positions that an explanation found instead of the expected one."""
-    axis = None
     for edit in reason.edits:
         if isinstance(edit, Parameter) and edit.name == "position_axis":
-            axis = int(edit.found)
-    return axis
+            return int(edit.found)
+    return None
 
 
-def _pair_layout(reason: Explanation, expected: str) -> str:
+def _find_pair_layout(reason: Explanation, expected: str) -> str:
     """Return the layout of pairs that an explanation found, by the name that `pecli apply` has for it."""
-    layout = expected
     for edit in reason.edits:
         if isinstance(edit, Layout):
-            layout = "deepseek" if edit.found == DEEPSEEK else edit.found
-    return layout
+            return "deepseek" if edit.found == DEEPSEEK else edit.found
+    return expected
 
 
-def _used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
+def _find_used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
     The command has options for parameters of the scheme and for layouts of pairs, and none for
     recipes, exchanged heads or wrong rows.
     """
-    layout = _pair_layout(reason, wrong.layout)
+    layout = _find_pair_layout(reason, wrong.layout)
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
-    rope = cast("Rope | None", reason.scheme)
     if layout not in LAYOUTS or not has_options:
         return None
+    rope = cast("Rope | None", reason.scheme)
     if rope is None or rope.recipe != "exact":
         return None
-    axis = _position_axis(reason)
-    return _UsedRotation(rope, layout, wrong.tensor.axis if axis is None else axis)
+    axis = _find_position_axis(reason)
+    if axis is None:
+        axis = wrong.tensor.axis
+    return _UsedRotation(rope=rope, layout=layout, axis=axis)
 
 
-def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _make_command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     pair = wrong.tensor.pair
-    words = _scheme_options(wrong, used)
+    words = _list_scheme_options(wrong, used)
     if used.axis != SEQ_AXIS:
         words += ["--seq-axis", str(used.axis + wrong.tensor.before.ndim)]
     words += layout_options(current_layout())
@@ -145,32 +173,42 @@ def _command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
-def _scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _list_scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
     """Return the options of `pecli apply` that select the rotation that was used.
 
     If it is the model's own, at most from another position on or in another layout, these are
     `--model NAME --offset 5`; otherwise `--dim 64 --base 500000` and so on.
     """
-    _, model_name = wrong.model[:2]
-    rope = used.rope
-    is_rope_of_model = replace(rope, offset=wrong.plan.rope.offset) == wrong.plan.rope
-    if is_rope_of_model and model_name:
-        words = [*wrong.model]
-        if rope.offset:
-            words += ["--offset", str(rope.offset)]
-        if used.layout != wrong.layout:
-            words += ["--layout", used.layout]
-        return words
-    plain: NamedValues = {
+    expected = wrong.plan.rope
+    differs_in_offset_only = replace(used.rope, offset=expected.offset) == expected
+    if differs_in_offset_only and wrong.model.name:
+        return [*wrong.model.words(), *_list_changed_places(wrong, used)]
+    return _list_parameter_options(wrong, used)
+
+
+def _list_changed_places(wrong: WrongRotation, used: _UsedRotation) -> Iterator[str]:
+    """Yield the options by which a rotation differs from the model's: its offset, and its layout."""
+    if used.rope.offset:
+        yield from ("--offset", str(used.rope.offset))
+    if used.layout != wrong.layout:
+        yield from ("--layout", used.layout)
+
+
+def _list_parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+    """Return the parameters of a rotation that no model has, as options: `--dim 64 --base 500000`.
+
+    What belongs to a table, and not to a rotation, is set to its default, so that no option states
+    it: queries have a length and a dtype of their own.
+    """
+    defaults: NamedValues = {
         "seq_len": 1,
         "layout": "compact",
         "dtype": "float32",
         "recipe": "exact",
     }
-    # Queries have a length and a dtype of their own, and their layout is that of pairs of channels.
-    words = [*options(replace(rope, **plain), without=("seq_len",))]
-    if used.layout != "halves":
+    words = [*options(replace(used.rope, **defaults), without=("seq_len",))]
+    if used.layout != DEFAULT_LAYOUT:
         words += ["--layout", used.layout]
-    if wrong.plan.trailing:
+    if wrong.plan.trailing:  # The last channels of a head rotate, not the first.
         words.append("--trailing")
     return words

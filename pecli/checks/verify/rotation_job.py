@@ -90,7 +90,16 @@ class RotationJob:
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
         encodings = load_model(model)
-        return cls(model, encodings, layer_type, seq_axis, tokens, settings, tolerance, reasons)
+        return cls(
+            model=model,
+            encodings=encodings,
+            layer_type=layer_type,
+            seq_axis=seq_axis,
+            tokens=tokens,
+            settings=settings,
+            tolerance=tolerance,
+            reasons=reasons,
+        )
 
     @cached_property
     def rotary_encodings(self) -> Sequence[Encoding]:
@@ -163,12 +172,12 @@ class RotationJob:
         if layout:
             fields["layout"] = layout
         return model_rotation(
-            [tensor],
-            self.encodings.file,
-            encoding,
-            rows,
-            (),
-            fields,
+            inputs=[tensor],
+            file=self.encodings.file,
+            encoding=encoding,
+            rows=rows,
+            heads=(),  # They are not needed, as the axis of positions is given.
+            fields=fields,
             offset=offset,
             length=self.settings.length,
             recipe=self.settings.recipe,

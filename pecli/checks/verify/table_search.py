@@ -1,7 +1,8 @@
 """The tensors of a file that are to be checked against a model: found by their names, or by their values."""
 
 from pecli.checks.verify.model_tensors import ModelTensors
-from pecli.compare.reading import Reading, lone_transposes
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import find_lone_transposes
 from pecli.engine.arrays import Array, dtype_name
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 
@@ -21,29 +22,29 @@ def find_tables(tensors: ModelTensors) -> Tables:
     64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
     position), and sines only transposed, the sines are wrong: then they are read upright as well.
     """
-    tables = _named_or_recognised(tensors)
-    for name in lone_transposes(tables):
-        tables[name] = tensors.best_reading(name, tensors.role(name), upright=True)
+    tables = _find_named_or_recognised(tensors)
+    for name in find_lone_transposes(tables):
+        tables[name] = tensors.find_reading(name, tensors.role(name), upright=True)
     return tables
 
 
-def _named_or_recognised(tensors: ModelTensors) -> Tables:
+def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
     """Return the only tensor of a file, or those whose names state a table, or else values do."""
     names = [*tensors.tensors]
     if len(names) == 1:
-        return {names[0]: _only_table(tensors, names[0])}
-    by_name = _found_by_name(tensors)
+        return {names[0]: _read_only_table(tensors, names[0])}
+    by_name = _find_by_name(tensors)
     if by_name or len(names) > MAX_RECOGNISED:
         return by_name
-    return _found_by_values(tensors)
+    return _find_by_values(tensors)
 
 
-def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
+def _read_only_table(tensors: ModelTensors, name: str) -> Reading | None:
     """Read the only tensor of a file, as what its name states if it can be that."""
-    return tensors.best_reading(name, tensors.role(name)) or tensors.best_reading(name, None)
+    return tensors.find_reading(name, tensors.role(name)) or tensors.find_reading(name, None)
 
 
-def _found_by_name(tensors: ModelTensors) -> Tables:
+def _find_by_name(tensors: ModelTensors) -> Tables:
     """Return the tensors whose names state a table of the model, each with the best way to read it.
 
     A tensor `inv_freq` whose shape fits no table is wrong, and gets None. One named `rope.buffer`
@@ -54,7 +55,7 @@ def _found_by_name(tensors: ModelTensors) -> Tables:
         role = role_of(name)
         if role is None or not _is_named_as_table(tensors, name, role, array):
             continue
-        reading = tensors.best_reading(name, role)
+        reading = tensors.find_reading(name, role)
         if reading is not None or _must_be_table(tensors, role):
             tables[name] = reading
     return tables
@@ -77,12 +78,12 @@ def _must_be_table(tensors: ModelTensors, role: str) -> bool:
     return role != ANYTHING
 
 
-def _found_by_values(tensors: ModelTensors) -> Tables:
+def _find_by_values(tensors: ModelTensors) -> Tables:
     tables: Tables = {}
     for name, array in tensors.tensors.items():
         if not _holds_floats(array):
             continue
-        reading = tensors.best_reading(name, None)
+        reading = tensors.find_reading(name, None)
         if reading is not None and reading.is_near:
             tables[name] = reading
     return tables

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pecli.checks.file_problems import MAX_LISTED
-from pecli.checks.verify.named_pairs import pair_names, renamed
-from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
+from pecli.checks.verify.named_pairs import find_pair_names, rename_tensors
+from pecli.compare.comparison import FLOAT_DTYPES
+from pecli.engine.arrays import Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
 from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
@@ -59,7 +60,7 @@ class TensorPairs(NamedTuple):
     rounding: float  #: the largest error that printing the numbers made
 
 
-def tensor_pairs(after: Given, before: Given) -> TensorPairs:
+def pair_tensors(after: Given, before: Given) -> TensorPairs:
     """Match the tensors of two files: the only ones, those of the same name, or q_before and q_after.
 
     Raises:
@@ -83,17 +84,17 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     is_one_of_several = len(tensors) > 1
     pairs = []
     for name, array in tensors.items():
-        pair = _pair(name, _label_of(name, label), tensors_before[name], array)
+        pair = _make_pair(name, _make_label(name, label), tensors_before[name], array)
         pair = pair._replace(
-            source=_source_of(name, source, is_one_of_several=is_one_of_several),
+            source=_name_source(name, source, is_one_of_several=is_one_of_several),
             is_one_of_several=is_one_of_several,
-            title=_title(name, label),
+            title=_choose_title(name, label),
         )
         pairs.append(pair)
     unmatched = tuple(name for name in tensors_before if name not in tensors)
     # A rotation adds up to √2 times the error of the tensor before it.
     rounding = file.rounding + math.sqrt(2) * source.file.rounding
-    return TensorPairs(label, pairs, unmatched, rounding)
+    return TensorPairs(label=label, pairs=pairs, unmatched=unmatched, rounding=rounding)
 
 
 def _with_names_of(before: Opened, names: list[str]) -> Opened:
@@ -105,12 +106,12 @@ def _with_names_of(before: Opened, names: list[str]) -> Opened:
     if has_common_names:
         return before
     sources = {}
-    for pair in pair_names([*before.file.outlines, *names]).values():
+    for pair in find_pair_names([*before.file.outlines, *names]).values():
         if pair.before in before.file.outlines and pair.after in names:
             sources[pair.after] = pair.before
     if len(sources) < len(names):
         return before
-    return before._replace(file=renamed(before.file, sources))
+    return before._replace(file=rename_tensors(before.file, sources))
 
 
 def _require_real(tensors: Mapping[str, Array]) -> None:
@@ -121,13 +122,13 @@ def _require_real(tensors: Mapping[str, Array]) -> None:
             raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
 
 
-def _label_of(name: str, label: str) -> str:
+def _make_label(name: str, label: str) -> str:
     """Return what errors call a tensor: «q of after.npz», «the array of after.npy»."""
     tensor = "the array" if name == ARRAY_NAME else name
     return f"{tensor} of {label}" if label else tensor
 
 
-def _source_of(name: str, source: Opened, *, is_one_of_several: bool) -> str:
+def _name_source(name: str, source: Opened, *, is_one_of_several: bool) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
     if not source.label:
         return ""
@@ -136,7 +137,7 @@ def _source_of(name: str, source: Opened, *, is_one_of_several: bool) -> str:
     return f"{source.label}:{name}" if is_one_of_several else source.label
 
 
-def _title(name: str, label: str) -> str:
+def _choose_title(name: str, label: str) -> str:
     """Return the name of a tensor; the name of its file if it has none, and the file states a layer."""
     if name != ARRAY_NAME:
         return name
@@ -155,7 +156,7 @@ def _check_names(
             raise FileError(label or "arrays", rule, advice)
 
 
-def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
+def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
     """Return two tensors that are compared in the dtype of the one after.
 
     The one before stays exact: in its own dtype if that is the same, otherwise in float64.
@@ -164,10 +165,12 @@ def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
         ParameterError: If one is a single number, or both are empty.
     """
     dtype = dtype_name(after.dtype)
-    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
-        dtype = "float32"
+    if dtype not in FLOAT_DTYPES:
+        dtype = "float32"  # Integers are compared with rotated numbers.
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
-    pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype))
+    pair = TensorPair(
+        name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
+    )
     if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
         raise pair.unlike_shapes()
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.comparison import READ_BYTES, Comparison
-from pecli.compare.part import Part, slabs
+from pecli.compare.part import Part, split_into_slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.engine.grouping import grouped
@@ -172,7 +172,7 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
     worst = _WorstElements(cell_rows, min(width, most.columns))
     rows_at_once = max(1, READ_BYTES // (8 * width))
     for part in parts:
-        for slab in slabs(shape[:-1] or shape, rows_at_once):
+        for slab in split_into_slabs(shape[:-1] or shape, rows_at_once):
             expected = widest(part.rows(slab)).reshape(slab.length, width)
             # A slab counts the rows of all matrices, so that row 0 of the second one is `height`.
             rows = np.arange(slab.start, slab.start + slab.length) % height

@@ -11,7 +11,7 @@ from pecli.checks.model_forms.findings import (
     TensorProblem,
 )
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
-from pecli.checks.model_forms.sentences import BothModels, number_ranges, tensor_sentences
+from pecli.checks.model_forms.sentences import BothModels, describe_tensors, number_ranges
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.models.encoding import ModelEncodings
 
@@ -23,7 +23,7 @@ HUGGING_FACE_AND_GGUF = BothModels(
 
 
 def sentences_about(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
-    return tensor_sentences([TensorProblem(name, finding) for name in names], HUGGING_FACE_AND_GGUF)
+    return describe_tensors([TensorProblem(name, finding) for name in names], HUGGING_FACE_AND_GGUF)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
         TensorProblem("output.weight", finding, 4.0),
     ]
 
-    assert tensor_sentences(problems, HUGGING_FACE_AND_GGUF) == [
+    assert describe_tensors(problems, HUGGING_FACE_AND_GGUF) == [
         "B: ffn_up of layers 0–1 is off by up to 0.5, beyond the rounding of float16",
         "B: output is off by up to 4, beyond the rounding of float16",
     ]
@@ -94,5 +94,5 @@ def test_three_tensors_are_listed() -> None:
 
 def test_more_than_twelve_lines_are_counted() -> None:
     problems = [TensorProblem("x", SwappedLayer(str(layer))) for layer in range(14)]
-    assert tensor_sentences(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
-    assert tensor_sentences(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"
+    assert describe_tensors(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
+    assert describe_tensors(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"

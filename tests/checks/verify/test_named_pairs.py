@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pecli
-from pecli.checks.verify.named_pairs import pair_names
+from pecli.checks.verify.named_pairs import find_pair_names
 from pecli.errors import FileError
 from tests.eval_callback_log import eval_callback_log
 
@@ -59,7 +59,7 @@ def queries(heads: int = 4) -> Floats:
     ],
 )
 def test_names_of_queries_before_and_after_belong_together(before: str, after: str) -> None:
-    (pair,) = pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
+    (pair,) = find_pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
     assert pair.before == before
     assert pair.after == after
 
@@ -76,7 +76,7 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
-    assert pair_names(names) == {}
+    assert find_pair_names(names) == {}
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])

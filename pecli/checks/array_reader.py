@@ -1,0 +1,213 @@
+"""Reading an array of one file as another file has it: (2, 64, 128) as two copies of (64, 128)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.best_reading import find_best_reading
+from pecli.compare.candidate import PLURALS, CandidateTable, Waves, candidate_of
+from pecli.compare.factors import Shape, first_along, without_ones
+from pecli.compare.forms import DOUBLED_LAYOUTS, halved
+from pecli.compare.reading import Reading
+from pecli.compare.waves import find_wave_readings
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.named_values import NamedValues
+from pecli.files.tensor_roles import role_of
+
+LARGEST_MASK = -6e4
+"""Value below which there are only masks; the most negative number of float16 is −65504."""
+
+
+class ReadingRules(NamedTuple):
+    """Rules by which one array may be read as another.
+
+    Attributes:
+        is_text: True if one of the files is a .csv file, which has no axes other than lines and columns.
+        masks_alike: True if the most negative number of a dtype stands for −∞.
+        by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
+            the values as they are: rounding to the coarser dtype would hide it.
+        upright: True if a table that fits only when transposed is not read so.
+    """
+
+    is_text: bool
+    masks_alike: bool
+    by_ulps: bool
+    upright: bool = False
+
+
+class _SideDoubts(NamedTuple):
+    """Doubts about reading one of two arrays as the other, the gravest first; the smaller ones win.
+
+    Attributes:
+        expects_integers: Integers stand for the floats of the other side, not the reverse.
+        fewer_elements: The opposite of its size: copies and doubled columns make an array larger.
+        fewer_axes: The opposite of its number of axes.
+        unwanted_bits: Bits by which its dtype is finer, if errors are counted in ULPs, else coarser.
+    """
+
+    expects_integers: bool
+    fewer_elements: int
+    fewer_axes: int
+    unwanted_bits: int
+
+
+class Side(NamedTuple):
+    """An array to be read as the other file has it.
+
+    Attributes:
+        expected: The array of the other file.
+        found: The array to be read.
+        reads_a: True if it is the array of A.
+    """
+
+    expected: Array
+    found: Array
+    reads_a: bool
+
+    def doubts(self, *, by_ulps: bool) -> _SideDoubts:
+        """Return what speaks against reading this array and not the other."""
+        added_bits = _count_significand_bits(self.found) - _count_significand_bits(self.expected)
+        return _SideDoubts(
+            expects_integers=self.expected.dtype.kind in "iu",
+            fewer_elements=-self.found.size,
+            fewer_axes=-self.found.ndim,
+            unwanted_bits=added_bits if by_ulps else -added_bits,
+        )
+
+
+def _count_significand_bits(array: Array) -> int:
+    """Return the precision of a floating dtype; 0 for others."""
+    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Reads an array of one file as another file has it.
+
+    Attributes:
+        name: The name of the table that both hold.
+        has_frequencies: True if its columns may belong to frequencies, so that they can be doubled.
+        may_be_transposed: True if its rows may be frequencies.
+        rules: The rules of the comparison.
+    """
+
+    name: str
+    has_frequencies: bool
+    may_be_transposed: bool
+    rules: ReadingRules
+
+    def read_as_table(self, side: Side) -> Reading | None:
+        """Read an array as the table that another one is."""
+        candidates = self._find_candidates(np.atleast_1d(side.expected))
+        return find_best_reading(side.found, candidates, is_text=self.rules.is_text)
+
+    def read_in_same_shape(self, side: Side) -> Reading:
+        """Read an array as another of the same shape: element by element, or transposed if only that matches.
+
+        Some programs store cosines and sines as (frequencies, positions). The shape does not show it if
+        a table is square: 64 positions of 64 columns are (64, 64) both ways. Other tensors are not read
+        so: a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies
+        and slopes have one axis.
+        """
+        expected = side.expected
+        found = np.asarray(side.found, order="C")
+        masked = self.rules.masks_alike and _is_masked(expected) and _is_masked(found)
+        straight = Reading.straight(self.name, expected, found, masked=masked)
+        is_cos_or_sin = role_of(self.name) in PLURALS
+        has_two_axes = expected.ndim > 1
+        if not (is_cos_or_sin and has_two_axes) or straight.is_near:
+            return straight
+        # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
+        best = self.read_as_table(side)
+        if best is not None and best.transposed and best.is_near:
+            return best
+        return straight
+
+    def read_as_cos_sin(self, side: Side) -> Reading | None:
+        """Read an array as the cosines and sines that another array holds in a different order.
+
+        One file may have (L, D) with all cosines and then all sines, and the other (L, D/2, 2) with
+        pairs. Nothing states the order of either. So the expected array is separated first, in every
+        way in which cos² + sin² is constant; then the other array is read as these two tables.
+        """
+        for cos_sin in find_wave_readings(side.expected):
+            if not cos_sin.has_equal_copies():
+                continue
+            tables = cos_sin.first_copies()
+            candidates = find_both_functions(Waves(tables["cos"], tables["sin"]))
+            reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
+            if reading is not None and reading.is_near:
+                return reading
+        return None
+
+    def _find_candidates(self, expected: AnyArray) -> Iterator[CandidateTable]:
+        """Yield the tables to look for in the other file, which may have this array in other shapes.
+
+        A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
+        the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
+        have each frequency once.
+        """
+        options: NamedValues = {
+            "quantised": self.has_frequencies,
+            "masked": self.rules.masks_alike and _is_masked(expected),
+            "transposable": self.may_be_transposed and not self.rules.upright,
+        }
+        for shape in _find_shapes_without_ones(expected.shape, is_text=self.rules.is_text):
+            table = expected.reshape(shape)
+            has_columns = self.has_frequencies and table.ndim > 1
+            tables = _find_single_columns(table) if has_columns else {"": table}
+            for doubled, single in tables.items():
+                yield candidate_of(
+                    {self.name: single}, has_frequencies=has_columns, layout=doubled, **options
+                )
+
+
+def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
+    """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
+    cos = _find_single_columns(waves.cos)
+    sin = _find_single_columns(waves.sin)
+    for doubled in cos:
+        if doubled in sin:
+            both = {"cos": cos[doubled], "sin": sin[doubled]}
+            yield candidate_of(both, has_frequencies=True, layout=doubled, quantised=True)
+
+
+def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:
+    """Return an array as it is, and, by the way columns are doubled, with one of two columns per frequency."""
+    tables = {"": array}
+    if array.shape[-1] % 2:
+        return tables
+    for doubled in DOUBLED_LAYOUTS:
+        first, second = halved(array, doubled)
+        if np.array_equal(first, second, equal_nan=True):
+            tables[doubled] = first
+    return tables
+
+
+def _find_shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
+    """Return a shape, and the same without axes of length 1 if it has several longer ones.
+
+    >>> _find_shapes_without_ones((1, 4096, 64), is_text=False)
+    [(1, 4096, 64), (4096, 64)]
+    >>> _find_shapes_without_ones((1, 64), is_text=False)
+    [(1, 64)]
+
+    The last one stays a row: as a vector (64,) it would be taken for frequencies. A .csv file with
+    one number per line is a vector nevertheless, as text has no axes of length 1.
+    """
+    long_axes = without_ones(shape)
+    is_column_of_text = is_text and shape[-1] == 1 and len(long_axes) == 1
+    if len(long_axes) > 1 or is_column_of_text:
+        return [*dict.fromkeys((shape, long_axes))]
+    return [shape]
+
+
+def _is_masked(array: AnyArray) -> bool:
+    """Return True if the last key is hidden from the first query: by −∞, or by a dtype's most negative number."""
+    is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
+    if not is_square or array.dtype.kind not in "fV" or not array.size:
+        return False
+    first_row = first_along(array, array.ndim - 1)
+    return bool(first_row[-1] <= LARGEST_MASK)

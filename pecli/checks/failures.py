@@ -1,0 +1,168 @@
+"""The reasons for which tensors of a file are wrong, one for all tensors with the same mistake."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pecli.checks.checked_tensor import CheckedTensor, tables_by_scheme
+from pecli.checks.diagnosis import Reasons, diagnose
+from pecli.checks.file_problems import MAX_LISTED
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Array
+from pecli.engine.grouping import grouped
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import listed
+from pecli.files.tensor_roles import layer_number
+
+if TYPE_CHECKING:  # Explanations are imported if a check fails.
+    from pecli.explain.explanation import Explanation
+
+MAX_EXPLAINED_GROUPS = 4
+"""Groups of layers, each with tables of its own, that are explained: every search takes up to two seconds."""
+
+
+class _Failure(NamedTuple):
+    """Tensors that failed for the same reason."""
+
+    layers: str  #: the layers that they belong to, in words; empty if all do
+    tensors: list[CheckedTensor]
+
+
+def find_reasons(
+    checked: Sequence[CheckedTensor], tolerance: Tolerance, *, search: bool
+) -> Reasons:
+    """Return the reasons for all failures, in lines and as data.
+
+    Some are seen at once, such as a bias of zeros. For others a search changes the expected scheme
+    until it makes the wrong table, which takes seconds and is left out unless `search` is set.
+    """
+    lines: list[str] = []
+    explanations: list[Explanation] = []
+    for layers, tensors in _find_failures(checked):
+        results = [tensor.result for tensor in tensors]
+        obvious_reason = _find_obvious_reason(tensors)
+        if obvious_reason:
+            names = listed([result.name for result in results], MAX_LISTED)
+            lines.append(f"{names}: {obvious_reason}")
+            continue
+        found = _search_mistakes(tensors, tolerance) if search else []
+        explanations += found
+        lines += [line.about(layers) for line in diagnose(found, results, tolerance)]
+    return Reasons(lines, explanations)
+
+
+def _find_obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
+    """Return the reason for a failure that needs no search; empty if there is none."""
+    right_for = tensors[0].right_for
+    if right_for:
+        return f"right for {right_for} layers"
+    if all(map(_is_no_bias, tensors)):
+        return "all values are 0: there is no bias"
+    return ""
+
+
+def _is_no_bias(checked: CheckedTensor) -> bool:
+    """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
+    is_bias = bool(checked.found) and {"bias", "slopes"}.issuperset(checked.found)
+    return is_bias and not any(table.any() for table in checked.found.values())
+
+
+def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> "list[Explanation]":
+    """Search for the mistakes that turn the expected tables into those that were found.
+
+    If nobody stated how many rows a table should have, a different number is not a mistake.
+    """
+    from pecli.explain.explanation import merged
+    from pecli.explain.search import explain
+    from pecli.explain.time_limit import time_limit
+
+    explanations: list[Explanation] = []
+    with time_limit():
+        for scheme, found in tables_by_scheme(tensors).items():
+            explanations += explain(scheme, found, tolerance.atol)
+        explanations = merged(explanations)
+    if all(tensor.has_length for tensor in tensors):
+        return explanations
+    return [reason.without_parameter("seq_len") for reason in explanations]
+
+
+# Tensors that failed for the same reason
+
+
+Layers = dict[str, list[CheckedTensor]]
+"""Tensors by the number of their layer, as text; empty if their names have none."""
+
+
+def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
+    """Yield the tensors that failed, those together that have the same reason.
+
+    If 28 layers have the same wrong table, that is one failure. If only layers 3 and 4 have it, the
+    failure states their numbers: «layers 3, 4», or «sliding_attention layers 3, 4» in a model with
+    several layer types.
+    """
+    failed = [tensor for tensor in checked if tensor.is_to_explain]
+    by_reason = grouped(failed, lambda tensor: (tensor.layers, tensor.right_for))
+    for (layer_type, right_for), tensors in by_reason.items():
+        if right_for:  # That is the reason, whatever the numbers of the layers are.
+            yield _Failure(layer_type, tensors)
+            continue
+        layers = grouped(tensors, _read_layer)
+        for alike_layers in _group_alike(layers)[:MAX_EXPLAINED_GROUPS]:
+            words = _describe_layers(layer_type, alike_layers, checked)
+            yield _Failure(words, [*chain(*alike_layers.values())])
+
+
+def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
+    """Return the layers of a failure in words: «sliding_attention layers 3, 4».
+
+    Their numbers are left out if all layers of the type failed. Tensors without the number of a
+    layer count as one layer.
+    """
+    layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layers == layer_type}
+    numbers = [*filter(None, failed)]
+    if len(failed) == len(layers_of_type) or not numbers:
+        return layer_type
+    noun = "layer" if len(numbers) == 1 else "layers"
+    return f"{layer_type} {noun} {listed(numbers, MAX_LISTED)}".strip()
+
+
+def _read_layer(tensor: CheckedTensor) -> str:
+    """Return the number of the layer in a tensor's name, as text; empty if it has none."""
+    number = layer_number(tensor.tensor)
+    return "" if number is None else str(number)
+
+
+def _group_alike(layers: Layers) -> list[Layers]:
+    """Return groups of layers that have the same tables, so that each group is explained once.
+
+    Args:
+        layers: By the number of a layer, as text, its tensors that failed.
+    """
+    groups: list[Layers] = []
+    for number, layer in layers.items():
+        for group in groups:
+            first_layer = next(iter(group.values()))
+            if _are_alike(layer, first_layer):
+                group[number] = layer
+                break
+        else:
+            groups.append({number: layer})
+    return groups
+
+
+def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
+    tables = _collect_tables(layer)
+    others = _collect_tables(other)
+    if tables.keys() != others.keys():
+        return False
+    return all(np.array_equal(tables[key], others[key]) for key in tables)
+
+
+def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
+    tables = {}
+    for tensor in layer:
+        for name, table in tensor.found.items():
+            tables[tensor.scheme, name] = table
+    return tables

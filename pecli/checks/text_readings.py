@@ -1,0 +1,71 @@
+"""The arrays that a text may have been printed from: a text states no dtype, and no more than two axes."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from pecli.engine.arrays import Array, as_dtype, round_in_blocks, round_to, widened
+from pecli.files.contents import LoadedFile
+from pecli.files.decimals import numerals
+
+NARROW_DTYPES = ("float32", "float16", "bfloat16")
+"""Dtypes that numbers in a text may have had before they were printed, the likeliest first.
+
+A text is loaded as float64, so that it need not be read as float64 again.
+"""
+
+MAX_REPRINTED = 4096
+"""Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
+
+
+def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
+    """Yield the tensors that a text file may have been printed from, in other dtypes and shapes.
+
+    A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
+    because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
+    of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
+    read in each narrow dtype. Nothing is yielded for binary files, which state their dtypes.
+    """
+    if file.printed is None:
+        return
+    if file.has_rows_only and len(file.tensors) == 1:
+        ((name, lines),) = file.tensors.items()
+        if lines.ndim == 2:
+            for array in _read_lines(lines):
+                yield {name: array}
+            return
+    for dtype in NARROW_DTYPES:
+        yield file.read_as(dtype).tensors
+
+
+def _read_lines(lines: Array) -> Iterator[Array]:
+    """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
+    for dtype in NARROW_DTYPES:
+        if _prints_as(dtype, lines):
+            yield from _read_shapes_of_lines(round_in_blocks(lines, dtype))
+    yield from _read_shapes_of_lines(as_dtype(lines, "float64"))
+
+
+def _prints_as(dtype: str, lines: Array) -> bool:
+    """Return True if the shortest decimals of a dtype are the numbers of a text, in its first lines.
+
+    Programs print the fewest digits that identify a number: a third is 0.33333334 in float32, and
+    0.3333 in float16. So a text with 0.33333334 is not a print of float16, whose digits are fewer.
+    """
+    width = lines.shape[1]
+    first = lines[: max(1, MAX_REPRINTED // max(1, width))]
+    reprinted = [float(text) for text in numerals(round_to(widened(first), dtype))]
+    return np.array_equal(reprinted, first.reshape(-1), equal_nan=True)
+
+
+def _read_shapes_of_lines(array: Array) -> Iterator[Array]:
+    """Yield an array of lines as it is, as cosines above sines, and as square biases of heads.
+
+    A text has no third axis: the biases of 4 heads for 8 positions, (4, 8, 8), have 32 lines.
+    """
+    rows, width = array.shape
+    yield array
+    if rows % 2 == 0:
+        yield array.reshape(2, rows // 2, width)
+    if width and rows % width == 0:
+        yield array.reshape(rows // width, width, width)

@@ -1,0 +1,111 @@
+"""The tables of an ALiBi encoding that a tensor of a file may hold: slopes and biases."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.verify.alibi_parts import find_alibi_parts
+from pecli.checks.verify.table_settings import TableSettings
+from pecli.checks.verify.tensor_with_role import TensorWithRole
+from pecli.compare.candidate import CandidateTable, candidate_of
+from pecli.engine.arrays import AnyArray, Array, Floats, as_dtype, round_to, widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.models.encoding import Encoding
+
+ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
+
+
+def find_alibi_candidates(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield ALiBi's slopes (heads,), and its biases (heads, queries, keys) in each of their forms.
+
+    The model's own form comes first: a bias of few positions may be the same in several forms.
+    """
+    yield from _find_slope_candidates(encoding, tensor)
+    model_form = encoding.parameters["form"]
+    other_forms = [form for form in ALIBI_FORMS if form != model_form]
+    for form in (model_form, *other_forms):
+        scheme = Alibi(
+            seq_len=tensor.array.shape[-1],
+            form=form,
+            dtype=tensor.table_dtype,
+            heads=encoding.parameters["heads"],
+            max_bias=encoding.parameters["max_bias"],
+        )
+        yield from _find_bias_candidates(encoding, scheme, tensor.array)
+
+
+def _make_slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
+    """Return the scheme whose only table is a model's slopes."""
+    heads = encoding.parameters["heads"]
+    return Alibi(heads=heads, max_bias=encoding.parameters["max_bias"], slopes=True, dtype=dtype)
+
+
+def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterator[CandidateTable]:
+    """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
+    scheme = _make_slope_scheme(encoding, tensor.wide_dtype)
+    yield candidate_of({"slopes": scheme.single_array()}, scheme)
+    yield from find_alibi_parts(scheme, tensor.array)
+    if encoding.slope_dtype:
+        rounded = _make_slope_scheme(encoding, encoding.slope_dtype).single_array().array()
+        words = f"rounded to {encoding.slope_dtype}"
+        yield candidate_of({"slopes": as_dtype(rounded, scheme.dtype)}, scheme, words=words)
+
+
+def _find_bias_candidates(
+    encoding: Encoding, scheme: Alibi, array: AnyArray
+) -> Iterator[CandidateTable]:
+    """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
+    words = f"in the {scheme.form} form"
+    yield candidate_of({"bias": scheme.single_array()}, scheme, words=words, masked=True)
+    yield from find_alibi_parts(scheme, array)
+    if scheme.form != "key":
+        return  # Only biases of the key form, Falcon's, are rounded or divided by a model.
+    for computed in _compute_biases(encoding, scheme):
+        expected = {"bias": round_to(computed.values, scheme.dtype)}
+        yield candidate_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
+
+
+class _ComputedBias(NamedTuple):
+    """A bias as a model computes it, and the words for how that differs from the exact one."""
+
+    words: str
+    values: Floats
+
+    def divided_by(self, divisor: float) -> "_ComputedBias":
+        """Return the bias divided by √head_dim, rounded to float32."""
+        words = ", ".join(filter(None, (self.words, "divided by √head_dim")))
+        return _ComputedBias(words, self.values / divisor)
+
+
+def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
+    """Return biases in the key form as a model computes them, if that is not exact.
+
+    transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by
+    √head_dim, as attention divides the scores. Runtimes do one of these or both.
+    """
+    bias = scheme.single_array()  # (heads, 1, keys)
+    rounded: list[_ComputedBias] = []
+    if encoding.slope_dtype:
+        slopes = _make_slope_scheme(encoding, encoding.slope_dtype).single_array().array()
+        keys = bias.shape[-1]
+        rounded.append(_compute_rounded_bias(slopes, keys, encoding.slope_dtype))
+    if not encoding.bias_divisor:
+        return rounded
+    divisor = float(np.float32(encoding.bias_divisor))
+    exact = _ComputedBias("", widened(bias.array()))
+    divided = [computed.divided_by(divisor) for computed in (exact, *rounded)]
+    return [*rounded, *divided]
+
+
+def _compute_rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:
+    """Return slope · position for each head and key, (heads, 1, keys), with each step rounded.
+
+    In bfloat16, position 257 becomes 256: it has 8 significant bits.
+    """
+    positions = widened(round_to(np.arange(keys, dtype=np.float64), dtype))
+    products = widened(slopes)[:, None, None] * positions
+    words = f"slopes and products rounded to {dtype}"
+    return _ComputedBias(words, widened(round_to(products, dtype)))

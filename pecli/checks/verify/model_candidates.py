@@ -1,0 +1,112 @@
+"""The tables of a model's encodings that a tensor of a file may hold.
+
+A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out by
+`find_best_reading`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pecli.checks.verify.alibi_candidates import find_alibi_candidates
+from pecli.checks.verify.candidates import COS_FIRST, has_order
+from pecli.checks.verify.rope_candidates import find_rope_candidates
+from pecli.checks.verify.sinusoidal_candidates import find_sinusoidal_candidates
+from pecli.checks.verify.table_settings import TableSettings
+from pecli.checks.verify.tensor_with_role import TensorWithRole
+from pecli.compare.candidate import CandidateTable, Origin, candidate_of
+from pecli.engine.arrays import AnyArray
+from pecli.engine.schemes.relative import Relative
+from pecli.files.tensor_roles import role_of
+from pecli.models.encoding import Encoding
+
+
+def find_model_candidates(
+    encoding: Encoding,
+    array: AnyArray,
+    role: str | None,
+    settings: TableSettings,
+    order: tuple[str, str] | None = None,
+) -> Iterator[CandidateTable]:
+    """Yield every table of an encoding that a tensor may hold, the likelier ones first.
+
+    A tensor `cos` of a Llama checkpoint may hold cosines; a tensor without a name, frequencies,
+    cosines, sines, or both. Whether it does is decided later, by its values.
+
+    Args:
+        encoding: One of the model's encodings.
+        array: The tensor.
+        role: The table that its name states, such as «cos»; None if it may be any.
+        settings: Where the rows of tables are, and how they were computed.
+        order: The order of cosines and sines that its name states; None if they may have either.
+    """
+    if not array.size:
+        return
+    if role == "rows" and encoding.is_rotary:
+        role = None  # The name states that it is a table, not of what.
+    if role == "both" and order is None:
+        order = COS_FIRST
+    origin = Origin(encoding.scheme, encoding.layer_type)
+    find_candidates = _CANDIDATES_BY_SCHEME[encoding.scheme]
+    for candidate in find_candidates(TensorWithRole(array, role), encoding, settings):
+        if _has_role(candidate, role) and has_order(candidate, order):
+            yield replace(candidate, origin=origin)
+
+
+def _has_role(candidate: CandidateTable, role: str | None) -> bool:
+    """Return True if a candidate holds what a name states; any candidate does if the name states nothing."""
+    if role is None:
+        return True
+    return role == (role_of(candidate.name) or candidate.name)
+
+
+def _find_relative_candidates(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield the numbers of relative positions (L, L), or the learned biases that they select.
+
+    T5 has 32 such numbers (buckets of distances), and a learned bias for each of them and each
+    head, (32, heads). Only the shape of biases can be checked; the numbers are those of the scheme.
+    """
+    keys = tensor.array.shape[-1]
+    parameters = dict(encoding.parameters)
+    parameters["seq_len"] = None if "grid" in parameters else keys
+    scheme = Relative(**parameters)
+    if tensor.role == "bias_rows":
+        heads = keys  # of the biases, (buckets, heads)
+        yield _make_learned_table(tensor.role, tensor.array.dtype, (scheme.numbers, heads))
+    else:
+        yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")
+
+
+def _find_learned_candidates(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield a table of the right shape, since the values of a learned one are not known."""
+    shape = (encoding.parameters["max_len"], encoding.parameters["dim"])
+    yield _make_learned_table("weight", tensor.array.dtype, shape)
+
+
+def _make_learned_table(
+    name: str, dtype: "np.dtype[Any]", shape: tuple[int, int]
+) -> CandidateTable:
+    """Return a candidate with zeros in place of the values, which are never compared."""
+    nothing = np.broadcast_to(np.zeros((), dtype), shape)
+    return candidate_of({name: nothing}, words="values are learned; the shape is right")
+
+
+_CANDIDATES_BY_SCHEME: Mapping[
+    str, Callable[[TensorWithRole, Encoding, TableSettings], Iterator[CandidateTable]]
+] = {
+    "rope": find_rope_candidates,
+    "alibi": find_alibi_candidates,
+    "sinusoidal": find_sinusoidal_candidates,
+    "learned": _find_learned_candidates,
+    "relative": _find_relative_candidates,
+}
+"""By scheme, the function that yields the tables of an encoding that a tensor may hold.
+
+All take the same arguments, although only rows at given positions depend on the settings.
+"""

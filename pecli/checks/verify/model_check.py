@@ -1,0 +1,184 @@
+"""The tables that were found in a file, compared with those of a model's encodings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pecli.checks.checked_tensor import CheckedTensor, compare_reading
+from pecli.checks.conclusion import conclude, examine_pass
+from pecli.checks.doubts import Doubt, LayersNotNamed
+from pecli.checks.verification import Verification
+from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
+from pecli.checks.verify.model_tensors import ModelTensors
+from pecli.checks.verify.table_search import Tables, find_tables
+from pecli.checks.verify.unreadable_tables import check_unreadable
+from pecli.compare.reading import Reading
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
+from pecli.compare.reading_notes import note_on
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Array, widened
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import ANYTHING, role_of
+from pecli.models.encoding import Encoding
+
+QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
+MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
+
+
+class ModelCheck:
+    """The tables that were found in a file, compared with those of the encodings that they belong to."""
+
+    def __init__(self, file: str, tensors: ModelTensors, notes: Mapping[str, str]) -> None:
+        """Prepare to compare a file.
+
+        Args:
+            file: The file, as it was given.
+            tensors: Its tensors, and the encodings that they may belong to.
+            notes: Remarks on tensors, by their names.
+        """
+        self.file = file
+        self.tensors = tensors
+        self.notes = notes
+
+    def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
+        """Compare all tables of the file.
+
+        Raises:
+            NoTablesError: If there is nothing to compare, as in most checkpoints. But a .gguf file
+                that has lost the factors of llama3's scaling fails: only a tensor can hold them.
+        """
+        tables = find_tables(self.tensors)
+        problems = _find_problems(tables) if tables else find_lost_scalings(self.tensors)
+        if not tables and not problems:
+            raise make_no_tables_error(self.file, self.tensors)
+        allowed = tolerance.against_model()
+        checked = self._check_all(tables, allowed)
+        schemes = _collect_schemes(tables) or self.tensors.schemes
+        answer = conclude(
+            self.file,
+            ", ".join(sorted(schemes)),
+            checked,
+            allowed,
+            problems,
+            search_reasons=search_reasons,
+        )
+        answer = examine_pass(answer, checked, self.tensors.tensors, allowed)
+        return self._with_hint_on_queries(answer)
+
+    def _with_hint_on_queries(self, answer: Verification) -> Verification:
+        """Return a failed answer that nothing explains with a hint, if tensors may be queries.
+
+        Users dump rotated queries and keys (batch, heads, L, D) where tables are expected.
+        """
+        is_answered = answer.passed or bool(answer.explanations)
+        if is_answered or not any(map(self._may_be_rotated, self.tensors.tensors.values())):
+            return answer
+        return replace(answer, reasons=(*answer.reasons, QUERIES))
+
+    def _may_be_rotated(self, array: Array) -> bool:
+        """Return True if an array has the shape of queries or keys, and values that no table has."""
+        encodings = self.tensors.encodings
+        widths = {encoding.head_dim for encoding in encodings if encoding.is_rotary}
+        if array.ndim < 3 or array.shape[-1] not in widths:
+            return False
+        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
+
+    def _check_all(self, tables: Tables, tolerance: Tolerance) -> list[CheckedTensor]:
+        """Compare each tensor with the table that it is read as; one that fits no table fails."""
+        checked = []
+        for name, reading in tables.items():
+            if reading is None:
+                checked.append(check_unreadable(self.tensors, name))
+            else:
+                checked.append(self._check(name, reading, tolerance))
+        return checked
+
+    def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
+        """Compare a tensor with the table that it is read as.
+
+        A model with several layer types has several tables of one shape. If no name states which
+        one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
+        """
+        label = reading.name if name == ARRAY_NAME else name
+        layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
+        stated = self.tensors.stated_name(name)
+        checked = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
+        note = ", ".join(filter(None, self._write_notes(name, label, layer_type, reading)))
+        checked = replace(checked, note=note, layers=layer_type)
+        if not layer_type:
+            return checked
+        if checked.result.passed:
+            doubt = self._find_doubt_about_layers(name, label, reading)
+            return replace(checked, doubt=checked.doubt or doubt)
+        other_layers = self._find_layers_it_fits(name, layer_type, reading, tolerance)
+        return replace(checked, right_for=other_layers)
+
+    def _find_layers_it_fits(
+        self, name: str, layer_type: str, reading: Reading, tolerance: Tolerance
+    ) -> str:
+        """Return the layer type for which a wrong table would be right; empty if there is none.
+
+        To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
+        """
+        for encoding in self.tensors.all_encodings:
+            if encoding.layer_type == layer_type:
+                continue
+            best = self.tensors.find_reading_as(name, role_of(reading.name), encoding)
+            if best is not None and compare_reading(name, best, tolerance).passed:
+                return encoding.layer_type
+        return ""
+
+    def _find_doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
+        """Return a doubt if only its values, and not its name, assign a tensor to a layer type.
+
+        The tables of Gemma 3's sliding and full layers have the same shape, so that `cos` may be of
+        either. Layer types whose heads have other sizes, or that rotate alike, raise no doubt.
+        """
+        if self.tensors.layer_named(name) is not None:
+            return None
+        layer_type = reading.origin.layer_type
+        encoding = self.tensors.model.one(layer_type)
+        if not any(_are_rivals(encoding, rival) for rival in self.tensors.all_encodings):
+            return None
+        return LayersNotNamed(label, layer_type)
+
+    def _write_notes(
+        self, name: str, label: str, layer_type: str, reading: Reading
+    ) -> Iterator[str]:
+        """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
+
+        «cos», «sliding_attention layers, which it fits best», «columns doubled as halves».
+        """
+        is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
+        if not is_named:
+            yield reading.name
+        if layer_type:
+            fits = "" if self.tensors.layer_named(name) else ", which it fits best"
+            yield f"{layer_type} layers{fits}"
+        yield note_on(reading)
+        yield self.notes.get(name, "")
+
+
+def _select_readings(tables: Tables) -> list[Reading]:
+    """Return the tensors that could be read as a table."""
+    return [*filter(None, tables.values())]
+
+
+def _collect_schemes(tables: Tables) -> set[str]:
+    return {reading.origin.scheme for reading in _select_readings(tables)}
+
+
+def _find_problems(tables: Tables) -> Sequence[str]:
+    """Return a sentence for layers whose cosines and sines are doubled in two ways."""
+    doublings = []
+    for reading in _select_readings(tables):
+        layer_type = reading.origin.layer_type
+        doublings.append(Doubling(layer_type, reading, reading.form.doubled))
+    return find_doubling_problems(doublings)
+
+
+def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
+    """Return True if tables of two encodings have the same shape, and different values."""
+    has_same_shape = other.is_rotary and not other.part and other.axis_dim == encoding.axis_dim
+    return has_same_shape and other.parameters != encoding.parameters

@@ -1,0 +1,227 @@
+"""A learned table before and after it was resized, with the grids that its rows may be."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.file_problems import MAX_LISTED
+from pecli.engine.arrays import Array, Floats, dtype_name, floating, widened
+from pecli.errors import FileError, ParameterError, listed
+from pecli.explain.storage import half_ulp
+from pecli.files.load import Given, opened
+from pecli.files.tensor_roles import role_of
+from pecli.tensors.interpolation import Interpolation
+from pecli.tensors.resize import Grid, check_table, checked_grid, resampled, wrong_rows
+
+FLOAT32_STEP = 2.0**-24
+PLACE_ROUNDINGS = 9
+"""Roundings of a float32 place that an element may show: three operations on each of two axes, and
+a cubic kernel changes by up to 1.5 times the spread of the table from row to row."""
+STORAGE_ROUNDINGS = 2  #: the old table may have been rounded to the dtype, and the new one is
+
+
+class LearnedTable(NamedTuple):
+    """A learned table of a file."""
+
+    label: str  #: the file, or a word for an array
+    name: str
+    rows: Array  #: (rows, dim)
+    rounding: float  #: the largest error that printing the numbers made
+
+
+def read_learned_table(given: Given, label: str) -> LearnedTable:
+    """Return the only tensor of a file, or the only one with a name such as `pos_embed` or `wpe`.
+
+    Raises:
+        FileError: If there are several, and no name or several names state a learned table.
+    """
+    path, file = opened(given)
+    tensors = file.read_as("float32").tensors
+    if len(tensors) > 1:
+        learned = {name: array for name, array in tensors.items() if role_of(name) == "rows"}
+        if len(learned) != 1:
+            names = listed(list(tensors), MAX_LISTED)
+            problem = f"has {len(tensors)} tensors: {names}"
+            raise FileError(path or label, problem, "name one: FILE:NAME")
+        tensors = learned
+    name, values = next(iter(tensors.items()))
+    array = floating(label, values)
+    check_table(path or label, array)
+    return LearnedTable(
+        label=path or label, name=name, rows=array.reshape(array.shape[-2:]), rounding=file.rounding
+    )
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """A table before and after it was resized, with the grids that its rows are supposed to be.
+
+    Attributes:
+        old: The table before, (rows, dim).
+        new: The table after.
+        grid: The grid of its rows before; rows along one axis are a grid of one column.
+        to: The grid after.
+        keep: The rows before the grid.
+        limit: The largest error of float32 arithmetic and of the dtype.
+        dtype: The dtype of the new table.
+    """
+
+    old: Floats
+    new: Floats
+    grid: Grid
+    to: Grid
+    keep: int
+    limit: float
+    dtype: str
+
+    @property
+    def is_on_grid(self) -> bool:
+        return self.grid.width > 1 or self.to.width > 1
+
+    @property
+    def sizes(self) -> str:
+        """The grids before and after in words; empty if rows are along one axis."""
+        if not self.is_on_grid:
+            return ""
+        return f"{size_in_words(self.grid)} → {size_in_words(self.to)}, "
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the new table is the old one, up to rounding."""
+        return self._is_new_table(self.old)
+
+    def make(self, way: Interpolation) -> Floats:
+        """Return the table that an interpolation makes, (keep + rows, dim).
+
+        Raises:
+            ParameterError: It cannot make one of this size: a slice cannot grow.
+        """
+        return widened(resampled(self.old, self.grid, self.to, self.keep, way))
+
+    def fits(self, way: Interpolation) -> bool:
+        """Return True if an interpolation makes the new table, up to rounding."""
+        try:
+            return self._is_new_table(self.make(way))
+        except ParameterError:
+            return False
+
+    def _is_new_table(self, table: Floats) -> bool:
+        if table.shape != self.new.shape:
+            return False
+        return bool(np.abs(table - self.new).max() <= self.limit)
+
+    def on_columns(self, columns: Array) -> "Resizing":
+        """Return both tables with some of their columns only."""
+        old = np.ascontiguousarray(self.old[:, columns])
+        new = np.ascontiguousarray(self.new[:, columns])
+        return replace(self, old=old, new=new)
+
+
+def find_resizings(
+    before: LearnedTable, after: LearnedTable, grid: object, to: object, keep: int
+) -> Iterator[Resizing]:
+    """Yield both tables with each grid that the new one may have, the likeliest first.
+
+    A table of 1 + 14x14 rows that became 1 + 576 has most likely the grid 24x24 now, but 18x32 or
+    576x1 are possible as well.
+
+    Args:
+        before: The table that was resized.
+        after: The resized table.
+        grid: The grid of the old rows, such as "14x14"; None if they are along one axis.
+        to: The new grid, if the user states it.
+        keep: The rows before the grid (CLS, registers), which are not resized.
+
+    Raises:
+        ParameterError: If the tables do not have as many rows as the grids have cells.
+    """
+    rows, dim = before.rows.shape
+    new_rows, new_dim = after.rows.shape
+    if dim != new_dim:
+        rule = f"the old one's are {dim}"
+        raise ParameterError(after.label, f"of {new_dim} columns", rule)
+    if keep >= min(rows, new_rows):
+        rule = f"the tables have {rows} and {new_rows} rows, and one must be left"
+        raise ParameterError("keep", keep, rule)
+    old_grid = Grid(rows - keep, 1) if grid is None else checked_grid("grid", grid)
+    if rows != keep + old_grid.cells:
+        raise wrong_rows(before.label, before.rows.shape, old_grid, keep)
+    old = widened(before.rows)
+    new = widened(after.rows)
+    dtype = dtype_name(after.rows.dtype)
+    limit = _bound_rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
+    for new_grid in _find_new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
+        yield Resizing(
+            old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
+        )
+
+
+def _find_new_grids(
+    after: LearnedTable, old: Grid, to: object, keep: int, *, is_on_grid: bool
+) -> Iterator[Grid]:
+    """Yield the new grid that is stated, or else all that have as many cells as there are rows.
+
+    Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
+    """
+    if not is_on_grid:
+        yield _check_line_of_rows(after, to, keep)
+    elif to is not None:
+        yield _check_stated_grid(after, to, keep)
+    else:
+        grids = _find_grids(len(after.rows) - keep)
+        yield from sorted(grids, key=lambda grid: _stretch(grid, old))
+
+
+def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> Grid:
+    """Return the rows of a table along one axis; `to` may only state how many there are."""
+    rows = len(after.rows)
+    if to is not None and str(to) != str(rows):
+        rule = f"{after.label} has {rows} rows"
+        raise ParameterError("to", to, rule, "a grid needs --grid, too")
+    return Grid(rows - keep, 1)
+
+
+def _check_stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
+    """Return the new grid that the user states, which must have as many cells as the table has rows.
+
+    A table without the rows for other tokens is accepted here: that is a mistake with a name.
+    """
+    new_grid = checked_grid("to", to)
+    if len(after.rows) not in (keep + new_grid.cells, new_grid.cells):
+        raise wrong_rows(after.label, after.rows.shape, new_grid, keep)
+    return new_grid
+
+
+def _find_grids(cells: int) -> Iterator[Grid]:
+    for height in range(1, cells + 1):
+        if cells % height == 0:
+            yield Grid(height, cells // height)
+
+
+def _stretch(grid: Grid, old: Grid) -> float:
+    """Return how much the proportions of two grids differ; 0 if they are alike."""
+    return abs(math.log(grid.height * old.width / (grid.width * old.height)))
+
+
+def _bound_rounding(old: Floats, side: int, dtype: str) -> float:
+    """Return the largest error of a table that is resized in float32 and stored in a dtype.
+
+    float32 places rows at 13.99999 instead of 14, so that the error grows with the side of the grid
+    and with the spread of the values. `side` is the longer side of the old grid.
+    """
+    finite = old[np.isfinite(old)]
+    if not finite.size:
+        return 0.0
+    spread = float(finite.max() - finite.min())
+    largest = np.abs(finite).max(keepdims=True).reshape(1)
+    stored = float(half_ulp(largest, dtype)[0])
+    places = PLACE_ROUNDINGS * side * FLOAT32_STEP * spread
+    return places + STORAGE_ROUNDINGS * stored
+
+
+def size_in_words(grid: Grid) -> str:
+    """Return the size of a grid as options have it: `14x14`."""
+    return f"{grid.height}x{grid.width}"

@@ -1,0 +1,141 @@
+"""The tables of a rotary encoding that a tensor of a file may hold: frequencies, cosines and sines."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain
+
+from pecli.checks.verify.candidates import find_wave_candidates, make_cosines_and_sines
+from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
+from pecli.checks.verify.tensor_with_role import TensorWithRole
+from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, candidate_of
+from pecli.engine.application import LAYOUTS
+from pecli.engine.arrays import AnyArray, Array, as_dtype
+from pecli.engine.schemes.given_positions import PositionList
+from pecli.engine.schemes.scheme import tensors_by_name
+from pecli.models.encoding import Encoding
+
+
+def find_rope_candidates(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield frequencies, and cosines and sines at the positions of the rows, if they are known."""
+    may_be_frequencies = tensor.role in ("inv_freq", None)
+    if may_be_frequencies:
+        yield from _find_frequencies(encoding, tensor.wide_dtype, settings)
+    at_rows = _with_grid_of_array(encoding, tensor.array, settings)
+    may_be_waves = tensor.role != "inv_freq"
+    if may_be_waves and _has_rows(encoding, at_rows):
+        yield from _find_waves(encoding, tensor.table_dtype, at_rows)
+
+
+def _find_waves(
+    encoding: Encoding, dtype: str, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield cosines and sines, with as many rows as the file has unless the settings state them."""
+    layout = settings.layout or _read_doubling(encoding)
+    # Several arrangements of the same file ask for the same number of rows.
+    make = cache(partial(_make_waves, encoding, dtype, settings))
+    rows, width = make(1).tables["cos"].shape
+    shape = (rows if settings.stated_rows else None, width)
+    grid = tuple(settings.stated_rows.get("grid") or ())
+    yield from find_wave_candidates(
+        CandidateTable(names=(*PLURALS,), shape=shape, make=make, layout=layout, grid=grid)
+    )
+    if len(settings.position_axes) > 1 and not encoding.grid.axes:
+        yield from _find_tables_per_axis(encoding, settings, dtype, layout)
+
+
+def _make_waves(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
+    """Return cosines and sines with so many rows from the first position on."""
+    rope = settings.rope(encoding, rows, dtype=dtype)
+    return MadeTables(rope, make_cosines_and_sines(rope))
+
+
+def _with_grid_of_array(
+    encoding: Encoding, array: AnyArray, settings: TableSettings
+) -> TableSettings:
+    """Return settings with the grid that an array has axes for, if the encoding needs one and none is given.
+
+    A table of DINOv3 for an image of 6 × 8 patches is (48, D), or (6, 8, D), which states its grid.
+    """
+    sides = encoding.grid.axes or 0
+    if settings.stated_rows or not encoding.grid.style or array.ndim <= sides:
+        return settings
+    grid = array.shape[-1 - sides : -1]
+    return replace(settings, stated_rows={"grid": TABLE_PARAMETERS["grid"].check("grid", grid)})
+
+
+def _has_rows(encoding: Encoding, settings: TableSettings) -> bool:
+    """Return True if an encoding has a table whose rows are at known positions."""
+    is_on_grid = bool(encoding.grid.axes) or encoding.no_table
+    if is_on_grid and not settings.stated_rows:
+        return False
+    axes = len(settings.position_axes)
+    # Positions (t, h, w) of the text are not those of a vision tower's patches.
+    is_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
+    return not is_of_text
+
+
+def _read_doubling(encoding: Encoding) -> str:
+    """Return how a model's tables double columns; empty if either way will do."""
+    if encoding.layout is None or encoding.tables_in_halves:
+        return ""
+    return LAYOUTS[encoding.layout].after
+
+
+def _find_tables_per_axis(
+    encoding: Encoding, settings: TableSettings, dtype: str, layout: str
+) -> Iterator[CandidateTable]:
+    """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
+
+    Qwen2-VL's module returns tables for time, row and column. Only attention takes a section of the
+    columns from each, so that a dump of the module's output shows nothing of the sections.
+    """
+    axes = settings.position_axes
+    # One table of all positions, axis after axis, has the rows of all three.
+    positions = PositionList(chain.from_iterable(axes))
+    at_all_axes = replace(settings, stated_rows={"positions": positions})
+    rope = at_all_axes.rope(encoding, len(positions), dtype=dtype)
+    rope = replace(rope, mrope_section=None, mrope_interleaved=None)
+    words = "one table per axis of positions: sections do not show"
+    for name, table in make_cosines_and_sines(rope).items():
+        by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
+        yield candidate_of({name: by_axis}, rope, has_frequencies=True, layout=layout, words=words)
+
+
+def _find_frequencies(
+    encoding: Encoding, dtype: str, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield frequencies as before any call, or at the length of tables in the same file.
+
+    With a dynamic scaling, transformers computes `inv_freq` anew for every longer prompt, so that a
+    dump after 8,192 tokens has the frequencies of that length.
+    """
+    yield from _find_frequencies_at(settings.length or 1, "", encoding, dtype, settings)
+    if settings.length is None and encoding.follows_length:
+        for end in settings.ends:
+            yield from _find_frequencies_at(end, f"at length {end}", encoding, dtype, settings)
+
+
+def _find_frequencies_at(
+    length: int, length_words: str, encoding: Encoding, dtype: str, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield the frequencies that an encoding has for prompts of a length."""
+    rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
+    frequencies = as_dtype(tensors_by_name(rope)["inv_freq"].array(), dtype)
+    for order_words, expected in _order_frequencies(encoding, frequencies).items():
+        words = ", ".join(filter(None, (order_words, length_words)))
+        yield candidate_of({"inv_freq": expected}, rope, words=words)
+
+
+def _order_frequencies(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
+    """Return the frequencies of a model in each order in which it may hold them, by the words for it.
+
+    A vision tower with the frequencies r0 r1 of rows and c0 c1 of columns rotates its channels by
+    r0 c0 r1 c1; its module may hold them so, or axis by axis: r0 r1 c0 c1.
+    """
+    if encoding.order is None:
+        return {"": frequencies}
+    by_axis = frequencies[list(encoding.order)]
+    return {"axis by axis": by_axis, "interleaved": frequencies}

@@ -1,0 +1,408 @@
+"""One tensor of queries or keys, compared with the rotation that an encoding requires."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.doubts import (
+    Doubt,
+    LayersNotNamed,
+    LikelyPadding,
+    MayLackRope,
+    MissingRotation,
+    StrangePadding,
+    UndetectedRotation,
+)
+from pecli.checks.verify.head_tensors import HeadTensor
+from pecli.checks.verify.rotation_advice import ModelOptions, WrongRotation
+from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
+from pecli.compare.comparison import Comparison, compare_arrays, compare_parts
+from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
+from pecli.engine.application import LAYOUTS, PairLayouts
+from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Indices, as_dtype, widened
+from pecli.engine.edits import Layout, Parameter, Positions, Rotation
+from pecli.errors import counted
+from pecli.explain.explanation import Explanation
+from pecli.explain.rotated_computation import HeadRotation
+from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
+from pecli.files.tensor_roles import layer_number
+from pecli.models.encoding import Encoding
+from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.row_rotation import RowRotation
+
+KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
+
+
+class _Badness(NamedTuple):
+    """A measure of how badly a rotation fits a wrong tensor; of two, the first that differs decides.
+
+    Attributes:
+        mistakes: The mistakes, on average over the reasons, that would make this the rotation;
+            infinity if no reason was found.
+        largest_error: The largest absolute error.
+    """
+
+    mistakes: float
+    largest_error: float
+
+
+class RotatedCheck:
+    """A tensor compared with the rotation that one of a model's encodings requires.
+
+    Attributes:
+        tensor: The tensor before and after.
+        encoding: The encoding.
+        rotation: How the layers of the encoding rotate it.
+        before: The tensor before, (…, L, D).
+        after: The tensor after, (…, L, D).
+        positions: The positions of the rows, (axes, sequences, L): (1, 1, L) unless there are
+            several axes (M-RoPE), or sequences have positions of their own.
+        is_token: False for rows of padding, (sequences, L).
+        plan: The same rotation for a search for reasons; with a shift, that of one shift.
+        rivals: Checks with the encodings of other layers, if this one passed.
+        result: The comparison.
+    """
+
+    def __init__(self, tensor: HeadTensor, encoding: Encoding, job: RotationJob) -> None:
+        """Rotate the tensor before as the encoding requires, and compare it with the one after."""
+        self.tensor = tensor
+        self.encoding = encoding
+        self.job = job
+        self.name = tensor.pair.name
+        self.rows = job.tokens.rows(job.settings.offset)
+        self.rotation = self._make_model_rotation()
+        self.before = np.moveaxis(tensor.before, tensor.axis, SEQ_AXIS)
+        self.after = np.moveaxis(tensor.after, tensor.axis, SEQ_AXIS)
+        self.positions, self.is_token = self._find_positions()
+        self.plan = self._make_plan()
+        self.rivals: Sequence[RotatedCheck] = ()
+        self.result = self._compare_all()
+
+    def _make_model_rotation(self) -> RowRotation:
+        """Return the rotation of the encoding for this tensor, in the pair layout of the runtime.
+
+        If the user names a runtime that rotates neighbours (0, 1) instead of halves (0, 64), as
+        llama.cpp does with Llama's weights, the pairs are interleaved.
+        """
+        settings = self.job.settings
+        after = Input(self.tensor.after, self.tensor.pair.label)
+        after.check_sequence(self.tensor.axis)
+        return self.job.rotation(
+            after,
+            self.encoding,
+            self.rows,
+            seq_axis=self.tensor.axis,
+            layout="interleaved" if self._rotates_neighbours() else settings.layout,
+            offset=settings.first_position,
+        )
+
+    def _has_permuted_weights(self) -> bool:
+        """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
+        settings = self.job.settings
+        is_llama_cpp = settings.runtime == LLAMA_CPP and not settings.layout
+        return is_llama_cpp and has_permuted_weights(self.encoding)
+
+    def _is_traditional(self) -> bool:
+        """Return True if mlx-lm rotates neighbours, because of a key that other runtimes ignore."""
+        settings = self.job.settings
+        is_mlx = settings.runtime == "mlx-lm" and not settings.layout
+        return is_mlx and self.encoding.rope_traditional
+
+    def _rotates_neighbours(self) -> bool:
+        """Return True if the runtime rotates neighbouring channels, whatever the model's own layout is."""
+        return self._has_permuted_weights() or self._is_traditional()
+
+    def _find_positions(self) -> tuple[Indices, Flags]:
+        """Return the positions by which rows rotate, and which rows are tokens and not padding.
+
+        All keys of a cache that moves by 8 positions rotate by the angle of position 8, wherever
+        they are.
+        """
+        after = Input(self.tensor.after, self.tensor.pair.label)
+        axes = self.rotation.rope.position_axes
+        positions, is_token = self.rows.positions_of(after, self.tensor.axis, axes)
+        if self.job.tokens.shift is not None:
+            positions = np.full_like(positions, self.job.tokens.shift)
+        return positions, is_token
+
+    def _make_plan(self) -> HeadRotation:
+        """Return the rotation for a search for reasons.
+
+        Keys of a moved cache are rotated already: the attention factor was applied then, and
+        channels stay in the layout that this first rotation left.
+        """
+        rope = self.rotation.rope
+        layouts = LAYOUTS[self.rotation.layout]
+        if self.job.tokens.shift is not None:
+            layouts = PairLayouts(layouts.after, layouts.after)
+            if rope.attention_factor_value() != 1:
+                rope = replace(rope, attention_factor=1.0)
+        return HeadRotation(
+            rope=rope,
+            layouts=layouts,
+            trailing=self.encoding.trailing,
+            axis=self.tensor.axis,
+        )
+
+    def _compare_all(self) -> Comparison:
+        """Compare the whole tensor with the rotation of the one before.
+
+        Values before that are not finite are reported first: nothing can be expected of them.
+        """
+        expected = self._make_expected()
+        self._expect_padding_as_it_is(expected)
+        part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
+        result = compare_parts([part], self.job.tolerance, name=self.name)
+        not_finite = self.rotated.count_not_finite_before()
+        if not_finite:
+            result.finding = NotFinite(not_finite, "of its values before")
+        elif result.mismatched and not self._has_equal_copies():
+            result.finding = CopiesDiffer()
+        elif not result.mismatched:
+            result.finding = self._find_strange_padding()
+        return result
+
+    def _expect_padding_as_it_is(self, expected: Array) -> None:
+        """Overwrite the expected rows of padding with those that were found.
+
+        Padding has no right position, so that its rows are not compared.
+        """
+        if self.is_token.all():
+            return
+        is_padding = np.broadcast_to(self._spread_along_rows(~self.is_token), expected.shape)
+        expected[is_padding] = self.tensor.after[is_padding]
+
+    def _spread_along_rows(self, values: AnyArray) -> AnyArray:
+        """Return a value per row, (batch, L) or (1, L), in a shape that broadcasts with the tensor.
+
+        For a tensor (batch, heads, L, D), it is (batch, 1, L, 1).
+        """
+        sequences, rows = values.shape
+        shape = [1] * self.tensor.before.ndim
+        shape[self.tensor.axis] = rows
+        if sequences > 1:
+            shape[0] = sequences
+        return values.reshape(shape)
+
+    def _find_strange_padding(self) -> PaddingNotFinite | None:
+        """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
+
+        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
+        out.
+        """
+        count = self.rotated.count_spoilt_padding()
+        return PaddingNotFinite(count) if count else None
+
+    def _make_expected(self) -> Array:
+        """Return the tensor as it should be after the rotation."""
+        return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
+
+    def _has_equal_copies(self) -> bool:
+        """Return True if the key heads that were repeated for several query heads are equal."""
+        values = self.tensor.view.values
+        if values.ndim == self.tensor.before.ndim:
+            return True
+        return bool(np.isclose(widened(values), widened(self.tensor.after), equal_nan=True).all())
+
+    @property
+    def has_positions_per_sequence(self) -> bool:
+        """True if the sequences of a batch have positions, or padding, of their own."""
+        return len(self.is_token) > 1
+
+    @property
+    def note(self) -> str:
+        """The assumptions about the tensor, in words: its layers, its axes, the layout of its pairs."""
+        notes = []
+        if self.encoding.layer_type:
+            notes.append(f"of {self.encoding.layer_type} layers")
+        notes.append(self.tensor.note)
+        if self._has_permuted_weights():
+            notes.append("interleaved, as llama.cpp permutes the weights")
+        if self._is_traditional():
+            notes.append("interleaved, as mlx-lm reads rope_traditional")
+        if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
+            notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
+        padded = np.count_nonzero(~self.is_token)
+        if padded:
+            notes.append(f"{padded:,} rows of padding not compared")
+        return ", ".join(filter(None, notes))
+
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        """The reasons for which the tensor fails: other positions, or another rotation.
+
+        None are searched for if copies of a head differ, which is a mistake of the dump itself.
+        """
+        if self.result.passed or not self.job.reasons:
+            return []
+        if isinstance(self.result.finding, CopiesDiffer):
+            return []
+        reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
+        if not self.tensor.pair.is_one_of_several:
+            return reasons
+        return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
+
+    @cached_property
+    def rotated(self) -> RotatedTensor:
+        """The tensor as (sequences, heads, rows, channels), for a search for reasons.
+
+        (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions
+        are given for each sequence: then the first axis is that of sequences.
+        """
+        has_batch = self.after.ndim > 3 or self.has_positions_per_sequence
+        batch = len(self.after) if has_batch else 1
+        *outer_shape, rows, channels = self.after.shape
+        shape = (batch, -1, rows, channels)
+        return RotatedTensor(
+            before=self.before.reshape(shape),
+            after=self.after.reshape(shape),
+            plan=self.plan,
+            positions=self.positions,
+            is_token=self.is_token,
+            are_stated=self.job.tokens.are_placed,
+            dtype=self.tensor.pair.dtype,
+            head_shape=tuple(outer_shape),
+        )
+
+    def badness(self) -> "_Badness":
+        """Return how badly the rotation of this encoding fits a wrong tensor."""
+        counts = [len(reason.mistakes) for reason in self.reasons]
+        mean = sum(counts) / len(counts) if counts else math.inf
+        return _Badness(mean, self.result.largest_error)
+
+    @property
+    def wrong_rotation(self) -> WrongRotation:
+        """The tensor and its expected rotation, for advice on the reasons."""
+        model = ModelOptions(self.job.encodings.file, self.encoding.layer_type)
+        return WrongRotation(
+            tensor=self.tensor, plan=self.plan, layout=self.rotation.layout, model=model
+        )
+
+    def other_doubts(self) -> Iterator[Doubt]:
+        """Yield why a pass proves little: strange padding, or a name that does not state the layer.
+
+        If Gemma 3's q passes for sliding layers only, it may still be of a full layer, and wrong.
+        """
+        if self.rotated.has_strange_padding():
+            yield StrangePadding(self.name)
+        if any(not rival.result.passed for rival in self.rivals):
+            yield LayersNotNamed(self.name, self.encoding.layer_type)
+        if self._may_be_of_nope_layer and self.job.layer_type is None:
+            yield MayLackRope(self.name)
+
+    @property
+    def _may_be_of_nope_layer(self) -> bool:
+        """True if some layers of the model have no rope, and no name states the layer of the tensor."""
+        is_layer_named = layer_number(self.tensor.pair.title) is not None
+        return self.job.encodings.has_unrotated_layers and not is_layer_named
+
+    def layer_advice(self) -> Iterator[str]:
+        """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
+        if not self._may_be_of_nope_layer:
+            return
+        if self._compare(self.tensor.before, self.tensor.after).passed:
+            advice = "if it belongs to one, name the layer: layers.3.q"
+            yield f"{self.name}: right for a layer without rope; {advice}"
+
+    def weaknesses(self) -> Iterator[Doubt]:
+        """Yield a doubt for each known mistake that the same data would have passed as well.
+
+        One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
+        """
+        if self.job.tokens.shift == 0:
+            return  # A shift by 0 rotates nothing, so that a missing rotation is right.
+        if not self.job.tokens.are_placed:
+            yield from self._find_unstated_padding()
+        rows = counted(self.after.shape[-2], "row")
+        if self.tensor.pair.is_one_of_several:
+            rows = f"{self.name}: {rows}"
+        for edits in undetected_mistakes(self.rotated, self._passes):
+            if edits == (Rotation("none"),):  # Then no other mistake shows.
+                yield MissingRotation(rows)
+                return
+            yield UndetectedRotation(rows, edits)
+
+    def _passes(self, expected: Array, found: Array) -> bool:
+        """Return True if values would have passed with these as the expected ones."""
+        return self._compare(expected, as_dtype(found, self.tensor.pair.dtype)).passed
+
+    def _compare(self, expected: Array, found: Array) -> Comparison:
+        rounded = as_dtype(expected, self.tensor.pair.dtype)
+        return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
+
+    def _find_unstated_padding(self) -> Iterator[Doubt]:
+        """Yield a doubt for each sequence that begins with equal rows, as left padding does.
+
+        The same token gives the same query before the rotation. If no mask is given, rows of
+        padding were counted as positions 0, 1, …, which is most likely wrong.
+        """
+        count = self.after.shape[-2]
+        for number, before in enumerate(self.rotated.before):  # (heads, L, D)
+            is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
+            equal_rows = count if is_like_first.all() else int(is_like_first.argmin())
+            if 1 < equal_rows < count:
+                yield LikelyPadding(equal_rows, number if self.before.ndim > 3 else None)
+
+
+class UnrotatedCheck(RotatedCheck):
+    """A tensor of a layer without rope (NoPE), which should be as it was before."""
+
+    def _make_expected(self) -> Array:
+        before = self.tensor.before.copy()
+        if not self._compare(before, self.tensor.after).passed and self._has_temperature():
+            return np.multiply(widened(before), self._make_temperatures())
+        return before
+
+    def _has_temperature(self) -> bool:
+        """Return True if these may be queries that Llama 4 multiplies in its layers without rope."""
+        tuned = self.encoding.unrotated
+        return tuned.attn_scale is not None and not KEYS.search(self.name)
+
+    def _make_temperatures(self) -> Floats:
+        """Return the factors of queries by position, in a shape that multiplies the tensor.
+
+        Llama 4 multiplies the queries of its layers without rope by 1 + 0.1 · ln(1 + ⌊(p + 1) /
+        8192⌋) at position p: 1 up to position 8190, then 1.069 up to 16382.
+        """
+        tuned = self.encoding.unrotated
+        assert tuned.attn_scale is not None
+        assert tuned.floor_scale is not None
+        steps = np.floor((self.positions[0] + 1.0) / tuned.floor_scale)
+        return self._spread_along_rows(1 + tuned.attn_scale * np.log1p(steps))
+
+    @property
+    def note(self) -> str:
+        return ", ".join(filter(None, ("of a layer without rope", super().note)))
+
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        return []
+
+    def other_doubts(self) -> Iterator[Doubt]:
+        return iter(())
+
+    def layer_advice(self) -> Iterator[str]:
+        rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
+        if rotated.result.passed or _are_rotations(rotated.reasons):
+            yield f"{self.name}: the model has no rope in this layer, but it is rotated"
+
+    def weaknesses(self) -> Iterator[Doubt]:
+        return iter(())
+
+
+def _are_rotations(reasons: Sequence[Explanation]) -> bool:
+    """Return True if a tensor is rotated in some way, and not only scaled or damaged."""
+    edits = [*chain(*(reason.mistakes for reason in reasons))]
+    is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
+    return is_rotated and Rotation("none") not in edits
+
+
+def _list_heads_named(explanation: Explanation) -> list[str]:
+    """Return the names of heads that an explanation is about; none if it is about the whole tensor."""
+    return [name for name in explanation.tensors if name != "after"]

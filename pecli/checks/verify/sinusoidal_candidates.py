@@ -1,0 +1,95 @@
+"""The sinusoidal tables of a model that a tensor of a file may hold."""
+
+from collections.abc import Iterator
+from functools import cache, partial
+
+from pecli.checks.verify.candidates import grid_of
+from pecli.checks.verify.table_settings import TableSettings
+from pecli.checks.verify.tensor_with_role import TensorWithRole
+from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
+from pecli.engine.named_values import NamedValues
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.models.encoding import Encoding
+
+
+def find_sinusoidal_candidates(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield the sinusoidal tables that a model may store: on a grid, or with as many rows as the array."""
+    is_placed_by_user = bool(settings.stated_rows)
+    if is_placed_by_user or "grid" in encoding.parameters:
+        return _find_on_grid(tensor, encoding, settings)
+    return _find_from_offsets(tensor, encoding, settings)
+
+
+def _read_parameters(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> NamedValues:
+    """Return the parameters of a table, except the position of its first row."""
+    parameters = dict(encoding.parameters)
+    parameters.pop("offset", None)
+    parameters["recipe"] = settings.recipe
+    parameters["dtype"] = tensor.table_dtype
+    return parameters
+
+
+def _find_on_grid(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield the table at the points of a grid, or at positions that the user gave.
+
+    MAE's table for 14 × 14 patches has a row of zeros for CLS, (197, D), which `keep` counts. An
+    array (14, 14, D) has an axis for each side of the grid and so no room for that row: then the
+    table without it is yielded as well.
+    """
+    parameters = _read_parameters(tensor, encoding, settings)
+    words = f"as in {parameters['style']}"
+    yield _make_candidate_on_grid(parameters, settings, words)
+    # If only the user states the grid, the model has no sides to count, and both are yielded.
+    sides = len(parameters.get("grid", ()))
+    has_axis_per_side = tensor.array.ndim > sides
+    if parameters.get("keep") and has_axis_per_side:
+        without_other_tokens = {**parameters, "keep": 0}
+        yield _make_candidate_on_grid(
+            without_other_tokens, settings, f"{words}, without rows for other tokens"
+        )
+
+
+def _find_from_offsets(
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
+) -> Iterator[CandidateTable]:
+    """Yield tables whose rows are consecutive positions, for each position that the first may have.
+
+    It is the one that the user states. Otherwise it is the model's, or 0: fairseq's first position
+    is 2, after the rows of padding, and dumps leave those rows out as often as not.
+    """
+    parameters = _read_parameters(tensor, encoding, settings)
+    model_offset = encoding.parameters.get("offset", 0)
+    possible_offsets = [model_offset, 0]
+    if settings.offset is not None:
+        possible_offsets = [settings.offset]
+    for offset in dict.fromkeys(possible_offsets):
+        words = f"as in {parameters['style']}"
+        if offset or model_offset:
+            words = f"{words}, from position {offset}"
+        make = cache(partial(_make_rows, parameters, offset))
+        yield CandidateTable(
+            names=("pe",), shape=(None, parameters["dim"]), make=make, words=words, quantised=True
+        )
+
+
+def _make_candidate_on_grid(
+    parameters: NamedValues, settings: TableSettings, words: str
+) -> CandidateTable:
+    """Return the table on a grid, whose size and style give its rows, layout and exponents."""
+    follows_from_grid = ("seq_len", "layout", "freq_shift")
+    others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
+    scheme = Sinusoidal(**{**others, **settings.stated_rows})
+    table = scheme.single_array()
+    return candidate_of({"pe": table}, scheme, words=words, quantised=True, grid=grid_of(scheme))
+
+
+def _make_rows(parameters: NamedValues, offset: int, rows: int) -> MadeTables:
+    """Return the table with so many rows from a position on."""
+    scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
+    return MadeTables(scheme, {"pe": scheme.single_array()})

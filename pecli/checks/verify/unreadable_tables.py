@@ -1,0 +1,91 @@
+"""Tensors that are named as a table of a model, and have the shape of none."""
+
+import math
+
+from pecli.checks.checked_tensor import CheckedTensor
+from pecli.checks.verify.model_tensors import ModelTensors
+from pecli.compare.comparison import Comparison
+from pecli.compare.problems import OtherShape
+from pecli.compare.reading import FoundTables
+from pecli.engine.application import LAYOUTS
+from pecli.engine.arrays import Array
+from pecli.errors import spelled
+from pecli.models.encoding import Encoding
+
+EXPLAINED_TABLES = ("cos", "sin", "inv_freq")
+"""Tables that a search for reasons knows by these names; any other array may hold cosines and sines."""
+
+
+def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
+    """Return the failure of a tensor whose shape no table of the model has.
+
+    The message lists the shapes that were expected, and whether the tensor fits transposed.
+    """
+    shape = tensors.tensors[name].shape
+    expected = dict.fromkeys(map(_describe_possible_shapes, tensors.likely(name)))
+    transposed = tensors.find_reading(name, tensors.role(name), transposed=True)
+    fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
+    problem = OtherShape(shape, " or ".join(expected), fits_transposed)
+    to_explain = _find_tables_to_explain(tensors, name)
+    return CheckedTensor(
+        tensor=name,
+        result=Comparison.impossible(name, shape, problem),
+        scheme=to_explain.scheme,
+        found=to_explain.tables,
+        has_length=False,
+    )
+
+
+def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
+    """Return a tensor of a wrong shape, and the rotary scheme from which a search for reasons starts.
+
+    A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
+    Without a scheme, nothing is searched for.
+    """
+    array = tensors.tensors[name]
+    ropes = [encoding for encoding in tensors.likely(name) if _makes_table(encoding)]
+    if not ropes or not array.size:
+        return FoundTables(None, {})
+    first_rope = ropes[0]
+    # Which axis counts positions is not known: the longest makes no table too short.
+    rows = max(array.shape, default=1)
+    layout = _guess_layout(first_rope, array)
+    scheme = tensors.settings_for(name).rope(first_rope, rows, layout=layout)
+    role = tensors.role(name)
+    table_name = role if role in EXPLAINED_TABLES else "cos_sin"
+    return FoundTables(scheme, {table_name: array})
+
+
+def _makes_table(encoding: Encoding) -> bool:
+    return encoding.is_rotary and not encoding.no_table
+
+
+def _guess_layout(encoding: Encoding, array: Array) -> str:
+    """Return the layout that a table has most likely, judging by its width and the model."""
+    if _count_pairs(encoding) in array.shape:
+        return "compact"
+    return LAYOUTS[encoding.layout or "halves"].after
+
+
+def _count_pairs(encoding: Encoding) -> int:
+    """Return the pairs of channels that a rotary encoding rotates, along each axis of positions."""
+    return (encoding.axis_dim or 0) // 2
+
+
+def _describe_possible_shapes(encoding: Encoding) -> str:
+    """Return the shapes that tables of an encoding may have, for a sentence.
+
+    Of a rotary encoding of 128 channels: «(64), (positions, 64) or (positions, 128)».
+    """
+    parameters = encoding.parameters
+    if encoding.is_rotary:
+        pairs = _count_pairs(encoding)
+        return f"({pairs}), (positions, {pairs}) or (positions, {2 * pairs})"
+    if "heads" in parameters:
+        return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
+    if {"grid", "dim"}.issubset(parameters):
+        rows = math.prod(parameters["grid"]) + parameters.get("keep", 0)
+        grid = spelled(parameters["grid"])
+        return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"
+    rows = parameters.get("max_len", "positions")
+    return f"({rows}, {parameters.get('dim', rows)})"

@@ -1,0 +1,320 @@
+"""The reading of a tensor that is meant: the nearest to the expected table, or else the least doubtful.
+
+A few rows of each reading are compared with the expected table, and only the chosen one is then compared whole.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.arrangement import Arrangement, find_arrangements
+from pecli.compare.candidate import CandidateTable, Expected
+from pecli.compare.forms import STEPS, Form, stands_for_one
+from pecli.compare.part import Part, is_float_table
+from pecli.compare.reading import Reading
+from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
+
+SAME = 1e-3  #: mean error below which a table is the expected one, apart from rounding
+MAX_GUESS_DISTANCE = 0.01
+"""Largest mean error of a guess whose copies differ, as when a few of its elements are wrong."""
+MIN_FLAT_ROWS = 8
+"""Rows of a table that a vector may be: shorter ones are rather the frequencies of another dim."""
+CONSTANT_ELEMENTS = 1 << 16  #: elements that are compared with the first one at once
+
+
+def find_best_reading(
+    array: AnyArray,
+    candidates: Iterable[CandidateTable],
+    *,
+    is_text: bool = False,
+    upright: bool = False,
+) -> Reading | None:
+    """Return the way to read a tensor as an expected table that fits best; None if none makes sense.
+
+    A tensor (8, 64, 128) may be 8 copies of a table (64, 128), or 64 copies of one with 8 rows, and
+    the values of a few rows decide:
+
+    1. If the tensor lies as programs usually write tables, and its rows equal the table, that is it.
+    2. If none fits, guesses are tried as well, such as heads that are folded into columns.
+    3. If none of them fits either, the values are wrong, and the reading is chosen that leaves
+       the fewest doubts. The comparison then shows which values are wrong.
+
+    Args:
+        array: The tensor.
+        candidates: The tables that it may hold, the likelier ones first.
+        is_text: True for the rows of a .csv file, which have no other axes.
+        upright: True if rows must be positions, not frequencies.
+    """
+    likely = [*candidates]
+    if upright:
+        likely = [replace(candidate, transposable=False) for candidate in likely]
+    tensor = _RealTensor(array, is_text=is_text)
+    tried: list[Reading] = []
+    for guesses in (False, True):
+        for reading in tensor.readings_as_any(likely, guesses=guesses):
+            if reading.distance == 0.0:
+                return reading
+            tried.append(reading)
+        nearest = min(tried, key=lambda reading: reading.distance, default=None)
+        if nearest is not None and nearest.distance < SAME:
+            return nearest
+    return _find_least_doubtful(tried, stands_for_one(array))
+
+
+def find_readings(array: AnyArray, candidate: CandidateTable) -> Iterator[Reading]:
+    """Yield all ways to read a tensor as an expected table that its shape allows, without guesses."""
+    return _RealTensor(array, is_text=False).readings(candidate, guesses=False)
+
+
+class _RealTensor:
+    """A tensor of real numbers, made of any array when it is first needed.
+
+    A transposed file stays a view of the file: readings only split and exchange its axes.
+    """
+
+    def __init__(self, array: AnyArray, *, is_text: bool) -> None:
+        self._array = array
+        self.is_text = is_text
+        self.is_complex = dtype_name(array.dtype) in COMPLEX
+        self.shape = (*array.shape, 2) if self.is_complex else array.shape
+
+    @cached_property
+    def values(self) -> AnyArray:
+        """The numbers; complex ones (…,) are pairs (…, 2)."""
+        return _as_pairs(self._array) if self.is_complex else self._array
+
+    @cached_property
+    def is_constant(self) -> bool:
+        return _is_constant(self.values)
+
+    def readings_as_any(
+        self, candidates: Iterable[CandidateTable], *, guesses: bool
+    ) -> Iterator[Reading]:
+        """Yield the readings of the tensor as each of several candidates."""
+        for candidate in candidates:
+            yield from self.readings(candidate, guesses=guesses)
+
+    def readings(self, candidate: CandidateTable, *, guesses: bool) -> Iterator[Reading]:
+        """Yield all ways to read the tensor as an expected table that its shape allows.
+
+        (2, 64, 128) may be cosines (64, 128) and then sines, a batch of two tables, or 64 copies of a
+        table with two rows. Nothing is compared here: a reading measures its distance when it is asked.
+
+        Args:
+            candidate: The table, or the cosines and sines, that it may hold.
+            guesses: True for the ways that only values can confirm, False for the others.
+        """
+        if not self._array.size:
+            return
+        for arrangement in self._find_arrangements(candidate, guesses=guesses):
+            if guesses and self.is_constant:
+                return  # Memory that was never written is as constant as cosines at position 0.
+            yield from self._find_readings_by_scale(candidate, arrangement)
+
+    def _find_arrangements(
+        self, candidate: CandidateTable, *, guesses: bool
+    ) -> Iterator[Arrangement]:
+        """Yield the orders of axes and columns in which the tensor may hold a candidate's tables."""
+        for form in candidate.forms(guesses=guesses):
+            if self._may_have(form, candidate):
+                yield from find_arrangements(
+                    self.shape, candidate, form, is_text=self.is_text, guesses=guesses
+                )
+
+    def _may_have(self, form: Form, candidate: CandidateTable) -> bool:
+        """Return True if the tensor may have a candidate's tables in a form.
+
+        Complex numbers are always pairs. Their real parts, and the diagonal of rotation matrices, are
+        cosines by definition, so that sines cannot come first.
+        """
+        if self.is_complex and form.arrangement != "pairs":
+            return False
+        is_rotation = self.is_complex or form.arrangement == "matrices"
+        return not is_rotation or candidate.names != ("sin", "cos")
+
+    def _find_readings_by_scale(
+        self, candidate: CandidateTable, arrangement: Arrangement
+    ) -> Iterator[Reading]:
+        """Yield the tensor in one order of axes, beside the tables that it has to equal.
+
+        Floats are yielded once. Integers may be quantised, and no file states their scale: an int8 table
+        is yielded as whole numbers, then with 127, 128 and 64 standing for 1.0.
+        """
+        # One view per place of a function: [[cos, −sin], [sin, cos]] of rotation matrices are four.
+        views = arrangement.views(self.values, candidate.row_lengths)
+        shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
+        row_count = shape[-2] if len(shape) > 1 else 1
+        made = candidate.make(row_count)
+        first_table = made.tables[candidate.names[0]]
+        table_shape = shape[len(shape) - len(first_table.shape) :]
+        if table_shape != first_table.shape:
+            return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
+        copy_axes = arrangement.copy_axes
+        for step in _find_steps(self.values, candidate, first_table):
+            parts = []
+            for function, negated, view in views:
+                name = candidate.names[function]
+                part = Part(
+                    expected=made.tables[name],
+                    view=view,
+                    negated=negated,
+                    step=step,
+                    masked=candidate.masked,
+                    name=name,
+                    copy_axes=copy_axes,
+                )
+                parts.append(part)
+            yield Reading(
+                array=self.values,
+                candidate=candidate,
+                arrangement=arrangement,
+                parts=tuple(parts),
+                scheme=made.scheme,
+                is_complex=self.is_complex,
+            )
+
+
+def _find_steps(array: AnyArray, candidate: CandidateTable, expected: Expected) -> Sequence[float]:
+    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
+    ones = STEPS.get(dtype_name(array.dtype), ())
+    if not candidate.quantised or not is_float_table(expected):
+        return (0.0,)
+    return (0.0, *(1 / one for one in ones))
+
+
+def _is_constant(array: AnyArray) -> bool:
+    """Return True if all elements are the same number; most arrays differ in the first few."""
+    elements = array.reshape(-1, order="A")  # in the order of memory, so that nothing is copied
+    for start in range(0, elements.size, CONSTANT_ELEMENTS):
+        if (elements[start : start + CONSTANT_ELEMENTS] != elements[0]).any():
+            return False
+    return True
+
+
+def _as_pairs(array: AnyArray) -> AnyArray:
+    """Return complex numbers (…,) as real ones (…, 2), the real parts first."""
+    kind = dtype_name(array.dtype)
+    column = np.asarray(array, order="C").astype(kind, copy=False).reshape(*array.shape, 1)
+    return column.view(numpy_dtype(COMPLEX[kind]))
+
+
+# The choice among readings whose values are wrong
+
+
+class _Doubts(NamedTuple):
+    """Doubts about a reading whose values are wrong, the weightiest first; 0 and False are no doubt.
+
+    Of two readings, the first field in which they differ decides: a transposed table with equal
+    copies is preferred to an upright one whose copies differ.
+
+    Attributes:
+        is_implausible: Copies differ, or cos² + sin² is not constant.
+        is_guess: Other tables have such a shape, too.
+        is_transposed: Rows are frequencies.
+        is_far: The values are not near.
+        has_other_scale: The largest integer is 127, say, and is read with 64 standing for 1.0.
+        copies: (2, 12, 64) is rather 12 rows than 2, which would have 12 copies.
+        distance: The mean error.
+    """
+
+    is_implausible: bool
+    is_guess: bool
+    is_transposed: bool
+    is_far: bool
+    has_other_scale: bool
+    copies: int
+    distance: float
+
+    @classmethod
+    def about(cls, reading: Reading, one: int) -> "_Doubts":
+        """Return the doubts about a reading.
+
+        Args:
+            reading: The tensor, read as copies of a table in some order of axes.
+            one: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
+        """
+        return cls(
+            is_implausible=not reading.is_plausible,
+            is_guess=reading.is_guess,
+            is_transposed=reading.transposed,
+            is_far=not reading.is_near,
+            has_other_scale=bool(reading.step) and round(1 / reading.step) != one,
+            copies=reading.copy_count,
+            distance=reading.distance,
+        )
+
+
+def _find_least_doubtful(tried: Iterable[Reading], one: int) -> Reading | None:
+    """Return the likeliest way to read a tensor whose values are wrong; None if none makes sense.
+
+    `one` is the integer that most likely stands for 1.0 in the tensor; 0 if none does.
+    """
+    possible = [reading for reading in tried if _is_possible(reading)]
+    return min(possible, key=lambda reading: _Doubts.about(reading, one), default=None)
+
+
+def _is_possible(reading: Reading) -> bool:
+    """Return True if a reading may be meant although no reading fits.
+
+    Slow frequencies are nearly alike at all positions, so that a guess may be near by accident: its copies must be
+    alike as well, unless nearly all elements are right.
+    """
+    if reading.form.is_signed:
+        return reading.is_plausible
+    if reading.is_guess:
+        is_confirmed = reading.is_near and reading.is_plausible
+        return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
+    return reading.is_near or _may_be_written_so(reading)
+
+
+def _may_be_written_so(reading: Reading) -> bool:
+    """Return True if a program may have written the table in this way, although its values are wrong.
+
+    Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
+    transpose, or 64 copies of a vector. A report on wrong values needs the likely one.
+    """
+    if reading.is_learned:
+        return True  # There are no expected values that could contradict.
+    if reading.transposed:
+        return begins_with_position_0(widest(reading.parts[0].found))
+    table_shape = reading.parts[0].expected.shape
+    is_vector_in_table = len(table_shape) < 2 and reading.array.ndim > 1
+    if is_vector_in_table:
+        return reading.copy_count == 1
+    is_table_in_vector = len(table_shape) > 1 and reading.array.ndim < 2
+    if is_table_in_vector:
+        return table_shape[-2] >= MIN_FLAT_ROWS
+    if reading.candidate.origin is not None:
+        return True  # The name of the tensor states that it is this table of a model.
+    return _is_plain(reading) or reading.is_plausible
+
+
+def _is_plain(reading: Reading) -> bool:
+    """Return True if one table stands in the array once, its columns doubled as the model has them."""
+    has_all_axes = reading.array.ndim >= len(reading.parts[0].expected.shape)
+    if reading.holds_both or not has_all_axes:
+        return False
+    doubled = reading.form.doubled
+    is_doubled_as_in_model = doubled != "" and doubled == reading.candidate.layout
+    # Doubled columns count as two copies of the table.
+    usual_copies = 2 if is_doubled_as_in_model else 1
+    return reading.copy_count == usual_copies
+
+
+def begins_with_position_0(table: AnyArray) -> bool:
+    """Return True if all frequencies are alike in the first row of a table, and only there.
+
+    At position 0 every cosine is 1 and every sine 0. If it is the first column that is alike, the
+    table was transposed.
+
+    Args:
+        table: Cosines or sines, (…, rows, frequencies).
+    """
+    first_row = table[..., 0, :]
+    first_column = table[..., 0]
+    is_alike_in_row = bool((first_row == first_row[..., :1]).all())
+    is_alike_in_column = bool((first_column == first_column[..., :1]).all())
+    return is_alike_in_row and not is_alike_in_column
