@@ -1,4 +1,8 @@
-"""Arrays from callers and for callers: NumPy, torch, JAX and MLX; other values are refused."""
+"""Arrays from callers and for callers: NumPy, torch, JAX and MLX; other values are refused.
+
+The three other libraries are replaced by small stand-ins, which record what they are given:
+bfloat16 cannot be passed to them directly. Expected values are written by hand.
+"""
 
 import sys
 from types import SimpleNamespace

@@ -167,9 +167,9 @@ def truth(case: dict) -> int:
 @pytest.mark.parametrize("case", HARD_CASES, ids=name_of)
 @pytest.mark.sample(20)
 def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
-    """hard_cases.json lists elements whose true value is within 1e-10 ulp of the middle between two
-    floats. Each is made alone, and in a table that begins 1 or 70 rows before it; the oracle is
-    Arb.
+    """hard_cases.json lists elements of well-known tables whose true values come nearest to the
+    middle between two floats, some within 1e-10 ulp. Each is made alone, and in a table that begins
+    1 or 70 rows before it; the oracle is Arb.
     """
     before = min(before, case["position"])
     numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}

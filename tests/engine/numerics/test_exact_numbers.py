@@ -3,8 +3,7 @@ at the end.
 
 A number x with `places` binary places is the integer x · 2^places. A DoubleDouble is hi + lo, two
 float64 numbers that hold about 106 bits. Expected values are exact fractions of Python, or balls of
-python-flint (Arb) at 1200 bits that tests/oracle.py rounds once; found values are named after how
-far they are from these.
+python-flint (Arb) at 1200 bits, which tests/oracle.py rounds once.
 """
 
 import random
