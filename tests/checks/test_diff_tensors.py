@@ -1,4 +1,9 @@
-"""Which tensors of two files belong together, and how one is read as the other."""
+"""diff of two files: which tensors belong together, and in which arrangement one is compared with
+the other.
+
+COS and SIN are NumPy's for 12 positions, 16 channels and base 500000; COSINES_THEN_SINES is [cos |
+sin] as vLLM keeps it. `readings` state in words how a tensor was arranged.
+"""
 
 from pathlib import Path
 
@@ -49,10 +54,11 @@ COSINES_THEN_SINES = np.hstack([COS, SIN])
 def test_tensors_without_a_partner_are_named(
     a: dict[str, Array], b: dict[str, Array], diagnosis: tuple[str, ...]
 ) -> None:
+    """Names are compared first, then their roles (cos_cached is a table of cosines)."""
     assert pecli.diff(a, b).diagnosis == diagnosis
 
 
-def test_cos_and_cos_cached_are_one_table() -> None:
+def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
     assert pecli.diff(cosines_and_sines(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
 
 
@@ -79,7 +85,8 @@ def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
     assert pecli.diff({"cos": COS, "sin": SIN[:5]}, COSINES_THEN_SINES).readings == {}
 
 
-def test_doubled_columns_are_read_as_cosines_then_sines() -> None:
+def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
+    """A has c0 c1 … c0 c1 … and s0 s1 … s0 s1 … in two tensors, B [cos | sin]."""
     assert pecli.diff(cosines_and_sines(doubled_as_halves), COSINES_THEN_SINES).passed
 
 
@@ -99,7 +106,8 @@ def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, pa
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
-def test_values_and_dtypes_are_those_of_their_side() -> None:
+def test_expected_and_found_values_and_dtypes_are_those_of_a_and_b() -> None:
+    """Zeros in float32 of (2, 3) against four copies of ones in float64, and the other way round."""
     zeros = np.zeros((2, 3), "f4")
     ones = np.ones((4, 2, 3))
     (forth,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
@@ -117,6 +125,7 @@ def test_values_and_dtypes_are_those_of_their_side() -> None:
 
 
 def test_another_dtype_is_a_difference() -> None:
+    """Equal numbers in float32 and float64."""
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(float)}).diagnosis
     assert diagnosis == ("cos: its dtype is float64 where float32 is expected",)
 
@@ -130,7 +139,8 @@ def test_a_table_that_was_rounded_is_named() -> None:
     assert diagnosis[1].startswith("cos: in B, rounded to float16;")
 
 
-def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
+def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
+    """c0 c1 … c0 c1 … beside s0 s0 s1 s1 …."""
     dump = {"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)}
     reason = "cos and sin are doubled in two ways: no rotation takes both"
 
@@ -163,7 +173,7 @@ def test_arrays_have_no_file_name() -> None:
     [((1, 1, 1), True), ((1, 1, 2), False)],
     ids=["three copies", "another row"],
 )
-def test_a_vector_in_lines_and_its_copies(
+def test_a_vector_in_text_equals_copies_of_it_only(
     tmp_path: Path, rows: tuple[int, ...], passed: bool
 ) -> None:
     """Text has no axes: a row and three equal rows are the same vector."""
