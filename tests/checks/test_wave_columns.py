@@ -1,4 +1,7 @@
-"""Columns that are waves or lines, told from random ones."""
+"""A table has a column that is a wave or a line, and random numbers have none.
+
+Waves are NumPy's sines and cosines of 32 rows.
+"""
 
 from typing import Any
 
@@ -15,7 +18,7 @@ TURNS = np.arange(32.0)[:, None]
     [np.sin(TURNS), np.cos(0.01 * TURNS), 3 * TURNS, np.zeros((3, 2))],
     ids=["a sine", "a slow cosine", "a line", "zeros"],
 )
-def test_waves_and_lines_are_smooth(column: np.ndarray[Any, Any]) -> None:
+def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any, Any]) -> None:
     assert has_waves(column)
 
 
