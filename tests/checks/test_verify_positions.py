@@ -2,8 +2,8 @@
 
 The prompt is text of 5 tokens, an image of 8 × 12 patches (4 × 6 tokens, as 2 × 2 patches are
 merged), and text of 4. Right ids are those of pecli.positions, which
-tests/models/test_positions*.py hold against transformers; mistakes are made here by NumPy, as a
-wrong port would. Ids have the axes time, rows, columns.
+tests/models/test_position_ids.py tests; mistakes are made here by NumPy, as a wrong port would. Ids
+have the axes time, rows, columns.
 """
 
 from collections.abc import Callable
