@@ -204,6 +204,7 @@ def test_float64_tables_are_compared_with_float64() -> None:
 
 
 def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
+    """The runtime computes in its own dtypes, so no recipe is tried."""
     drift = drift_of(audit(Rope(8, 8, runtime="vllm", length=8)))
     assert drift.recipe == "vllm"
 

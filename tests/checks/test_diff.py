@@ -248,6 +248,7 @@ OTHER_BASE = edits.Parameter("base", 10000.0, 500000.0)
 
 
 def test_another_base_of_a_sinusoidal_table_is_named_without_a_spec() -> None:
+    """A has base 10000 and B base 500000; neither array states it."""
     other = interleaved_columns(OTHER_SIN, OTHER_COS)
     (found,) = diff_of(INTERLEAVED_TABLE, other).explanations
 
@@ -265,6 +266,9 @@ def test_another_base_of_a_sinusoidal_table_is_named_without_a_spec() -> None:
     ids=["cosines", "sines", "doubled cosines", "doubled sines"],
 )
 def test_another_base_of_one_function_is_named_without_a_spec(a: Any, b: Any) -> None:
+    """A has base 10000 and B base 500000; cosines or sines only, once or with columns doubled as
+    halves.
+    """
     assert diff_of(a, b, atol=1e-3).explanations[0].edits == (OTHER_BASE,)
 
 

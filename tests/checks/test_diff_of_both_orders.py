@@ -58,6 +58,7 @@ def test_a_sixth_of_random_pairs_at_least_pass_and_a_sixth_fail() -> None:
 
 
 def test_frequencies_with_other_imaginary_parts_differ() -> None:
+    """f + i against f − i, in complex128 and complex64: the real parts are equal."""
     frequencies = inverse_frequencies(1e4, 32)
     a = {"inv_freq": frequencies + 1j}
     b = {"inv_freq": (frequencies - 1j).astype(np.complex64)}

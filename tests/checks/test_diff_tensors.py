@@ -59,7 +59,12 @@ def test_tensors_without_a_partner_are_named(
 
 
 def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
-    assert pecli.diff(cosines_and_sines(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
+    """Both files have COS and SIN; exchanged, they differ."""
+    tables = cosines_and_sines(np.copy)
+    exchanged = {"cos_cached": SIN, "sin_cached": COS}
+
+    assert pecli.diff(tables, {"cos_cached": COS, "sin_cached": SIN}).passed
+    assert not pecli.diff(tables, exchanged, reasons=False).passed
 
 
 @pytest.mark.parametrize(
@@ -72,16 +77,19 @@ def test_the_representation_of_a_difference(table: Array, text: str) -> None:
 
 
 def test_two_tensors_are_read_as_the_one_of_b() -> None:
+    """A has cos and sin, B [cos | sin] in one array."""
     readings = pecli.diff(cosines_and_sines(np.copy), COSINES_THEN_SINES).readings
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
 def test_two_tensors_are_read_as_the_one_of_a() -> None:
+    """A has [cos | sin] in one array, B cos and sin."""
     readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
 
 def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
+    """12 rows of cosines and 5 of sines cannot stand side by side."""
     assert pecli.diff({"cos": COS, "sin": SIN[:5]}, COSINES_THEN_SINES).readings == {}
 
 
@@ -96,6 +104,7 @@ def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
     ids=["doubled in A", "doubled in B"],
 )
 def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
+    """Each frequency has two columns in one of the files."""
     reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
     assert pecli.diff(a, b).readings == {"array": reading}
 
@@ -131,10 +140,12 @@ def test_another_dtype_is_a_difference() -> None:
 
 
 def test_another_dtype_is_no_difference_within_a_tolerance() -> None:
+    """Equal numbers in float32 and float64."""
     assert pecli.diff({"cos": COS}, {"cos": COS.astype(float)}, atol=1e-9).passed
 
 
 def test_a_table_that_was_rounded_is_named() -> None:
+    """COS in float32 against COS in float16."""
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(np.float16)}).diagnosis
     assert diagnosis[1].startswith("cos: in B, rounded to float16;")
 
@@ -148,6 +159,7 @@ def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:
+    """0 × 3 × 4 elements against 12."""
     assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12), reasons=False).passed
 
 

@@ -40,6 +40,7 @@ def test_a_name_that_exists_or_matches_no_file_stays_as_it_is(name: str) -> None
 
 
 def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
+    """The folder d is the only one."""
     assert matching_files("", "d*/") == ["d/"]
 
 

@@ -51,6 +51,9 @@ def test_a_given_layout_takes_precedence(layout: str) -> None:
 
 
 def test_the_reason_for_the_layout_is_noted() -> None:
+    """Llama 2's queries, rotated as neighbours: right for llama.cpp, whose converter permutes the
+    weights.
+    """
     after = pecli.apply(RANDOM_QUERIES, "llama-2-7b", layout="interleaved")
     result = pecli.verify(
         after, "llama-2-7b", before=RANDOM_QUERIES, atol=1e-4, runtime="llama.cpp"

@@ -265,6 +265,7 @@ def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any,
 
 
 def test_a_manifest_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """0xFF begins no character in UTF-8."""
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FileError, match="UTF-8"):
         read_manifest(str(tmp_path / "x.toml"))
@@ -281,6 +282,7 @@ def test_a_folder_is_refused_as_a_manifest(tmp_path: Path) -> None:
 
 
 def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
+    """A check followed by a comment that fills the file to the limit, and one character more."""
     text = check_lines("a")
     largest = text.ljust(512 * 1024, "#")
 

@@ -92,6 +92,7 @@ def test_integers_equal_to_the_floats_pass_without_a_scale(dtype: str, values: A
 
 @pytest.mark.parametrize("axes", [(1, 2, 3), (2, 3, 1), (1, 1, 2, 3)])
 def test_integers_equal_to_floats_of_other_axes_have_no_scale(axes: tuple[int, ...]) -> None:
+    """1, 2, 3 and 3, 2, 1 as int16 (2, 3), and as floats with more axes."""
     integers = np.array(VALUES[0], "i2")
     result = diff_in_both_orders(
         integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False

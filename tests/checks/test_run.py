@@ -155,6 +155,7 @@ def test_a_weak_pass_has_the_status_weak_if_the_check_is_strict(
 
 
 def test_a_strict_failure_with_weak_remarks_has_the_status_failed() -> None:
+    """A problem counts more than a remark."""
     assert (
         Outcome(Check("f", passing_result), failing_result(), 0.0, strict=True).status
         == Status.FAILED

@@ -144,12 +144,14 @@ def test_mlx_lm_is_as_defined_for_the_text_of_an_m_rope_model() -> None:
 
 
 def test_every_layer_type_has_results_of_its_own() -> None:
+    """A Gemma 3 with base 100 in sliding and 500000 in full attention."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"])
     assert list(found.layers) == ["full_attention", "sliding_attention"]
     assert [len(results) for results in found.layers.values()] == [1, 1]
 
 
 def test_one_layer_type_can_be_chosen() -> None:
+    """Of a Gemma 3 with sliding and full attention."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 
@@ -221,6 +223,7 @@ def test_transformers_computes_positions_beyond_the_context_and_vllm_does_not() 
 
 
 def test_a_model_that_states_no_context_is_served_with_4096() -> None:
+    """CONFIG has no max_position_embeddings; 4096 is this package's default."""
     assert pecli.runtimes(CONFIG, names=["transformers"]).length == 4096
 
 
@@ -271,6 +274,9 @@ def test_onnxruntime_genai_recognises_yarn_by_the_key_beta_fast(
 def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_departure(
     fields: dict[str, Any],
 ) -> None:
+    """A result with its fields set by hand: a departure needs a first position beyond the tolerance
+    (first_beyond), missing rows, or something that the runtime lacks.
+    """
     assert not RuntimeResult("x", "1", **fields).departs
 
 
@@ -280,6 +286,9 @@ def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_depar
 def test_a_runtime_that_lacks_a_scaling_rows_or_short_prompts_departs(
     fields: dict[str, Any],
 ) -> None:
+    """A result with one field set by hand; rows are the positions that it has, first_beyond the
+    first position beyond the tolerance.
+    """
     assert RuntimeResult("x", "1", **fields).departs
 
 
@@ -300,6 +309,7 @@ def test_the_json_of_a_result_has_every_field() -> None:
 
 
 def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
+    """It computes no table that could be compared."""
     assert RuntimeResult("x", "1", lacks="l").as_json()["max_abs_error"] is None
 
 

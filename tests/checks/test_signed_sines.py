@@ -50,6 +50,7 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
 
 
 def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
+    """[cos | cos] and [−sin | sin] for a Llama, which rotates halves with base 10000."""
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
 

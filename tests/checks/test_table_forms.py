@@ -110,6 +110,7 @@ def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
 def test_sines_in_the_place_of_cosines_fail_in_matrices_and_complex_numbers(
     swapped: Array, spec: Any
 ) -> None:
+    """((sin, −cos), (cos, sin)) and sin + i·cos, instead of the other way round."""
     assert not pecli.verify({"freqs": swapped}, spec, atol=1e-4, reasons=False).passed
 
 
@@ -161,6 +162,7 @@ def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(
 
 
 def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
+    """Two equal rows of zeros, where a table of one row of zeros is expected."""
     scheme = pecli.LearnedInit(max_len=1, dim=32, init="zeros")
     assert not pecli.verify(np.zeros((2, 32)), scheme, reasons=False).passed
 
@@ -180,6 +182,7 @@ def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
 
 
 def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
+    """The Llama rotates halves; the columns are c0 c0 c1 c1 …."""
     problem = pecli.verify(cosines_and_sines(doubled_as_neighbours), CONFIG, atol=ATOL).problems[0]
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
 
@@ -290,11 +293,19 @@ class TestKerasBias:
     """
 
     def test_a_bias_as_keras_writes_it_passes_against_its_model(self, dump: Array) -> None:
-        assert pecli.verify(dump, {"model_type": "bloom", "n_head": 8}).passed
+        """BLOOM with 8 heads has the same slopes; with twice the bias it fails."""
+        model = {"model_type": "bloom", "n_head": 8}
+        assert pecli.verify(dump, model).passed
+        assert not pecli.verify(2 * dump, model, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
-        assert pecli.verify(dump, pecli.Alibi(8, 16, form="key-last")).passed
+        """8 heads and 16 keys; with twice the bias it fails."""
+        scheme = pecli.Alibi(8, 16, form="key-last")
+        assert pecli.verify(dump, scheme).passed
+        assert not pecli.verify(2 * dump, scheme, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_another_file(self, dump: Array) -> None:
+        """The file has (heads, 1, keys); with twice the bias it differs."""
         bias = pecli.Alibi(8, 16, form="key-last").tables()["bias"]
         assert pecli.diff(bias, dump).passed
+        assert not pecli.diff(bias, 2 * dump, reasons=False).passed

@@ -131,6 +131,7 @@ def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
 def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
     run_pecli, tmp_path: Path
 ) -> None:
+    """Two rows of Llama 3.1, which would pass without its scaling as well."""
     words = llama_dump(tmp_path, 2)
     assert run_pecli(*words, "--strict").exit_code == CHECK_FAILED
 
@@ -264,6 +265,7 @@ SMALL_TABLES = cos_and_sin_tables(300, inverse_frequencies(10000.0, 16))
 
 @pytest.mark.parametrize("spec", [SMALL_LLAMA, pecli.Rope(seq_len=300, dim=16)], ids=str)
 def test_a_tensor_that_is_no_table_is_listed_as_unchecked(tmp_path: Path, spec: Any) -> None:
+    """«junk» holds three zeros, beside right cosines and sines."""
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
     found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
 
@@ -278,6 +280,7 @@ def verify_scheme_words(folder: Path) -> tuple[Any, ...]:
 
 
 def test_the_command_lists_unchecked_tensors_in_its_last_line(run_pecli, tmp_path: Path) -> None:
+    """«junk» holds three zeros, beside right cosines and sines."""
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
     printed = run_pecli(*verify_scheme_words(tmp_path)).out
 
@@ -328,6 +331,7 @@ TABLES_BASE_10000 = ROPE_BASE_10000.tables()
 
 
 def test_a_right_result_is_true() -> None:
+    """Tables of base 10000 against their scheme, against themselves, and by themselves."""
     assert pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000)
     assert pecli.diff(TABLES_BASE_10000, TABLES_BASE_10000)
     assert pecli.identify(TABLES_BASE_10000)
@@ -352,10 +356,12 @@ def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
 
 
 def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
+    """Tables of base 10000 against their scheme."""
     pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
 
 
 def test_raise_if_failed_of_a_verification_has_the_reason() -> None:
+    """The tables have base 10000, and the scheme base 500000."""
     with pytest.raises(
         pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
     ):
@@ -369,6 +375,7 @@ def test_raise_if_failed_of_a_difference_is_an_assertion_error() -> None:
 
 
 def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
+    """The tables have base 10000, and the scheme base 500000."""
     failed = repr(pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000))
 
     assert failed.startswith("<Verification failed: rope; ")
@@ -380,6 +387,7 @@ def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
 def test_a_printed_result_of_one_file_is_what_the_command_prints(
     run_pecli: Any, tmp_path: Path, command: str
 ) -> None:
+    """The file carries its spec, base 10000."""
     file = str(tmp_path / "a.safetensors")
     pecli.save(file, ROPE_BASE_10000)
 
@@ -387,6 +395,7 @@ def test_a_printed_result_of_one_file_is_what_the_command_prints(
 
 
 def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
+    """The files have base 10000 and 500000."""
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
     pecli.save(ours, ROPE_BASE_10000)
     pecli.save(theirs, ROPE_BASE_500000)

@@ -19,14 +19,17 @@ TURNS = np.arange(32.0)[:, None]
     ids=["a sine", "a slow cosine", "a line", "zeros"],
 )
 def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any, Any]) -> None:
+    """From a sine of one radian per row to zeros: neighbouring rows follow from each other."""
     assert has_waves(column)
 
 
 def test_one_wave_among_random_columns_is_found() -> None:
+    """Four columns of normal noise have none; with a fifth, a sine, there is one."""
     noise = np.random.default_rng(0).normal(size=(32, 4))
     assert not has_waves(noise)
     assert has_waves(np.hstack([noise, np.sin(TURNS)]))
 
 
 def test_two_rows_are_too_few_to_be_a_wave() -> None:
+    """Three rows of zeros are enough, in the test above."""
     assert not has_waves(np.zeros((2, 2)))

@@ -154,6 +154,7 @@ def test_equal_integers_pass() -> None:
 
 
 def test_an_integer_that_differs_is_counted() -> None:
+    """4 instead of 3."""
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
 
@@ -226,6 +227,7 @@ def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
 
 
 def test_an_infinite_relative_error_is_null_in_json() -> None:
+    """Infinity instead of 1; JSON has no infinity."""
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 

@@ -177,6 +177,7 @@ def test_another_base_of_cosines_above_sines_is_named(change: Callable[[Array], 
 def test_cosines_above_sines_are_identified_even_at_four_decimals(
     change: Callable[[Array], Array], layout: str, decimals: int
 ) -> None:
+    """identify gets the array only; COS and SIN have base 500000 and 12 positions."""
     table = np.concatenate([change(COS), change(SIN)]).round(decimals)
     (match,) = pecli.identify(table).matches
     scheme: Any = match.scheme

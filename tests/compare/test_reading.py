@@ -54,6 +54,9 @@ def test_a_table_without_frequencies_has_one_form() -> None:
 
 
 def test_both_functions_have_the_forms_of_two() -> None:
+    """Every form that holds cosines and sines in one array, except complex numbers, which are known
+    by their dtype.
+    """
     candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, has_frequencies=True)
     names = {form.arrangement for form in candidate.forms()}
 

@@ -158,6 +158,7 @@ def test_numbers_that_no_scheme_can_have_are_not_identified(
 
 
 def test_a_tolerance_is_exact_by_default() -> None:
+    """max_ulp, atol and rtol are 0, and that of frequencies is not set."""
     assert pecli.Tolerance() == pecli.Tolerance(0, 0.0, 0.0, None)
 
 

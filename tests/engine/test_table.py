@@ -87,6 +87,7 @@ def test_work_goes_on_with_the_threads_that_could_be_started(
 def test_an_error_is_raised_even_if_no_thread_could_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The caller does the work itself, and 1 // 0 raises."""
     monkeypatch.setenv("PECLI_THREADS", "8")
 
     def refuse(thread: threading.Thread) -> None:
@@ -106,6 +107,9 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
     threads: str,
     data: st.DataObject,
 ) -> None:
+    """Random schemes; blocks of random sizes, and rows read in ranges from the last to the first,
+    by one or 8 threads.
+    """
     for table in (*scheme.tensors(), scheme.single_array()):
         whole = table.array().tobytes()
         monkeypatch.setenv("PECLI_THREADS", threads)
@@ -157,6 +161,7 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
 def test_an_array_is_a_table_of_rows_along_its_last_axis(
     dtype: str, shape: tuple[int, ...], rows: int, width: int
 ) -> None:
+    """(2, 3, 5) is 6 rows of 5 elements; the expected bytes are NumPy's."""
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
 
@@ -193,6 +198,7 @@ def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None
 
 
 def test_consecutive_rows_are_read_in_one_run() -> None:
+    """Runs are (first row, number of rows): 0 to 2, 7 and 8, 3, and 3 and 4."""
     counted = CountedTable()
     counted.table.pick(np.array([0, 1, 2, 7, 8, 3, 3, 4], np.intp))
 

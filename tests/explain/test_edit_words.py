@@ -168,6 +168,7 @@ def test_the_json_of_an_edit_names_its_kind(edit: edits.Edit) -> None:
 
 
 def test_every_kind_of_edit_has_words() -> None:
+    """EDITS_AND_THEIR_WORDS has at least one edit of every class of edits."""
     public = [kind for name, kind in vars(edits).items() if not name.startswith("_")]
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
 

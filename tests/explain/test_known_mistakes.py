@@ -106,12 +106,15 @@ def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_chann
 @pytest.mark.parametrize(
     "rope",
     [
-        Rope(grid=(2, 2), dim=32, style="pixtral"),  # Its axes share the frequencies of the dim.
+        Rope(grid=(2, 2), dim=32, style="pixtral"),
         Rope(4, 16),
     ],
     ids=str,
 )
 def test_exponents_over_the_whole_dim_have_no_mistake_of_another_dim(rope: Rope) -> None:
+    """Pixtral's axes share the frequencies of the whole dim, and positions in one row have one
+    axis: dividing by the whole dim is right.
+    """
     assert schemes_with_wrong(rope, "exponent_dim") == []
 
 
@@ -148,6 +151,7 @@ def test_a_known_mistake_puts_positions_at_the_middles_of_patches() -> None:
 
 @pytest.mark.parametrize(("count", "names"), [(2, "h,w"), (3, "t,h,w"), (4, "0,1,2,3")])
 def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -> None:
+    """Two axes are row and column, three time, row and column; four have no usual names."""
     positions = ((0, 1), (0, 2), (0, 3), (0, 4))[:count]
     rope = Rope(positions=positions, axes=(4,) * count)
     edits = [each.edits[0] for each in neighbours(rope)]

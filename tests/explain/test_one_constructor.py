@@ -59,6 +59,7 @@ def named(path: Path) -> str:
 
 
 def test_only_the_module_of_accept_constructs_an_explanation() -> None:
+    """`accept` is in explain/hypothesis.py; no other file of the package calls Explanation(…)."""
     candidates = [path for path in FILES if "Explanation(" in path.read_text(encoding="utf-8")]
     constructors = [named(path) for path in candidates if [*calls(tree_of(path), "Explanation")]]
 

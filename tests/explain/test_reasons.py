@@ -586,11 +586,13 @@ def test_time_that_is_up_raises_an_error() -> None:
 
 
 def test_a_longer_time_limit_inside_does_not_move_the_one_outside() -> None:
+    """−1 s outside is over at once; 60 s inside would not be."""
     with time_limit(-1.0), time_limit(60.0), pytest.raises(OutOfTimeError):
         check_time()
 
 
 def test_time_that_is_up_ends_recognition_without_a_scheme() -> None:
+    """The table is NumPy's of base 10000, which is recognised without a limit."""
     with time_limit(-1.0):
         assert recognise(rotary_tables()) == []
     assert recognise(rotary_tables())

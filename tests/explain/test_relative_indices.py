@@ -38,6 +38,9 @@ def test_a_transposed_index_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", ["t5", "swin"])
 @pytest.mark.sample("swin")
 def test_a_negated_index_is_named(name: str) -> None:
+    """Each bucket with the other sign; DeBERTa, where that is the transposed index, has a test of
+    its own.
+    """
     index = SCHEMES[name].tables()["index"]
     assert "the sign is flipped; exact" in verify_index(-index, SCHEMES[name]).diagnosis[0]
 

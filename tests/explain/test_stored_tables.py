@@ -157,6 +157,7 @@ def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
 
 
 def test_integers_that_were_cut_off_are_named() -> None:
+    """127 · cos cut toward zero instead of rounded to int8."""
     scheme = pecli.Rope(512, 64)
     answer = pecli.verify(tables_in_integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
 

@@ -86,6 +86,7 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
     "scheme", [Alibi(4), LearnedInit(4, 4), Rope(2, 4, positions=(5, 1))], ids=str
 )
 def test_schemes_without_waves_at_consecutive_positions_have_no_description(scheme: Scheme) -> None:
+    """Slopes, drawn weights, and positions 5 and 1."""
     assert wave_table(scheme) is None
 
 

@@ -97,11 +97,15 @@ def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], 
 
 
 def test_an_unknown_residual_is_not_mentioned() -> None:
+    """The residual is the largest difference that an explanation leaves; infinity stands for
+    unknown.
+    """
     found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
     assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
 
 
 def test_the_dim_of_a_sinusoidal_table_is_not_called_a_rotary_dimension() -> None:
+    """The same edit of a rotary table is «rotary dimension is 6», in the test above."""
     found = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
     assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
 
@@ -133,6 +137,9 @@ def test_a_difference_of_two_files_quotes_the_value_in_a() -> None:
 
 
 def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
+    """A factor of 4 that is named since it matters for another edit; of two files, A stands for the
+    spec.
+    """
     same = explanation_with(Parameter("factor", 4.0, 4.0))
     assert sentence(same) == "x: factor is 4, as the spec says; exact"
     assert sentence(same, FILE_A) == "x: in B, factor is 4, as in A; exact"
@@ -201,6 +208,9 @@ def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: 
 
 
 def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
+    """`lacking` returns the edits that no option of a command makes; --runtime vllm computes in
+    float32.
+    """
     assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
 
@@ -208,6 +218,7 @@ ROPE_COMMAND = "pecli rope --seq-len 4 --dim 8"
 
 
 def test_a_command_reproduces_parameters() -> None:
+    """The scheme with base 2 is Rope(4, 8) here, as the explanation was made by hand."""
     assert [*reproduction(explanation_with(BASE_2_FOR_1))] == [f"reproduce with {ROPE_COMMAND}"]
 
 
@@ -221,6 +232,9 @@ def test_a_command_reproduces_parameters() -> None:
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
 def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
+    """Exchanged functions of a rotary table cannot be asked for on the command line; an explanation
+    without a scheme has no command either.
+    """
     assert [*reproduction(found)] == []
 
 
@@ -233,6 +247,7 @@ def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
     ],
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
+    """The aside of a negated sine, «it rotates the other way», is left out."""
     words = f"apart from that ({statement}), reproduce with {ROPE_COMMAND}"
     assert [*reproduction(explanation_with(edit, BASE_2_FOR_1))] == [words]
 
@@ -250,6 +265,7 @@ def test_a_command_of_more_than_200_letters_is_not_printed(
 
 
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
+    """A .npy file holds one array, and no bfloat16."""
     narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
     waves = "pecli sinusoidal --seq-len 4 --dim 8"
 

@@ -54,6 +54,9 @@ class TestSinusoidal:
         ids=str,
     )
     def test_the_dtype_of_a_sinusoidal_table_may_be_a_name_or_a_type(self, dtype, expected):
+        """Names of NumPy, Python's float, and bfloat16 of ml_dtypes; the table is the paper's
+        formula within the dtype's rounding.
+        """
         table = sinusoidal_pos_embedding(4, 6, dtype)
         assert table.dtype.name == expected
         assert_near(table, sinusoids(4, 6))
@@ -149,6 +152,9 @@ class TestLearned:
 
     @every_float
     def test_a_learned_table_and_its_input_may_differ_in_dtype(self, dtype):
+        """Each of four dtypes for the input and for the table; the output has the dtype of the
+        input.
+        """
         for other in FLOATS:
             x, table = random_uniform(4, 2, dtype=dtype), random_uniform(4, 2, dtype=other, seed=3)
             assert_near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
@@ -163,6 +169,7 @@ class TestLearned:
 
     @every_float
     def test_a_given_table_is_copied_in_its_dtype_and_can_be_trained(self, dtype):
+        """Subtracting 1 from the layer's weight changes its output, and not the caller's table."""
         table = self.table.astype(dtype)
         layer = LearnedPosEmbedding(6, 2, table)
         layer.weight -= 1
@@ -174,6 +181,9 @@ class TestLearned:
     @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
     @pytest.mark.parametrize("offset", [0, 2])
     def test_the_gradient_of_a_learned_table_is_that_of_finite_differences(self, shape, offset):
+        """Of the loss Σ weight · layer(x): rows `offset` to `offset` + 2 have gradients, all others
+        none.
+        """
         layer, x, weight = (
             LearnedPosEmbedding(6, 2, self.table),
             random_uniform(*shape),
@@ -229,6 +239,9 @@ class TestAlibi:
     @every_float
     @pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
     def test_the_alibi_layer_adds_its_bias_to_scores(self, dtype, lead):
+        """Scores of 3 heads, 5 queries and 5 keys, with none to three axes before them; the bias is
+        written out in this class.
+        """
         scores = random_uniform(*lead, 3, 5, 5, dtype=dtype)
         assert_near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 

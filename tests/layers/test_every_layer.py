@@ -72,6 +72,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_another_byte_order_is_kept(self, make, shape):
+        """Big-endian float32, as from an old file, has the same values."""
         layer, x = make(), random_uniform(*shape, dtype=np.float32)
         swapped = x.astype(">f4")
         assert_same_bits(layer(swapped), layer(x).astype(">f4"))
@@ -79,6 +80,7 @@ class TestEveryLayer:
     @every_layer
     @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
     def test_results_in_16_bits_are_rounded_once_from_float32(self, make, shape, dtype):
+        """The expected values are the layer's in float32, rounded by NumPy or ml_dtypes."""
         layer, x = make(), random_uniform(*shape, dtype=dtype)
         assert_same_bits(layer(x), layer(x.astype(np.float32)).astype(dtype))
 
@@ -148,6 +150,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_a_layer_can_be_copied_and_pickled(self, make, shape):
+        """The copies give the same bits for a random input."""
         layer, x = make(), random_uniform(*shape)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert_same_bits(other(x), layer(x))

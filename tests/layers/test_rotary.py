@@ -110,6 +110,9 @@ class TestRotaryApply:
     @both_layouts
     @pytest.mark.parametrize("offset", [0, 3, np.int64(1000)])
     def test_apply_rotates_queries_and_keys_from_the_offset_on(self, interleaved, offset):
+        """4 heads of queries and 2 of keys, 5 positions from `offset` on, by the closed form in
+        float64.
+        """
         q, k = random_uniform(2, 4, 5, 6), random_uniform(2, 2, 5, 6, seed=1)
         found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
         for turned, x in zip(found, (q, k), strict=True):
@@ -128,6 +131,7 @@ class TestRotaryApply:
 
     @both_layouts
     def test_gradients_of_apply_are_finite_differences(self, interleaved):
+        """Of the loss Σ dq · q′ + Σ dk · k′, where q′ and k′ are rotated from position 7 on."""
         layer = RotaryPosEmbedding(interleaved=interleaved)
         q, k, dq, dk = (
             random_uniform(*shape, seed=s)
@@ -281,6 +285,7 @@ class TestRotaryCache:
         assert_near(layer.backward(layer(x, [2**39, 5, 2**40 - 1, 5])), x)
 
     def test_the_cached_table_is_built_at_max_seq_len(self):
+        """The first call has 3 positions, and the table 50 rows, which serve a call of 50."""
         layer = RotaryPosEmbedding(max_seq_len=50)
         layer(np.zeros((3, 4)))
         (table,) = self.tables(layer)
@@ -292,6 +297,7 @@ class TestRotaryCache:
         assert self.tables(layer)[0] is table
 
     def test_a_table_is_not_built_at_a_max_seq_len_that_does_not_fit_into_memory(self):
+        """2^40 rows would not fit: the table has the 50 rows that were needed."""
         x = random_uniform(50, 4)
         layer = RotaryPosEmbedding(max_seq_len=2**40)
         assert_near(layer(x), rotated(x, range(50)))

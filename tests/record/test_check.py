@@ -227,6 +227,7 @@ def test_the_caller_may_give_a_larger_tolerance() -> None:
 def test_functions_and_models_that_cannot_be_checked_are_refused(
     function: Any, model: Any, problem: str
 ) -> None:
+    """A number, functions of 4 or no arguments, and GPT-2, which rotates nothing."""
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.check(function, model)
 

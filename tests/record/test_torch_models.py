@@ -296,6 +296,7 @@ def test_models_under_autocast_are_verified(dtype: Any) -> None:
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
+    """Tensors that need a gradient, or that inference mode froze, are recorded as well."""
     model = hugging_face_model("qwen3")
     with context(), pecli.record(model) as run:
         model(input_ids=token_ids())
@@ -494,6 +495,7 @@ def test_an_implementation_that_ignores_positions_is_named() -> None:
 
 
 def test_the_rotary_module_of_transformers_passes_as_an_implementation() -> None:
+    """It returns cosines and sines at the positions that it is given."""
     config = hugging_face_model("llama").config
 
     def tables(positions: Any) -> Any:

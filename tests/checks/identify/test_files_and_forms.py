@@ -87,7 +87,9 @@ def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
 def test_cosines_beside_sines_are_identified_as_halves() -> None:
     """vLLM keeps [cos | sin] under the name cos_sin_cache; COS and SIN have base 500000."""
     match = pecli.identify(as_cos_sin_cache(np.hstack([COS, SIN]))).matches[0]
-    assert match.command == ROPE_COMMAND
+
+    command = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
+    assert match.command == command
     assert match.form == "layout is halves"
 
 
@@ -112,7 +114,10 @@ def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) 
     ],
     ids=["cosines", "an axis of length 1", "flat", "complex", "pairs"],
 )
-def test_the_form_of_a_rotary_table(table: Array, form: str) -> None:
+def test_the_form_of_a_rotary_table_is_named(table: Array, form: str) -> None:
+    """COS and SIN of 12 positions, as one function, as cos + i·sin, and as pairs along a last axis
+    of 2.
+    """
     assert pecli.identify(table).matches[0].form == form
 
 
@@ -169,4 +174,7 @@ def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_posit
     ids=["nothing", "nine tensors", "a long vector of zeros"],
 )
 def test_a_file_that_is_not_identified_is_described(arrays: Array, description: str) -> None:
+    """No tensor at all; nine, of which none is searched since their names are «x0» to «x8»; and
+    zeros, which no scheme has.
+    """
     assert pecli.identify(arrays).description == (description,)

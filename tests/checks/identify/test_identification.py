@@ -207,6 +207,9 @@ WORDS_FOR_UNKNOWN_TABLES["not numbers"] = "64 of 64 elements are infinite or not
 
 @pytest.mark.parametrize(("name", "words"), WORDS_FOR_UNKNOWN_TABLES.items())
 def test_an_unknown_table_is_described(name: str, words: str) -> None:
+    """Tables of TABLES_OF_NO_SCHEME: the product of a (200, 3) and a (3, 64) matrix has rank 3, 0.7
+    everywhere is constant, (0, 16) is empty, and 8 × 8 are NaN.
+    """
     assert words in "\n".join(pecli.identify(TABLES_OF_NO_SCHEME[name]).description)
 
 
@@ -224,6 +227,7 @@ def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
 
 
 def test_slopes_are_found_in_a_list() -> None:
+    """ALiBi's slopes of 12 heads, as Python's floats."""
     slopes = pecli.Alibi(12).tables()["slopes"]
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
 
@@ -246,6 +250,7 @@ def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
 
 
 def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
+    """A checkpoint may keep ALiBi's slopes in every layer."""
     slopes = pecli.Alibi(12).tables()["slopes"]
     found = pecli.identify({f"layers.{k}.alibi_slopes": slopes for k in range(12)})
 
@@ -253,6 +258,7 @@ def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
 
 
 def test_thirty_tensors_whose_names_say_nothing_are_not_searched() -> None:
+    """A checkpoint has hundreds of weights; searching each of them would take minutes."""
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
     assert found.description == (
@@ -513,6 +519,8 @@ def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.M
 
 
 def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
+    """A dictionary of another library whose device is gone."""
+
     class Broken(dict[str, Any]):
         def items(self) -> Any:
             raise OSError("the device is gone")

@@ -515,6 +515,7 @@ def test_a_wrong_setting_in_metas_params_is_named(
 def test_the_command_diff_reports_a_right_pair_as_the_same_model(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
+    """A folder and its .gguf file in Q8_0, whose rounding is not reported."""
     path = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     right = run_pecli("diff", hugging_face("llama"), path)
 
@@ -538,6 +539,7 @@ def test_the_command_diff_reports_a_wrong_pair_in_json(
 
 
 def test_tensors_with_unknown_names_are_listed_as_not_compared(tmp_path: Path) -> None:
+    """The folder has an adapter, for which GGUF has no name; the rest passes."""
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", config_of("llama"), weights_of("llama") | adapter)

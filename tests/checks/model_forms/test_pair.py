@@ -117,9 +117,10 @@ def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
 
 
 def test_float64_is_compared_in_float64() -> None:
+    """1e-12 counts if both tensors are float64, and not if one of them is float32."""
     doubles = FLOAT32_4_BY_2.astype(np.float64)
     assert compare_pair(doubles, FLOAT32_4_BY_2).mismatched == 0
-    # float32 on one side could have rounded 1e-12 away.
+
     assert compare_pair(doubles + 1e-12, FLOAT32_4_BY_2).mismatched == 0
     assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 

@@ -174,6 +174,7 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
 ) -> None:
+    """By 1 (no difference), 0, 2 and 1/8."""
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] * factor) == expected
 
 
@@ -197,6 +198,7 @@ def test_a_transposed_square_matrix_is_named() -> None:
 
 
 def test_a_tensor_of_another_layer_is_named() -> None:
+    """B has layer 1's «up» in layer 0 as well."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.1.up.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
@@ -204,6 +206,7 @@ def test_a_tensor_of_another_layer_is_named() -> None:
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
+    """B has «gate» of layer 0 under the name «up»."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 

@@ -18,6 +18,7 @@ SHARDS = Stored.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
 def test_axes_of_length_1_are_dropped() -> None:
+    """(1, 6, 1) where (6) is expected."""
     assert Stored.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
 
 
@@ -82,6 +83,7 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
 def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
     kind: str, array: Any, is_read: bool
 ) -> None:
+    """IQ4_XS is not decoded, int8 has no scale, and the last case has no array."""
     assert Stored(kind, (2, 2), array).is_read == is_read
 
 

@@ -233,6 +233,7 @@ def test_a_name_counts_more_than_the_content() -> None:
 
 
 def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
+    """sin.npy holds cosines, which without a name would pass."""
     np.save(tmp_path / "sin.npy", COS)
     assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
@@ -320,6 +321,7 @@ def test_each_layer_type_has_its_own_reason_and_command() -> None:
 
 
 def test_tables_of_a_vision_tower_that_the_configuration_does_not_know_are_left_out() -> None:
+    """The config is of a text model; «visual» is a part of another one."""
     result = verify_with_config(
         {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
     )
@@ -334,6 +336,7 @@ CHECKPOINT = {
 
 
 def test_tables_among_the_weights_of_a_checkpoint_are_found_by_name() -> None:
+    """cos_cached and sin_cached among 20 weights."""
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
     result = verify_with_config({**CHECKPOINT, **dump})
 

@@ -138,6 +138,7 @@ def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> None:
+    """The last of 8 rows holds NaN or infinity."""
     table = np.vstack([LEARNED_TABLE[:7], np.full((1, 8), value)])
     result = pecli.verify({"wpe.weight": table}, GPT2)
     problem = "wpe.weight: it holds values that are infinite or not numbers"

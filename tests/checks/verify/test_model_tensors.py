@@ -29,6 +29,7 @@ def test_tables_of_other_parts_are_listed_as_unchecked(name: str) -> None:
 
 
 def test_tensors_beside_the_tables_do_not_fail() -> None:
+    """«junk» holds three ones; it is listed as unchecked."""
     dump = {"cos": COS, "sin": SIN, "rotary_emb.junk": np.ones(3, "f4")}
     result = pecli.verify(dump, CONFIG, atol=1e-6)
 
@@ -37,6 +38,7 @@ def test_tensors_beside_the_tables_do_not_fail() -> None:
 
 
 def test_a_file_without_tables_is_refused() -> None:
+    """The error says what else the file could be compared as, and how to dump tables or queries."""
     dump = {"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}
     with pytest.raises(pecli.PecliError) as caught:
         pecli.verify(dump, CONFIG)
@@ -54,11 +56,13 @@ def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
 
 
 def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
+    """A Llama has no rule for channels on a grid."""
     with pytest.raises(pecli.ParameterError, match="the grid 4x4 needs a style"):
         pecli.verify({"cos": COS}, CONFIG, grid=(4, 4))
 
 
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
+    """«a» holds the model's cosines, «b» ones."""
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
 
@@ -110,6 +114,9 @@ def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, pas
 def test_the_name_of_a_tensor_says_which_kind_of_layer_it_is_of(
     name: str, kind: str | None
 ) -> None:
+    """Gemma 3: layer 5 has full attention, layer 4 slides; «local» is a name of sliding layers, and
+    a vision tower has neither.
+    """
     assert pecli.load_model("gemma-3-4b").layer_named(name) == kind
 
 
@@ -146,6 +153,7 @@ def test_layers_are_those_of_a_key_or_else_of_the_family(
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
+    """As in the config of the model (layers 5, 11, …)."""
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
         SLIDING_ATTENTION,
@@ -242,6 +250,7 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
 def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> None:
+    """Row 1 instead fails."""
     dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 

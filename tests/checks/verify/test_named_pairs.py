@@ -83,6 +83,7 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
+    """Inputs and outputs of other layers are no rotation, and q is no pair of k."""
     assert pair_names(names) == {}
 
 
@@ -215,6 +216,7 @@ def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> Non
 def test_tensors_of_two_files_are_paired_by_names_that_end_in_before_and_after(
     tmp_path: Path,
 ) -> None:
+    """Keys are twice the queries, so that exchanging them would fail."""
     queries = np.random.default_rng(1).normal(size=(9, 64)).astype(np.float32)
     keys = 2 * queries
     scheme = pecli.Rope(9, 64)

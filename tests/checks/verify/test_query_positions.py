@@ -46,6 +46,7 @@ def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
 
 
 def test_another_first_position_is_named() -> None:
+    """The queries were rotated from position 5 on."""
     diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
@@ -121,6 +122,7 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
+    """The array is rotated as interleaved pairs, which is wrong."""
     result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
 
@@ -131,6 +133,7 @@ def test_a_tensor_without_a_name_is_called_after() -> None:
     ids=["layout", "offset"],
 )
 def test_nothing_is_explained_without_reasons(rotated: Array) -> None:
+    """Two wrong rotations, which fail; no search for a reason is made."""
     result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, reasons=False)
     assert result.explanations == ()
 
@@ -194,6 +197,7 @@ def test_queries_without_those_before_get_advice() -> None:
     ids=["small values", "two axes"],
 )
 def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
+    """Values up to 2, or two axes: neither need be queries."""
     dump = table * np.arange(16) / 15
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == ()
 
@@ -221,6 +225,9 @@ def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
 
 
 def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a_batch() -> None:
+    """(2, 12, 16) may be a batch of two [cos | sin], or cosines and sines with doubled columns; a
+    mask does not decide.
+    """
     message = error_of_verify(
         np.stack([COS_BESIDE_SIN] * 2), CONFIG, attention_mask=np.ones((2, 12), int)
     )

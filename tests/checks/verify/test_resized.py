@@ -100,6 +100,7 @@ def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
 
 
 def test_the_first_rows_of_a_table_are_named_as_a_slice() -> None:
+    """20 of 31 rows, as for a shorter context."""
     result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
@@ -147,6 +148,7 @@ def test_a_table_that_was_not_resized_is_named() -> None:
 
 
 def test_another_interpolation_than_the_required_one_fails_and_is_named() -> None:
+    """The table is resized with antialias, as timm does, and the check requires cubic without it."""
     result = verify_against_old_table(resized_old_table(antialias=True), method="cubic")
     assert not result.passed
 
@@ -155,6 +157,7 @@ def test_another_interpolation_than_the_required_one_fails_and_is_named() -> Non
 
 
 def test_the_required_interpolation_passes() -> None:
+    """Cubic with antialias, as the table was resized."""
     assert verify_against_old_table(
         resized_old_table(antialias=True), method="cubic", antialias=True
     ).passed
@@ -171,6 +174,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
+    """Noise of the right shape, (1 + 9 · 8, 12)."""
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 
@@ -180,6 +184,7 @@ def test_unrelated_numbers_are_not_explained() -> None:
 
 
 def test_a_table_that_holds_nan_fails() -> None:
+    """One element of a right table is NaN."""
     table = resized_old_table()
     table[5, 3] = np.nan
 
@@ -195,7 +200,7 @@ def test_a_table_that_shows_no_interpolation_is_weak() -> None:
     assert "does not show which was used" in result.weak[0]
 
 
-def test_json_has_the_options_that_reproduce_it() -> None:
+def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None:
     fields = verify_against_old_table(resized_old_table(antialias=True)).as_json()
     assert fields["interpolations"][0]["options"] == "--method cubic --antialias"
 

@@ -409,6 +409,7 @@ def test_the_printed_command_names_the_model_and_runs(run_pecli, tmp_path, monke
 
 
 def test_a_tensor_that_is_missing_after_the_rotation_is_listed_as_unchecked() -> None:
+    """q and k before the rotation, and only q after it."""
     q = random_queries(2, 24, 128)
     assert pecli.verify(
         {"q": rotated_as_halves(q, *cos_and_sin_at(24))},

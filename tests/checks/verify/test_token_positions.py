@@ -162,26 +162,31 @@ def verify_words(tmp_path: Path) -> tuple[Any, ...]:
 def test_padded_queries_pass_with_their_mask_on_the_command_line(
     run_pecli, tmp_path, verify_words
 ) -> None:
+    """They are rotated at the positions of the mask, 9 tokens of padding in the second sequence."""
     found = run_pecli(*verify_words, "--attention-mask", tmp_path / "mask.npy")
     assert found.exit_code == SUCCESS
 
 
 def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None:
+    """Then both sequences are expected at 0 … 23."""
     found = run_pecli(*verify_words)
     assert found.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in found.out
 
 
 def test_positions_of_two_sequences_are_listed_with_a_semicolon(run_pecli, verify_words) -> None:
+    """As 0,1,…;0,0,…, those at which the queries are rotated."""
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert run_pecli(*verify_words, "--positions", listed).exit_code == SUCCESS
 
 
 def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> None:
+    """Two positions for one sequence, and one for the other."""
     assert run_pecli(*verify_words, "--positions", "1,2;3").exit_code == USAGE_ERROR
 
 
 def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
+    """moved.npy holds the queries rotated by −3 positions each."""
     verify, _, *options = verify_words
     moved = tmp_path / "moved.npy"
 
@@ -480,6 +485,7 @@ INPUTS_WITH_LEARNED_ROWS = (INPUTS + WPE[POSITIONS_BY_MASK]).astype(np.float32)
 
 
 def test_inputs_with_a_learned_table_pass_with_their_mask() -> None:
+    """Without the mask the same sums fail, in the test of the command below."""
     mask = {"attention_mask": LEFT_PADDED_MASK}
     assert pecli.verify(INPUTS_WITH_LEARNED_ROWS, WPE, before=INPUTS, atol=1e-6, **mask)
 

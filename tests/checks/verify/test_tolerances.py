@@ -79,6 +79,7 @@ def test_a_pass_of_two_rows_is_not_weak() -> None:
 
 
 def test_cosines_and_sines_of_different_lengths_are_weak() -> None:
+    """Both pass by themselves; no program needs 12 rows of one and 9 of the other."""
     dump = {"cos": COS, "sin": SIN[:9]}
     assert pecli.verify(dump, CONFIG).weak == ("cos has 12 rows, and sin has 9",)
 
@@ -120,4 +121,5 @@ def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
     ],
 )  # fmt: skip
 def test_anything_else_does_not_look_like_a_table(array: Array) -> None:
+    """Among others, values up to 3, two rows, constants and noise."""
     assert not looks_like_table(array)

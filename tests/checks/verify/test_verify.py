@@ -27,6 +27,7 @@ COS_AND_SIN = {"cos": COS, "sin": SIN}
 
 
 def test_a_problem_fails_a_verification_and_a_remark_does_not() -> None:
+    """A verification made by hand, with a remark and then with a problem as well."""
     assert Verification("f", "rope", (), (), ("a remark",)).passed
 
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
@@ -35,6 +36,7 @@ def test_a_problem_fails_a_verification_and_a_remark_does_not() -> None:
 
 
 def test_an_empty_dump_fails_for_a_scheme() -> None:
+    """A scheme has tables, so that the dump lacks them."""
     result = str(pecli.verify({}, pecli.Rope(4, 8)))
     assert "cos: the tensor is missing; no tensor is there at all" in result
 

@@ -276,6 +276,7 @@ def test_negation_of_two_floats_is_exact():
 
 
 def test_two_floats_are_picked_by_a_slice_together():
+    """A slice of a DoubleDouble takes the same elements of both floats."""
     values = some(6, 4)
     assert exact(values[1:3]) == exact(values)[1:3]
 

@@ -191,6 +191,7 @@ def test_sines_and_cosines_up_to_2_to_the_18_are_correctly_rounded():
 
 
 def test_an_infinite_angle_does_not_change_the_others():
+    """Angles are computed together; the cosine of infinity and of NaN is NaN."""
     angles = np.array([1.5, np.inf, np.nan, 3.0], np.float32)
     with np.errstate(invalid="ignore"):
         (cosines,) = waves_of(angles, ["cos"])

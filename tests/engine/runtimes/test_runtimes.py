@@ -181,6 +181,7 @@ def test_vllm_has_factor_times_the_original_length_of_positions_with_yarn() -> N
 
 
 def test_vllm_has_no_positions_beyond_the_model_with_dynamic_scaling() -> None:
+    """Its cache has max_position_embeddings rows, by its source."""
     dynamic = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
     with pytest.raises(UnsupportedError, match="vllm has 64 positions"):
         Rope(65, 8, **dynamic, runtime="vllm")

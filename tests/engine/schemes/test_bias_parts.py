@@ -55,6 +55,7 @@ def test_a_form_by_key_refuses_a_number_of_queries(form: str) -> None:
 def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     heads: tuple[int, int] | None, queries: int | None
 ) -> None:
+    """Heads 4 to 7 of 12, and the last 1 or 7 of 10 queries."""
     whole = Relative(**T5_10_POSITIONS).tables()["bias"]
     part = Relative(**T5_10_POSITIONS, head_range=heads, queries=queries).tables()["bias"]
     chosen = slice(*heads) if heads else slice(None)

@@ -26,6 +26,7 @@ def weights_of(*args, **options) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_may_begin_as_zeros_or_as_the_sinusoidal_table(dtype):
+    """Sinusoidal's tables are held against arbitrary precision in test_sinusoidal.py."""
     assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
 
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]

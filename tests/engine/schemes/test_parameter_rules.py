@@ -56,6 +56,9 @@ from pecli.errors import ParameterError, nearest
     ],
 )
 def test_the_rule_of_a_parameter_is_stated_in_words(parameter: Parameter, rule: str) -> None:
+    """From 2^20 on, powers of two and numbers one below are written as powers; other numbers have
+    commas from 10,000 on.
+    """
     assert parameter.rule == rule
 
 
@@ -79,6 +82,7 @@ def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
 def test_a_text_is_parsed_to_the_value_that_it_stands_for(
     parameter: Parameter, text: str, value: object
 ) -> None:
+    """`parse` takes the parameter's name and a text from the command line."""
     assert parameter.parse("x", text) == value
 
 
@@ -88,11 +92,13 @@ def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
 
 
 def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> None:
+    """The error begins with the parameter's name and its value."""
     with pytest.raises(ParameterError, match=r"^grid is "):
         GridParameter("").check("grid", (2, 2**20 + 1))
 
 
 def test_a_grid_may_be_given_as_a_text() -> None:
+    """2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
 
 

@@ -201,6 +201,7 @@ def test_layouts_of_a_sinusoidal_table_hold_the_same_numbers(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
+    """Sinusoidal has sines in even columns and cosines in odd ones; halves repeats a rotary table."""
     sinusoidal = Sinusoidal(40, 16, recipe=recipe, offset=900).tables()["pe"]
     compact = Rope(40, 16, offset=900, recipe=recipe)
     doubled = replace(compact, layout="halves").tables()["sin"]
@@ -276,6 +277,7 @@ def test_positions_of_the_float32_recipe_are_rounded_to_float32():
 
 
 def test_the_float32_recipe_multiplies_by_the_amplitude_in_float32():
+    """NumPy multiplies the float32 table by float32(0.3), which rounds once more."""
     plain = Sinusoidal(50, 8, recipe="float32").tables()["pe"]
     louder = Sinusoidal(50, 8, recipe="float32", amplitude=0.3).tables()["pe"]
 

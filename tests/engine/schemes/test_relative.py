@@ -83,6 +83,7 @@ def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
 
 @pytest.mark.parametrize("style", ["t5", "deberta"])
 def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> None:
+    """A bucket depends only on the distance of query and key."""
     whole = Relative(style, 50, 16, 40).tables()["index"]
     for length in range(1, 50):
         part = Relative(style, length, 16, 40).tables()["index"]
@@ -91,6 +92,7 @@ def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> N
 
 @pytest.mark.parametrize("scheme", [Relative("t5", 50), Relative("swin", grid=(4, 7))], ids=str)
 def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
+    """Rows 11 to 16 of the whole index."""
     whole = scheme.tables()["index"]
     assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
 
@@ -150,6 +152,7 @@ def test_a_file_of_biases_passes_with_its_weights(
 def test_a_file_of_biases_is_verified_by_the_weights_that_it_holds(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
+    """A .npz file carries its spec, and the learned weights in it."""
     run_pecli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
     assert run_pecli("verify", tmp_path / "bias.npz").exit_code == SUCCESS
 

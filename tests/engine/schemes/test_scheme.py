@@ -69,6 +69,7 @@ def test_a_spec_names_every_parameter(name):
 
 @pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
 def test_a_spec_without_one_of_its_parameters_is_refused(name):
+    """Each parameter in turn is left out; the error names it."""
     parameters = scheme_named(name)(**SMALLEST_PARAMETERS[name]).spec()["parameters"]
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
@@ -148,5 +149,6 @@ def test_a_saved_bundle_is_verified(tmp_path) -> None:
 
 
 def test_a_bundle_is_not_saved_in_a_file_of_one_array(tmp_path) -> None:
+    """A .npy file holds one array; the error lists the layer types."""
     with pytest.raises(ParameterError, match="full, sliding"):
         pecli.save(tmp_path / "t.npy", LAYERS)

@@ -161,6 +161,7 @@ STYLES_OF_EVEN_DIMS = ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transform
 @pytest.mark.parametrize("style", STYLES_OF_EVEN_DIMS)
 @pytest.mark.parametrize("dim", [7, 33])
 def test_a_style_whose_project_has_even_dims_only_refuses_odd_ones(style, dim):
+    """These projects split dim into two equal halves."""
     with pytest.raises(ParameterError, match=f"dim is {dim}; the {style} style has even dims only"):
         Sinusoidal(4, dim, style=style)
 
@@ -186,6 +187,7 @@ def test_the_padding_row_is_where_its_position_is(offset):
     ],
 )
 def test_a_given_option_wins_over_the_style_which_sets_the_rest(style, given, rest):
+    """`rest` is an option that the style sets, by its project's formula."""
     scheme = Sinusoidal(4, 8, style=style, **given)
     for name, value in {**given, **rest}.items():
         assert getattr(scheme, name) == value

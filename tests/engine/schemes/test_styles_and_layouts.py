@@ -177,8 +177,8 @@ def test_a_recipe_keeps_the_length_of_a_scaling() -> None:
 
 
 def test_the_served_context_of_a_runtime_is_not_a_parameter_of_a_recipe() -> None:
-    """vLLM's tables depend on the context it serves; the exact table of the same YaRN does not, so
-    the length is dropped, while transformers is a runtime too.
+    """A scheme as vLLM computes it has the length that vLLM serves. Computed exactly, its YaRN does
+    not depend on a length, which is dropped; computed by transformers, another runtime, it is kept.
     """
     rope = Rope(1, 8, runtime="vllm", **YARN, length=64)
     assert rope.computed_as("exact").length is None
