@@ -1,4 +1,9 @@
-"""Audits against errors that are computed here, from whole tables at once."""
+"""Audits: how far the tables of a recipe are from exact ones, by position, decade and frequency.
+
+A recipe computes a table in the dtypes of some project; its drift is its error as positions grow.
+Expected errors are computed here from the same tables, whole and at once, from NumPy's float32, or
+are half a unit of a dtype.
+"""
 
 import json
 from dataclasses import replace
@@ -37,10 +42,13 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
     "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
 )
 @pytest.mark.sample(6)
-def test_errors_do_not_depend_on_the_size_of_blocks(
+def test_errors_measured_in_blocks_are_those_of_whole_tables(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:
-    """Expected errors are computed from whole tables at once, the audit's in blocks."""
+    """Expected errors are computed from whole tables at once, by NumPy; the audit reads blocks of a
+    few or many elements. `first_beyond` is the first position off by more than the tolerance,
+    `first_equal` the first whose row equals the one before.
+    """
     monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", elements)
     rope = Rope(ROWS, 16, offset=offset)
     found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
@@ -87,7 +95,7 @@ def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]
 
 @pytest.mark.parametrize(("offset", "kept"), [(0, 257), (250, 7), (256, 1)])
 def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> None:
-    """257 is rounded to 256."""
+    """bfloat16 has 8 bits: 257 is rounded to 256, so that its row equals that of 256."""
     found = audit(Rope(300, 8, offset=offset), "bfloat16-positions")
     drift = drift_of(found)
 
@@ -110,24 +118,25 @@ def test_a_table_that_is_cast_is_off_by_half_a_unit(recipe: str, error: float) -
     assert 0.99 * error < drift.max_abs_error <= error
 
 
-def test_a_cast_to_float16_stays_within_the_usual_tolerance() -> None:
+def test_a_cast_to_float16_stays_within_the_default_tolerance() -> None:
     """2^-12 is less than the default tolerance of 1e-3."""
     assert drift_of(audit(Rope(5000, 128), "float16-table")).first_beyond is None
 
 
 def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None:
+    """A recurrence multiplies from pair to pair, so that errors add up."""
     phases, recurrence = audit(Rope(5000, 128), ["float32", "float32-recurrence"]).drifts
     assert phases.max_abs_error < recurrence.max_abs_error < 2e-3
     assert phases.first_equal is None
 
 
 def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
-    """Position 5 is there twice on purpose."""
+    """Position 5 is listed twice, so that two equal rows are right."""
     assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
 
 
-def test_float32_keeps_what_its_phases_keep() -> None:
-    """Hugging Face's phases by hand: the first position that is off by more than 1e-4."""
+def test_the_first_position_beyond_a_tolerance_is_that_of_phases_in_float32() -> None:
+    """transformers' phases in NumPy's float32: the first position that is off by more than 1e-4."""
     powers = np.array([10000.0 ** (2 * i / 64) for i in range(32)])
     rounded_frequencies = np.float32(1) / powers.astype(np.float32)
     positions = np.arange(4000)
@@ -165,7 +174,9 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
 
 
 def test_alibi_is_audited_by_distance_and_head() -> None:
-    """A bias depends only on the distance, so errors are measured on one row per head."""
+    """A bias depends only on the distance, so errors are measured on one row per head: |bfloat16 −
+    float32| of the form by key.
+    """
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
     exact = Alibi(12, 600, form="key").tables()["bias"][:, 0].astype(float)
@@ -187,11 +198,13 @@ def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) ->
 
 
 def test_float64_tables_are_compared_with_float64() -> None:
+    """float32 phases up to 400 are off by up to 400 · 2^-24 = 2e-5."""
     drift = drift_of(audit(Rope(400, 32, dtype="float64"), ["float32"]))
     assert 1e-6 < drift.max_abs_error < 1e-4
 
 
 def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
+    """The runtime computes in its own dtypes, so no recipe is tried."""
     drift = drift_of(audit(Rope(8, 8, runtime="vllm", length=8)))
     assert drift.recipe == "vllm"
 
@@ -207,7 +220,8 @@ def test_the_curve_begins_at_position_1() -> None:
     assert np.isnan(curve.errors).all()
 
 
-def test_a_recipe_as_json() -> None:
+def test_the_json_of_a_recipe_has_its_errors_by_decade_and_frequency() -> None:
+    """The exact recipe is off by nothing at any of 8 positions; 4 channels have two frequencies."""
     (recipe,) = pecli.audit(Rope(8, 4), "exact").as_json()["recipes"]
     assert recipe == {
         "recipe": "exact",
@@ -221,7 +235,8 @@ def test_a_recipe_as_json() -> None:
     }
 
 
-def test_an_audit_as_json() -> None:
+def test_the_json_of_an_audit_has_the_scheme_and_its_positions() -> None:
+    """Positions 3 to 10; 4 channels have the frequencies 1 and 10000^(-1/2) = 0.01."""
     fields = pecli.audit(Rope(8, 4, offset=3), "float32").as_json()
     assert fields["scheme"] == "rope"
     assert fields["tolerance"] == 0.001
@@ -231,7 +246,9 @@ def test_an_audit_as_json() -> None:
 
 
 def test_json_has_no_infinities() -> None:
-    """float16 ends at 65504."""
+    """The largest bias, slope 2^-0.3 times 2^18, is beyond float16, which ends at 65504; JSON has
+    null for infinity.
+    """
     found = audit(Alibi(1, 2**18, max_bias=0.3), ["float16-table"])
     drift = drift_of(found)
 
@@ -243,6 +260,7 @@ def test_json_has_no_infinities() -> None:
 
 
 def test_progress_adds_up_to_all_positions() -> None:
+    """Two recipes are computed block by block; each position counts once."""
     counts: list[int] = []
     recipes = ["bfloat16-positions", "float16-table"]
     audit(Rope(20000, 64, dtype="float16"), recipes, on_block=counts.append)
@@ -252,16 +270,16 @@ def test_progress_adds_up_to_all_positions() -> None:
 
 
 @pytest.mark.parametrize("tolerance", ["x", float("nan"), -1])
-def test_a_tolerance_is_a_finite_number(tolerance: Any) -> None:
+def test_a_tolerance_that_is_no_finite_number_of_at_least_0_is_refused(tolerance: Any) -> None:
     with pytest.raises(ValueError, match="a finite number of at least 0"):
         audit(Rope(8, 8), tolerance=tolerance)
 
 
-def test_an_audit_takes_a_scheme() -> None:
+def test_an_audit_of_a_name_instead_of_a_scheme_is_refused() -> None:
     with pytest.raises(TypeError, match="it must be a scheme"):
         audit("rope")  # type: ignore[arg-type]
 
 
-def test_a_number_is_not_the_name_of_a_recipe() -> None:
+def test_a_number_is_refused_as_the_name_of_a_recipe() -> None:
     with pytest.raises(TypeError, match="it must be the name of a recipe, or several"):
         audit(Rope(8, 8), 3)  # type: ignore[arg-type]

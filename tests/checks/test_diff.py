@@ -1,5 +1,9 @@
-"""Two files: every mistake made on purpose is named, right pairs pass, and noise is explained by nothing. Dumps of two
-runs: which layer departs first, and what its rotation does otherwise.
+"""diff of two files or runs: every mistake made on purpose is named, right pairs pass, and noise is
+explained by nothing.
+
+Tables are NumPy's cosines and sines (200 positions, 32 channels, base 10000), changed by NumPy; an
+edit is a difference as an object, such as Layout("interleaved", "halves"). A dump of a run has
+queries and keys of each layer before and after the rotation; the first layer that departs is named.
 """
 
 import math
@@ -105,8 +109,12 @@ TABLES_WITH_MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", TABLES_WITH_MISTAKES)
-def test_a_mistake_is_named(mistake) -> None:
-    """Each pair of tables was made with one mistake on purpose, and the edit that must name it."""
+def test_the_change_from_one_table_to_another_is_named(mistake) -> None:
+    """Each case of TABLES_WITH_MISTAKES has A, B made from it with one change, and the edit that
+    must name it: for example, B is A transposed. The residual, the largest difference that the edit
+    leaves, is float32 rounding, or that of float16 (3e-4 of values up to 1). «One row late» may be
+    named in several ways.
+    """
     a, b, edit = TABLES_WITH_MISTAKES[mistake]
     result = diff_of(a, b)
 
@@ -122,7 +130,7 @@ def test_a_mistake_is_named(mistake) -> None:
 
 
 def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
-    """Every frequency has two columns, in A as c0 c1 … c0 c1 …, in B as c0 c0 c1 c1 …"""
+    """Every frequency has two columns, in A as c0 c1 … c0 c1 …, in B as c0 c0 c1 c1 …."""
     (found,) = diff_of(
         {"cos": joined(COS, COS)}, {"cos": interleaved_columns(COS, COS)}
     ).explanations
@@ -138,22 +146,23 @@ def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -
     assert diff_of(RANDOM_TABLE, b).explanations == ()
 
 
-def test_two_mistakes_are_named() -> None:
+@pytest.mark.parametrize(
+    ("b", "second"),
+    [(joined(COS, SIN), edits.Swapped()), (-joined(SIN, COS), edits.Negated("all"))],
+    ids=["swapped", "negated"],
+)
+def test_two_changes_at_once_are_named(b: np.ndarray, second: edits.Edit) -> None:
     """A holds s0 c0 s1 c1 …; B holds halves in which also cosines come first, or all signs are
     reversed.
     """
-    layout = edits.Layout("interleaved", "halves")
-    for b, both in (
-        (joined(COS, SIN), {layout, edits.Swapped()}),
-        (-joined(SIN, COS), {layout, edits.Negated("all")}),
-    ):
-        (found,) = diff_of(INTERLEAVED_TABLE, b).explanations
-        assert {*found.edits} == both
-        assert found.residual <= 1e-7
+    (found,) = diff_of(INTERLEAVED_TABLE, b).explanations
+
+    assert {*found.edits} == {edits.Layout("interleaved", "halves"), second}
+    assert found.residual <= 1e-7
 
 
-def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
-    """Noise of 1e-4 is within the tolerance and is reported as the residual."""
+def test_the_residual_of_a_reason_is_the_noise_that_it_leaves() -> None:
+    """B has another layout and a ripple of 1e-4, within the tolerance."""
     noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
         INTERLEAVED_TABLE.shape
     )
@@ -163,16 +172,20 @@ def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
 
-def test_how_values_were_stored_is_named() -> None:
+@pytest.mark.parametrize(
+    ("edit", "table"),
+    [
+        (edits.Dtype("float16"), INTERLEAVED_TABLE.astype(np.float16).astype(np.float32)),
+        (edits.Decimals(3), INTERLEAVED_TABLE.round(3)),
+    ],
+    ids=["float16", "three decimals"],
+)
+def test_the_rounding_of_values_is_named(edit: edits.Edit, table: np.ndarray) -> None:
     """B holds the numbers of A after a stay in float16, or printed to 3 decimals."""
-    stored = {
-        edits.Dtype("float16"): INTERLEAVED_TABLE.astype(np.float16).astype(np.float32),
-        edits.Decimals(3): INTERLEAVED_TABLE.round(3),
-    }
-    for edit, table in stored.items():
-        (found,) = diff_of(INTERLEAVED_TABLE, table).explanations
-        assert found.edits == (edit,)
-        assert found.residual <= 1e-7
+    (found,) = diff_of(INTERLEAVED_TABLE, table).explanations
+
+    assert found.edits == (edit,)
+    assert found.residual <= 1e-7
 
 
 def test_exchanged_tensors_are_named() -> None:
@@ -184,8 +197,10 @@ def test_exchanged_tensors_are_named() -> None:
     assert found.tensors == ("cos", "sin")
 
 
-def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
-    """A constant per row and the number that stands for −∞ change no attention; a sign does."""
+def test_a_row_shift_a_mask_and_a_sign_of_a_bias_are_named() -> None:
+    """A constant per row and the number that stands for −∞ change no attention, and are named as
+    such; a sign, which does, as well.
+    """
     slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
     i, j = np.mgrid[:40, :40].astype(np.float32)
     keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
@@ -193,7 +208,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
     rows = [
         (keys, keys - slopes * 39, edits.RowShift()),
         (causal, lowest, edits.Mask("-1e+09")),
-        (distance, -distance, edits.Negated("all")),  # which softmax does not ignore
+        (distance, -distance, edits.Negated("all")),
     ]
 
     for a, b, edit in rows:
@@ -205,7 +220,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
 @settings(max_examples=8)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
-    """A reason that fits noise would be a false diagnosis."""
+    """Random numbers, or A plus noise of 1e-3: a reason that fits noise would be a false diagnosis."""
     draw = np.random.default_rng(seed)
     a = draw.standard_normal((length, width)).astype(np.float32)
     b = a * (size < 1) + size * draw.standard_normal((length, width)).astype(np.float32)
@@ -227,37 +242,56 @@ def test_a_transform_that_leaves_more_than_rounding_is_no_reason() -> None:
     assert diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + noise).explanations == ()
 
 
-def test_another_base_is_named_without_any_spec() -> None:
-    """Two tables alone, 10000 against 500000; doubled, cut, by other names and beside a third
-    tensor.
+OTHER_COS, OTHER_SIN = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
+OTHER_BASE = edits.Parameter("base", 10000.0, 500000.0)
+"""A has base 10000 and B base 500000; neither file states it."""
+
+
+def test_another_base_of_a_sinusoidal_table_is_named_without_a_spec() -> None:
+    """A has base 10000 and B base 500000; neither array states it."""
+    other = interleaved_columns(OTHER_SIN, OTHER_COS)
+    (found,) = diff_of(INTERLEAVED_TABLE, other).explanations
+
+    assert found.edits == (OTHER_BASE,)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (COS, OTHER_COS),
+        (SIN, OTHER_SIN),
+        ({"cos": np.tile(COS, 2)}, {"cos": np.tile(OTHER_COS, 2)}),
+        ({"sin": np.tile(SIN, 2)}, {"sin": np.tile(OTHER_SIN, 2)}),
+    ],
+    ids=["cosines", "sines", "doubled cosines", "doubled sines"],
+)
+def test_another_base_of_one_function_is_named_without_a_spec(a: Any, b: Any) -> None:
+    """A has base 10000 and B base 500000; cosines or sines only, once or with columns doubled as
+    halves.
     """
-    cos, sin = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
-    (found,) = diff_of(INTERLEAVED_TABLE, interleaved_columns(sin, cos)).explanations
+    assert diff_of(a, b, atol=1e-3).explanations[0].edits == (OTHER_BASE,)
 
-    assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
-    for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
-        for a, b in (
-            (ours, theirs),
-            ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)}),
-        ):
-            assert diff_of(a, b, atol=1e-3).explanations[0].edits == found.edits
 
-    names = {"a": 32, "b": 64, "c": 32}
-    stacked = [
-        {key: table[:rows] for key, rows in names.items()}
-        for table in (INTERLEAVED_TABLE, interleaved_columns(sin, cos))
-    ]
-    (both,) = diff_of(*stacked).explanations
+def test_another_base_of_several_tables_is_one_reason() -> None:
+    """Three tensors hold the first 32 or 64 rows."""
+    rows = {"a": 32, "b": 64, "c": 32}
+    other = interleaved_columns(OTHER_SIN, OTHER_COS)
+    a = {name: INTERLEAVED_TABLE[:count] for name, count in rows.items()}
+    b = {name: other[:count] for name, count in rows.items()}
+    (found,) = diff_of(a, b).explanations
 
-    assert both.edits == found.edits
-    assert both.tensors == ("a", "b", "c")
+    assert found.edits == (OTHER_BASE,)
+    assert found.tensors == ("a", "b", "c")
 
-    prefixed = [
-        {"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))
-    ]
-    (both,) = diff_of(*prefixed).explanations
-    assert both.edits == found.edits
-    assert both.tensors == ("x.cos", "x.sin")
+
+def test_another_base_is_the_reason_of_the_tables_that_differ_only() -> None:
+    """The tensor y is equal in both files."""
+    a = {"x.cos": COS, "x.sin": SIN, "y": COS[:9]}
+    b = {"x.cos": OTHER_COS, "x.sin": OTHER_SIN, "y": COS[:9]}
+    (found,) = diff_of(a, b).explanations
+
+    assert found.edits == (OTHER_BASE,)
+    assert found.tensors == ("x.cos", "x.sin")
 
 
 @pytest.mark.thorough
@@ -286,6 +320,7 @@ def test_tensors_that_one_file_lacks_fail_a_diff() -> None:
 
 
 def test_the_only_tensors_of_two_files_are_compared_whatever_their_names() -> None:
+    """«pe» in A and «weight» in B are the only tensors."""
     assert diff_of({"pe": INTERLEAVED_TABLE}, {"weight": INTERLEAVED_TABLE}).passed
 
 
@@ -313,7 +348,7 @@ def test_a_difference_within_atol_passes_without_a_reason() -> None:
     assert result.diagnosis == ()
 
 
-def test_empty_and_tiny_tensors() -> None:
+def test_empty_and_tiny_tensors_are_compared_without_a_reason() -> None:
     """They have too few numbers for a reason, and must not raise."""
     assert diff_of(np.zeros((0, 4)), np.zeros((0, 4))).passed
     assert diff_of(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
@@ -323,11 +358,15 @@ def test_empty_and_tiny_tensors() -> None:
     for one, other in ((np.array(1), np.array(2j)), (np.array(1), np.array([2.5]))):
         assert diff_of({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
 
-    full = np.full((16, 2), 6e4, np.float16)  # no grid has so few channels
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint64])
+def test_queries_of_two_channels_and_large_numbers_do_not_stop_a_comparison(dtype: type) -> None:
+    """6e4 in float16 overflows when it is multiplied; no grid has as few channels as two."""
+    full = np.full((16, 2), 6e4, np.float16)
     dump = {f"layers.{layer}.q.{when}": full for layer in (0, 1) for when in ("before", "after")}
-    for dtype in (np.float32, np.uint64):
-        other = np.arange(32).reshape(16, 2).astype(dtype)
-        assert not diff_of(dump, {**dump, "layers.1.q.after": other}).passed
+    other = np.arange(32).reshape(16, 2).astype(dtype)
+
+    assert not diff_of(dump, {**dump, "layers.1.q.after": other}).passed
 
 
 def test_rounding_is_explained_for_cosines_and_sines_in_one_array() -> None:
@@ -343,6 +382,9 @@ def test_rounding_is_explained_for_cosines_and_sines_in_one_array() -> None:
 
 
 def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
+    """B has A's columns as halves. An array and its file give the same answer; the names of tensors
+    count, and not their order.
+    """
     a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
     b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)
     np.save(tmp_path / "b.npy", b)
@@ -373,7 +415,9 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
 
 @pytest.mark.parametrize("power", [0, 2])
 def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
-    """YaRN's attention factor, 0.1 ln 32 + 1, is left out (power 0) or applied twice (power 2)."""
+    """YaRN's attention factor, 0.1 ln 32 + 1, is left out (power 0) or applied twice (power 2) in
+    B's tables; A is a file with its spec.
+    """
     golden = tmp_path / "golden.npz"
     scheme = pecli.Rope(
         300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
@@ -407,11 +451,10 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     assert only.diagnosis == ("sin: only A has it, B does not",)
 
 
-def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
+def test_a_pass_of_two_rows_that_cannot_show_a_scaling_is_weak(tmp_path) -> None:
+    """In two rows, Llama 3's scaling changes no element by more than 1e-3."""
     pecli.save(tmp_path / "a.safetensors", pecli.Rope(2, 128, 500000.0, scaling="llama3", **LLAMA3))
-    plain = cos_and_sin_tables(
-        2, inverse_frequencies(500000.0, 128)
-    )  # which is llama3 within 1e-3 in two rows
+    plain = cos_and_sin_tables(2, inverse_frequencies(500000.0, 128))
     found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
 
     assert found.passed
@@ -433,7 +476,8 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
     assert not any("swapped" in line for line in found.diagnosis)
 
 
-def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
+def test_complex_numbers_are_not_equal_to_quantised_cosines() -> None:
+    """cos + i·sin against 127 · cos in int8; in complex64 they pass."""
     cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
     turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
 
@@ -441,6 +485,10 @@ def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
         assert not pecli.diff({"freqs": a}, {"freqs": b}, atol=1e-3, reasons=False)
     assert pecli.diff(turns.astype(np.complex64), turns, atol=1e-6)
 
+
+def test_cosines_and_sines_that_are_doubled_in_two_ways_differ_from_any_table() -> None:
+    """c0 c1 … c0 c1 … beside s0 s0 s1 s1 …: no rotation takes both."""
+    cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
     mixed = {"cos": np.concatenate([cos, cos], -1), "sin": np.repeat(sin, 2, -1)}
     assert not pecli.diff(mixed, {"cos": cos, "sin": sin}, atol=1e-3, reasons=False)
     assert "doubled in two ways" in pecli.verify(mixed, pecli.Rope(64, 16), atol=1e-3).problems[0]
@@ -449,6 +497,9 @@ def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
 def dump_of_a_run(
     wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")
 ) -> dict[str, np.ndarray]:
+    """Return queries and keys of three layers before and after a rotation by formula; layers from
+    `wrong` on have another base.
+    """
     dump = {}
     for layer in range(3):
         for name in "qk":
@@ -465,7 +516,7 @@ def dump_of_a_run(
 @pytest.mark.parametrize("sides", [("before", "after"), ("pre", "post")])
 @pytest.mark.sample("sides0-halves", "sides1-interleaved")
 def test_the_first_layer_with_another_base_is_named(layout: str, sides: tuple[str, str]) -> None:
-    """In B, layers from 1 on are rotated with base 500000 instead of 10000."""
+    """In B, layers from 1 on are rotated with base 500000 instead of 10000; in A none is wrong."""
     result = pecli.diff(
         dump_of_a_run(9, 1.0, layout, sides), dump_of_a_run(1, 500000.0, layout, sides), atol=1e-4
     )

@@ -1,4 +1,9 @@
-"""Two small arrays of any numbers: what was done to the first one, or that no reason is made up."""
+"""diff of two small arrays of random numbers: the change from the first to the second is named, or
+no reason is made up.
+
+The second array is made from the first by NumPy; expected words are written by hand. «exact» means
+that the change makes every number.
+"""
 
 from typing import NamedTuple
 
@@ -46,7 +51,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_was_done_is_named(name: str) -> None:
+def test_a_change_of_a_small_array_is_named(name: str) -> None:
+    """Each case of CHANGES has A, B, and the words: B has rows 0, 1, 3, 5, 6 of A, for example."""
     change = CHANGES[name]
     diagnosis = pecli.diff({"x": change.a}, {"x": change.b}).diagnosis
 
@@ -68,7 +74,10 @@ NOT_NAMED = {
 
 
 @pytest.mark.parametrize("name", NOT_NAMED)
-def test_no_reason_is_made_up(name: str) -> None:
+def test_no_reason_is_made_up_for_small_arrays_that_differ(name: str) -> None:
+    """Each case of NOT_NAMED is a pair that no single change explains, or that has too few numbers
+    to tell, such as two scalars.
+    """
     a, b = NOT_NAMED[name]
     result = pecli.diff({"x": a}, {"x": b})
 
@@ -77,6 +86,7 @@ def test_no_reason_is_made_up(name: str) -> None:
 
 
 def test_tensors_that_changed_places_may_be_complex() -> None:
+    """B's cos holds A's sin, and the other way round; the numbers are random."""
     first = DRAWN[:, :3] + 1j * DRAWN[:, 3:]
     second = 2 * first[::-1]
     a = {"cos": first, "sin": second}

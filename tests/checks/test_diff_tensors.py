@@ -1,4 +1,9 @@
-"""Which tensors of two files belong together, and how one is read as the other."""
+"""diff of two files: which tensors belong together, and in which arrangement one is compared with
+the other.
+
+COS and SIN are NumPy's for 12 positions, 16 channels and base 500000; COSINES_THEN_SINES is [cos |
+sin] as vLLM keeps it. `readings` state in words how a tensor was arranged.
+"""
 
 from pathlib import Path
 
@@ -49,11 +54,17 @@ COSINES_THEN_SINES = np.hstack([COS, SIN])
 def test_tensors_without_a_partner_are_named(
     a: dict[str, Array], b: dict[str, Array], diagnosis: tuple[str, ...]
 ) -> None:
+    """Names are compared first, then their roles (cos_cached is a table of cosines)."""
     assert pecli.diff(a, b).diagnosis == diagnosis
 
 
-def test_cos_and_cos_cached_are_one_table() -> None:
-    assert pecli.diff(cosines_and_sines(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
+def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
+    """Both files have COS and SIN; exchanged, they differ."""
+    tables = cosines_and_sines(np.copy)
+    exchanged = {"cos_cached": SIN, "sin_cached": COS}
+
+    assert pecli.diff(tables, {"cos_cached": COS, "sin_cached": SIN}).passed
+    assert not pecli.diff(tables, exchanged, reasons=False).passed
 
 
 @pytest.mark.parametrize(
@@ -66,20 +77,24 @@ def test_the_representation_of_a_difference(table: Array, text: str) -> None:
 
 
 def test_two_tensors_are_read_as_the_one_of_b() -> None:
+    """A has cos and sin, B [cos | sin] in one array."""
     readings = pecli.diff(cosines_and_sines(np.copy), COSINES_THEN_SINES).readings
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
 def test_two_tensors_are_read_as_the_one_of_a() -> None:
+    """A has [cos | sin] in one array, B cos and sin."""
     readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
 
 def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
+    """12 rows of cosines and 5 of sines cannot stand side by side."""
     assert pecli.diff({"cos": COS, "sin": SIN[:5]}, COSINES_THEN_SINES).readings == {}
 
 
-def test_doubled_columns_are_read_as_cosines_then_sines() -> None:
+def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
+    """A has c0 c1 … c0 c1 … and s0 s1 … s0 s1 … in two tensors, B [cos | sin]."""
     assert pecli.diff(cosines_and_sines(doubled_as_halves), COSINES_THEN_SINES).passed
 
 
@@ -89,6 +104,7 @@ def test_doubled_columns_are_read_as_cosines_then_sines() -> None:
     ids=["doubled in A", "doubled in B"],
 )
 def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
+    """Each frequency has two columns in one of the files."""
     reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
     assert pecli.diff(a, b).readings == {"array": reading}
 
@@ -99,7 +115,8 @@ def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, pa
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
-def test_values_and_dtypes_are_those_of_their_side() -> None:
+def test_expected_and_found_values_and_dtypes_are_those_of_a_and_b() -> None:
+    """Zeros in float32 of (2, 3) against four copies of ones in float64, and the other way round."""
     zeros = np.zeros((2, 3), "f4")
     ones = np.ones((4, 2, 3))
     (forth,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
@@ -117,20 +134,24 @@ def test_values_and_dtypes_are_those_of_their_side() -> None:
 
 
 def test_another_dtype_is_a_difference() -> None:
+    """Equal numbers in float32 and float64."""
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(float)}).diagnosis
     assert diagnosis == ("cos: its dtype is float64 where float32 is expected",)
 
 
 def test_another_dtype_is_no_difference_within_a_tolerance() -> None:
+    """Equal numbers in float32 and float64."""
     assert pecli.diff({"cos": COS}, {"cos": COS.astype(float)}, atol=1e-9).passed
 
 
 def test_a_table_that_was_rounded_is_named() -> None:
+    """COS in float32 against COS in float16."""
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(np.float16)}).diagnosis
     assert diagnosis[1].startswith("cos: in B, rounded to float16;")
 
 
-def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
+def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
+    """c0 c1 … c0 c1 … beside s0 s0 s1 s1 …."""
     dump = {"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)}
     reason = "cos and sin are doubled in two ways: no rotation takes both"
 
@@ -138,6 +159,7 @@ def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:
+    """0 × 3 × 4 elements against 12."""
     assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12), reasons=False).passed
 
 
@@ -163,7 +185,7 @@ def test_arrays_have_no_file_name() -> None:
     [((1, 1, 1), True), ((1, 1, 2), False)],
     ids=["three copies", "another row"],
 )
-def test_a_vector_in_lines_and_its_copies(
+def test_a_vector_in_text_equals_copies_of_it_only(
     tmp_path: Path, rows: tuple[int, ...], passed: bool
 ) -> None:
     """Text has no axes: a row and three equal rows are the same vector."""

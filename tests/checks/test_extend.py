@@ -1,4 +1,10 @@
-"""Settings of a longer context, against transformers, llama.cpp's formulas, and runtimes."""
+"""Settings for a longer context: method, factor, and the keys and flags that each project needs.
+
+Expected frequencies are those that transformers computed (data/extended.npz), llama.cpp's formulas
+in NumPy, or the method's formula: a context of M positions is stretched to L by the factor L / M;
+NTK multiplies the base by factor^(d / (d − 2)). Expected factors and original lengths are those of
+the makers' model cards. LLAMA_OF_64_POSITIONS has 8 rotary pairs and base 10000.
+"""
 
 import json
 from collections import defaultdict
@@ -490,14 +496,17 @@ def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
     ("method", "wavelengths"),
     [("linear", (0, 0, 8, 4.0)), ("ntk", (1, 6, 1, 4.0)), ("yarn", (1, 2, 5, 4.0))],
 )
-def test_wavelengths_that_are_kept_blended_and_stretched(
+def test_wavelengths_are_counted_as_kept_blended_and_stretched(
     method: str, wavelengths: tuple[int, int, int, float]
 ) -> None:
-    """NTK multiplies the base by 4^(16/14). YaRN's ramp is from pair 0 to pair 3."""
+    """Of 8 pairs: linear scaling stretches all by 4; NTK keeps the first, stretches the last by 4,
+    and blends those between; YaRN's ramp is from pair 0 to pair 3, so that the last 5 are
+    stretched.
+    """
     assert extended_to_256_by(method).wavelengths() == wavelengths
 
 
-def test_an_extension_as_json() -> None:
+def test_the_json_of_an_extension_has_its_method_factor_and_lengths() -> None:
     """The small model of 64 positions, base 10000, goes to 256: a factor of 4."""
     fields = extended_to_256_by("yarn").as_json()
     assert fields["model"] == "config"
@@ -672,8 +681,10 @@ def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> No
         ("dynamic", ["vllm", "llama.cpp", "sglang", "exllamav3"]),
     ],
 )
-def test_runtimes_that_do_not_honour_a_method(method: str, names: list[str]) -> None:
-    """Read from the source of each runtime; the tables are measured."""
+def test_these_runtimes_do_not_honour_a_method(method: str, names: list[str]) -> None:
+    """Known from the source of each runtime; that their tables depart is measured by
+    pecli.runtimes.
+    """
     assert [
         result.runtime for result in extended_to_256_by(method).runtimes if result.departs
     ] == names

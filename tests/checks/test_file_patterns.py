@@ -1,4 +1,8 @@
-"""Patterns of files in a manifest."""
+"""Patterns of files in a manifest of checks, such as d/*.npz:cos.
+
+The folder of each test has d/a.npz, d/b.npz, c.npy and q[1].npy; expected files are listed by hand,
+in order.
+"""
 
 from pathlib import Path
 
@@ -30,19 +34,21 @@ def test_a_pattern_matches_files_in_order(pattern: str, files: list[str]) -> Non
 
 
 @pytest.mark.parametrize("name", ["c.npy", "q[1].npy", "no*", "d*"])
-def test_a_name_is_not_a_pattern(name: str) -> None:
-    """A file of the very name comes first; what matches nothing, or folders, stays as it is."""
+def test_a_name_that_exists_or_matches_no_file_stays_as_it_is(name: str) -> None:
+    """q[1].npy is a file, though it looks like a pattern; no* matches nothing, and d* a folder."""
     assert find_files("", name) == [name]
 
 
 def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
+    """The folder d is the only one."""
     assert find_files("", "d*/") == ["d/"]
 
 
 @pytest.mark.parametrize(
     ("pattern", "files"), [("*.npz", ["a.npz", "b.npz"]), ("a.npz", ["a.npz"])]
 )
-def test_patterns_start_from_a_folder(pattern: str, files: list[str]) -> None:
+def test_a_pattern_is_matched_from_a_given_folder(pattern: str, files: list[str]) -> None:
+    """From the folder d, which has a.npz and b.npz."""
     assert find_files("d", pattern) == files
 
 

@@ -1,4 +1,10 @@
-"""Dumps of two runs: the first layer that departs, and what its rotation does otherwise."""
+"""Dumps of two runs of a model: the first layer that departs is named, and what its rotation does
+differently.
+
+A run has queries of layers 0 and 1 before and after the rotation (random numbers, rotated by this
+package with base 500000 from position 0 on); in B some of them are changed. Expected sentences are
+written by hand.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +38,7 @@ def test_the_rotation_of_the_first_layer_is_explained() -> None:
 
 
 def test_the_first_of_two_layers_is_named() -> None:
-    """Both layers are rotated at other positions (offsets 4 and 3)."""
+    """Both layers are rotated from other positions on (4 and 3)."""
     changes = {
         "layers.1.q.after": rotated_queries(offset=3),
         "layers.0.q.after": rotated_queries(offset=4),
@@ -52,6 +58,7 @@ def test_other_positions_of_a_layer_are_named() -> None:
 
 @pytest.mark.parametrize("order", ["qk", "kq"])
 def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> None:
+    """In layer 1 of B, queries are rotated from position 3 on and keys from 4 on."""
     starts = {"q": 3, "k": 4}
     a = {}
     b = {}
@@ -70,11 +77,13 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
 
 
 def test_without_reasons_only_the_layer_is_named() -> None:
+    """In B, layer 1 is rotated from position 3 on."""
     changes = {"layers.1.q.after": rotated_queries(offset=3)}
     assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
 
 
 def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
+    """In B, layer 1 has twice the values before the rotation already."""
     changes = {"layers.1.q.after": 2 * BEFORE, "layers.1.q.before": 2 * BEFORE}
     assert diagnosis_of(changes) == (
         "layer 1 is the first that departs, by layers.1.q.before, layers.1.q.after",
@@ -82,7 +91,8 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
     )
 
 
-def test_the_only_layer_is_not_called_the_first() -> None:
+def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
+    """Layer 1, the only one, is rotated from position 3 on in B."""
     a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
     b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
 
@@ -94,7 +104,10 @@ def test_the_only_layer_is_not_called_the_first() -> None:
     [BEFORE[:2], BEFORE * np.nan, BEFORE * np.inf, rotated_queries(layout="interleaved")],
     ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
-def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array) -> None:
+def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotated: Array) -> None:
+    """A rotation is explained by the cosines and sines that it was made with; such values have
+    none.
+    """
     diagnosis = diagnosis_of({"layers.1.q.after": rotated})
     assert "layers.1.q.after" in diagnosis[0]
     assert not any("as tables" in sentence for sentence in diagnosis)
@@ -106,6 +119,7 @@ def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array
     ids=["an odd number of channels", "a vector", "complex numbers"],
 )
 def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array) -> None:
+    """Vectors, 3 channels and complex numbers have no pairs; in B 1 is added after the rotation."""
     run = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
     other = {**run, "layers.1.q.after": before + 1}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
@@ -114,7 +128,8 @@ def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array)
     assert not any("as tables" in sentence for sentence in diagnosis)
 
 
-def test_rows_beside_none_are_not_explained_as_tables() -> None:
+def test_rows_that_only_one_run_has_are_not_explained_as_tables() -> None:
+    """A has no positions, B has twelve in layer 1 after the rotation."""
     run = dict.fromkeys(DUMP_OF_TWO_LAYERS, BEFORE[..., :0, :])
     other = {**run, "layers.1.q.after": BEFORE}
 
@@ -123,6 +138,7 @@ def test_rows_beside_none_are_not_explained_as_tables() -> None:
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_layers_of_one_side_of_the_rotation_are_compared_as_any_tensors(side: str) -> None:
+    """Without the values on the other side of the rotation, no layer is said to depart."""
     run = {name: array for name, array in DUMP_OF_TWO_LAYERS.items() if name.endswith(side)}
     other = {**run, f"layers.1.q.{side}": rotated_queries(offset=3)}
     diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis

@@ -1,4 +1,10 @@
-"""Tables and queries of models with two kinds of layers: which kind a name states, and weak passes by best fit."""
+"""Dumps of models with two kinds of layers: which kind a tensor is of, by its name, its number or
+its fit; and weak passes.
+
+Gemma 3 has sliding layers with base 1e4 and, as every sixth, full attention with base 1e6. Tables
+are Rope's of these bases, queries random ones rotated by them. `weak` are remarks on a pass that
+proves little.
+"""
 
 from typing import Any
 
@@ -32,8 +38,10 @@ def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
 @pytest.mark.parametrize(
     "name", ["Qcur-11", "q11", "q_11", "q.11", "layers[11].q", "q_L11", "blk.11.q", "h.11.k"]
 )
-def test_the_number_of_a_layer_in_the_name_of_queries(name: str) -> None:
-    """Layer 11 of Gemma 3 has full attention (every sixth layer), with base 1e6 instead of 1e4."""
+def test_queries_are_checked_by_the_layer_number_in_their_name(name: str) -> None:
+    """Names as several programs write them. Layer 11 of Gemma 3 (counted from 0) has full
+    attention, with base 1e6 instead of 1e4.
+    """
     right = verify_queries_rotated_by(name, FULL_ATTENTION)
     assert right.passed
     assert not right.weak
@@ -41,7 +49,7 @@ def test_the_number_of_a_layer_in_the_name_of_queries(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Kcur-4", "k[4]", "query_4", "key.4", "model.layers.4.k"])
-def test_sliding_layers_have_the_local_base(name: str) -> None:
+def test_queries_of_layer_4_are_checked_with_the_base_of_sliding_attention(name: str) -> None:
     """Layer 4 of Gemma 3 is a sliding one, with base 1e4."""
     assert verify_queries_rotated_by(name, SLIDING_ATTENTION).passed
     assert not verify_queries_rotated_by(name, FULL_ATTENTION).passed

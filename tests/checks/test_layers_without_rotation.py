@@ -1,4 +1,8 @@
-"""Queries and keys of layers without rope (NoPE) must be as they were before."""
+"""Queries and keys of layers without rotary encoding (NoPE) must be as they were before.
+
+Which layers have none is read from transformers' classes: SmolLM3 leaves it out in layers 3, 7, 11,
+…, for example. Queries are random, and rotated by this package or not.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +35,7 @@ def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> V
 
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
-def test_an_unrotated_layer_passes(model: str, name: str) -> None:
+def test_queries_of_a_layer_without_rope_pass_unrotated(model: str, name: str) -> None:
     """These models leave RoPE out of every fourth layer or of full attention, by transformers'
     classes.
     """
@@ -50,7 +54,8 @@ def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name:
 
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
-def test_other_layers_of_these_models_rotate(model: str, name: str) -> None:
+def test_queries_of_other_layers_of_these_models_pass_rotated_only(model: str, name: str) -> None:
+    """Layer 4 of SmolLM3 and layer 5 of EXAONE 4 rotate, by transformers' classes."""
     assert verify_queries(model, name, rotated=True).passed
     assert not verify_queries(model, name, rotated=False).passed
 
@@ -65,6 +70,7 @@ def test_without_a_layer_number_a_pass_is_weak(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
 def test_without_a_layer_number_the_advice_is_to_name_it(model: str) -> None:
+    """Unrotated queries called «q» would be right for a layer without RoPE."""
     result = verify_queries(model, "q", rotated=False, reasons=False)
     assert not result.passed
     assert any("right for a layer without rope" in line for line in result.diagnosis)
@@ -89,10 +95,12 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 2, "head_dim": 128, "num_hid
         ({"model_type": "llama"}, []),
     ],
 )
-def test_layers_that_configurations_leave_unrotated(
+def test_a_configuration_tells_which_of_8_layers_are_unrotated(
     config: dict[str, Any], unrotated: list[int]
 ) -> None:
-    """As transformers 5.23 builds `layer_types` and `no_rope_layers`."""
+    """As transformers 5.23 builds `layer_types` and `no_rope_layers`; in no_rope_layers, 0 means no
+    rotation.
+    """
     model = pecli.load_config({**SIZES, **config})
     assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
 
@@ -107,6 +115,7 @@ def test_layers_of_towers_are_not_those_that_the_language_model_leaves_unrotated
 
 @pytest.mark.parametrize("stem", ["layer3_q", "q_L3"])
 def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: str) -> None:
+    """Layer 3 of SmolLM3 has no rotation: the queries after are those before."""
     q = RNG.normal(size=(2, 12, 128)).astype("f4")
     np.save(tmp_path / f"{stem}.npy", q)
 
@@ -115,7 +124,9 @@ def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: 
 
 @pytest.mark.parametrize("position", [8191, 20000])
 def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
-    """By transformers' `log1p(floor((p + 1) / floor_scale)) * attn_scale + 1`."""
+    """Llama 4 multiplies queries of layers without rotation by transformers' `log1p(floor((p + 1) /
+    floor_scale)) * attn_scale + 1`, with 8192 and 0.1; keys stay.
+    """
     before = RNG.normal(size=(2, 4, 128)).astype("f4")
     places = position + np.arange(4)
     factors = np.log1p(np.floor((places + 1) / 8192)) * 0.1 + 1
@@ -129,6 +140,9 @@ def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
 
 
 def test_padding_of_an_unrotated_layer_is_not_compared() -> None:
+    """The first 4 of 12 tokens of the second sequence are padding and hold 7; in the fifth, 7 is
+    wrong.
+    """
     before = RNG.normal(size=(2, 3, 12, 128)).astype("f4")
     mask = np.ones((2, 12), int)
     mask[1, :4] = 0

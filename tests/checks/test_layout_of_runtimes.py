@@ -1,4 +1,9 @@
-"""llama.cpp rotates neighbouring channels of models whose weights its converter permutes."""
+"""llama.cpp rotates neighbouring channels of models whose weights its converter permutes, and
+halves of others.
+
+Which weights are permuted is read from convert_hf_to_gguf.py. Queries are random, and rotated by
+this package in one layout or the other.
+"""
 
 from typing import Any
 
@@ -19,14 +24,14 @@ def passes_if_rotated_as(model: str, rotated: str, **options: Any) -> bool:
 
 
 @pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
-def test_permuted_weights_rotate_as_neighbours(model: str) -> None:
+def test_llama_cpp_rotates_neighbours_of_models_whose_weights_are_permuted(model: str) -> None:
     """As in convert_hf_to_gguf.py, whose LlamaModel and its subclasses permute q_proj and k_proj."""
     assert passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
     assert not passes_if_rotated_as(model, "halves", runtime="llama.cpp")
 
 
 @pytest.mark.parametrize("model", AS_THEY_ARE)
-def test_other_weights_rotate_as_halves(model: str) -> None:
+def test_llama_cpp_rotates_halves_of_models_whose_weights_stay(model: str) -> None:
     """llama.cpp's converter leaves the weights of these models as they are."""
     assert passes_if_rotated_as(model, "halves", runtime="llama.cpp")
     assert not passes_if_rotated_as(model, "interleaved", runtime="llama.cpp")
@@ -35,15 +40,20 @@ def test_other_weights_rotate_as_halves(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
 @pytest.mark.parametrize("runtime", ["none", "vllm"])
 def test_other_runtimes_rotate_halves(model: str, runtime: str) -> None:
+    """vLLM and the model's own code keep the weights as they are."""
     assert passes_if_rotated_as(model, "halves", runtime=runtime)
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_a_given_layout_takes_precedence(layout: str) -> None:
+    """The option layout is required, whatever llama.cpp does."""
     assert passes_if_rotated_as("llama-3.1-8b", layout, runtime="llama.cpp", layout=layout)
 
 
-def test_the_layout_is_noted() -> None:
+def test_the_reason_for_the_layout_is_noted() -> None:
+    """Llama 2's queries, rotated as neighbours: right for llama.cpp, whose converter permutes the
+    weights.
+    """
     after = pecli.apply(RANDOM_QUERIES, "llama-2-7b", layout="interleaved")
     result = pecli.verify(
         after, "llama-2-7b", before=RANDOM_QUERIES, atol=1e-4, runtime="llama.cpp"

@@ -1,4 +1,10 @@
-"""Manifests: the keys that checks may have, and one line for every mistake in them."""
+"""Manifests (pecli.toml): the keys that checks may have, their defaults, and one line for every
+mistake in them.
+
+The folder has config.json of a small Llama with base 10000, and dumps that NumPy made of its tables
+(6 positions, 16 channels): cos.npy, both.npz, and own.safetensors, which carries its spec. A status
+is passed, failed or error; expected ones follow from these files.
+"""
 
 import json
 import os
@@ -72,9 +78,11 @@ def statuses_of_checks(path: str, tolerances: dict[str, float] | None = None) ->
         (check_lines(config="not there.json"), "error"),
     ],
 )
-def test_every_kind_of_check(write_manifest: Write, text: str, status: str) -> None:
-    """cos.npy and both.npz hold tables of the config; one position off, another model or dtype must
-    fail, and a missing file is an error.
+def test_a_check_by_config_scheme_spec_or_model_has_this_status(
+    write_manifest: Write, text: str, status: str
+) -> None:
+    """cos.npy and both.npz are tables of the config; one position off, another model or another
+    dtype fails, and a missing file is an error.
     """
     assert statuses_of_checks(write_manifest("[defaults]\natol = 1e-6\n", text)) == [status]
 
@@ -88,6 +96,7 @@ def test_a_config_that_is_missing_is_the_problem_of_its_check(write_manifest: Wr
 def test_checks_have_the_paths_and_names_of_the_manifest(
     write_manifest: Write, folder: Path
 ) -> None:
+    """The name or else the file is the label of a check; files are relative to the manifest."""
     path = write_manifest(
         check_lines(name="cosines", **FROM_CONFIG), check_lines("own.safetensors")
     )
@@ -99,6 +108,7 @@ def test_checks_have_the_paths_and_names_of_the_manifest(
 
 
 def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, folder: Path) -> None:
+    """b* matches both.npz, and o* own.safetensors; cos.npy is no pattern."""
     path = write_manifest(check_lines("b*", name="n"), check_lines("o*"), check_lines("cos.npy"))
     checks = read_manifest(path)
 
@@ -133,16 +143,17 @@ def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
 
 
 @pytest.mark.parametrize(("style", "status"), [("whisper", "passed"), ("paper", "failed")])
-def test_the_style_of_a_sinusoidal_table_is_a_key(
+def test_the_style_of_a_sinusoidal_table_is_a_key_of_a_check(
     write_manifest: Write, folder: Path, style: str, status: str
 ) -> None:
+    """The table is Whisper's, whose columns are not in the paper's order."""
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
     keys = {"scheme": "sinusoidal", "seq_len": 5, "dim": 6, "style": style}
 
     assert statuses_of_checks(write_manifest(check_lines("pe.npy", **keys))) == [status]
 
 
-def test_the_factors_of_longrope_are_keys(write_manifest: Write) -> None:
+def test_the_factors_of_longrope_are_keys_of_a_check(write_manifest: Write) -> None:
     """Below 64 positions the short factors count, which are all 1."""
     scaling = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1}
     factors = {"short_factor": [1.0] * 8, "long_factor": [2] * 8}
@@ -153,13 +164,14 @@ def test_the_factors_of_longrope_are_keys(write_manifest: Write) -> None:
 
 
 @pytest.mark.parametrize(("theta", "status"), [(10000, "passed"), (10001, "failed")])
-def test_theta_is_a_name_of_the_base(write_manifest: Write, theta: int, status: str) -> None:
+def test_theta_is_another_key_for_the_base(write_manifest: Write, theta: int, status: str) -> None:
+    """The tables have base 10000."""
     assert statuses_of_checks(
         write_manifest(check_lines("both.npz", **ROPE_6_BY_16, theta=theta, atol=1e-6))
     ) == [status]
 
 
-def test_theta_and_base_are_one_parameter(write_manifest: Write) -> None:
+def test_theta_beside_base_is_refused(write_manifest: Write) -> None:
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
         read_manifest(write_manifest(check_lines(**ROPE_6_BY_16, theta=1, base=1)))
 
@@ -210,11 +222,12 @@ def queries(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_queries_that_were_rotated_and_rows_that_were_added(
+def test_a_check_of_queries_or_added_rows_has_this_status(
     write_manifest: Write, file: str, keys: dict[str, Any], status: str
 ) -> None:
-    """The fixture writes queries rotated with left padding, queries moved by -3, and rows that were
-    added to tokens only.
+    """The fixture writes queries rotated with left padding (2 tokens of the second sequence),
+    queries moved by −3, and rows of a table that were added to tokens only; masks are lists or
+    files.
     """
     assert statuses_of_checks(write_manifest(check_lines(file, **keys))) == [status]
 
@@ -251,23 +264,25 @@ def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any,
     assert outcome.err.count("\n") == 1
 
 
-def test_a_manifest_is_utf_8(tmp_path: Path) -> None:
+def test_a_manifest_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """0xFF begins no character in UTF-8."""
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FileError, match="UTF-8"):
         read_manifest(str(tmp_path / "x.toml"))
 
 
-def test_a_manifest_that_is_missing(tmp_path: Path) -> None:
+def test_a_manifest_that_is_missing_is_a_file_error(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="does not exist"):
         read_manifest(str(tmp_path / "y.toml"))
 
 
-def test_a_folder_is_not_a_manifest(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_manifest(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="folder"):
         read_manifest(str(tmp_path))
 
 
 def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
+    """A check followed by a comment that fills the file to the limit, and one character more."""
     text = check_lines("a")
     largest = text.ljust(512 * 1024, "#")
 
@@ -279,9 +294,10 @@ def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
 @pytest.mark.parametrize(
     "key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"]
 )
-def test_a_pipe_is_not_a_file_of_a_manifest(
+def test_a_pipe_is_refused_as_a_file_of_a_check(
     write_manifest: Write, run_pecli: Any, key: str
 ) -> None:
+    """Reading a pipe would wait for ever."""
     path = write_manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
     outcome = run_pecli("verify", path)
@@ -306,13 +322,15 @@ except ParameterError as problem:
 def test_a_manifest_takes_little_memory_whatever_it_holds(
     write_manifest: Write, peak_memory: Callable[..., int]
 ) -> None:
+    """512 KB of nested tables; Python with NumPy takes most of the 220 MiB."""
     lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
     path = write_manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
 
     assert peak_memory("-c", READ_UNKNOWN, path) < 220
 
 
-def test_a_pattern_of_a_thousand_folders_matches_nothing(tmp_path: Path) -> None:
+def test_a_check_with_a_pattern_of_a_thousand_folders_matches_no_file(tmp_path: Path) -> None:
+    """glob would recurse too deep."""
     (tmp_path / "deep.toml").write_text(f"[[check]]\nfile = '{'*/' * 1000}*'\n")
     (deep,) = read_manifest(str(tmp_path / "deep.toml"))
 

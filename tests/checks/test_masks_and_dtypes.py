@@ -1,4 +1,9 @@
-"""Masks, integers and floats of eight bits: what counts as equal, exactly and within a tolerance."""
+"""Masks, integers and floats of eight bits: what counts as equal, exactly and within a tolerance.
+
+Tables are Rope's of 64 positions and 64 channels, stored in these dtypes by NumPy and ml_dtypes;
+the bias is ALiBi's of 4 heads, whose hidden elements are −∞ or another number. diff is called in
+both orders, which must agree. `readings` state in words how a tensor was understood.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +49,7 @@ def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
 
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
-def test_within_a_tolerance_a_mask_is_a_mask(mask: str) -> None:
+def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
     """float32's lowest number and −3.2e38 hide a key as −∞ does."""
     result = diff_in_both_orders(
         {"bias": CAUSAL_BIAS}, {"bias": masked(VALUES_OF_MASKS[mask])}, atol=1e-6
@@ -55,6 +60,7 @@ def test_within_a_tolerance_a_mask_is_a_mask(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", VALUES_OF_MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
+    """Both arrays have the same number for hidden elements."""
     result = diff_in_both_orders(
         masked(VALUES_OF_MASKS[mask]), masked(VALUES_OF_MASKS[mask]), atol=1e-6
     )
@@ -68,8 +74,10 @@ VALUES = [[[1, 2, 3], [3, 2, 1]], [[0, 64, 100], [100, 0, 1]], [[1, 1], [1, 1]]]
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("values", VALUES)
-def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> None:
-    """The values are equal, so nothing needs to be scaled; exactly, the dtype alone differs."""
+def test_integers_equal_to_the_floats_pass_without_a_scale(dtype: str, values: Any) -> None:
+    """Other integers could be floats times 127; here the values are equal, so nothing is scaled.
+    Exactly, the dtype alone differs.
+    """
     integers = np.array(values, dtype)
     floats = np.array(values, "f4")
     result = diff_in_both_orders(integers, floats, atol=1e-6)
@@ -83,7 +91,8 @@ def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> 
 
 
 @pytest.mark.parametrize("axes", [(1, 2, 3), (2, 3, 1), (1, 1, 2, 3)])
-def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> None:
+def test_integers_equal_to_floats_of_other_axes_have_no_scale(axes: tuple[int, ...]) -> None:
+    """1, 2, 3 and 3, 2, 1 as int16 (2, 3), and as floats with more axes."""
     integers = np.array(VALUES[0], "i2")
     result = diff_in_both_orders(
         integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False
@@ -93,7 +102,7 @@ def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize(("dtype", "one"), [("int8", 127), ("int16", 32767), ("int16", 16384)])
-def test_integers_that_stand_for_cosines_have_a_scale(dtype: str, one: int) -> None:
+def test_integers_that_stand_for_cosines_pass_with_their_scale_noted(dtype: str, one: int) -> None:
     """Quantised tables multiply by 127, 32767 or 16384, and are off by at most one step."""
     integers = {name: np.rint(table * one).astype(dtype) for name, table in ROPE_TABLES.items()}
     result = diff_in_both_orders(ROPE_TABLES, integers, atol=1.0 / one)
@@ -119,6 +128,7 @@ def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
+    """Base 500 instead of 10000; the tolerance is a quarter of the step between 1 and 2."""
     wrong = {
         name: table.astype(dtype)
         for name, table in pecli.Rope(64, 64, base=500.0).tables().items()
@@ -131,9 +141,9 @@ def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 @pytest.mark.sample("float8_e4m3fn")
-def test_diff_of_float8_and_float32(dtype: Any) -> None:
-    """Rounded once, they agree within a quarter of the step between 1 and 2, but not exactly and
-    not within a 64th.
+def test_float8_and_float32_are_equal_within_the_rounding_of_float8(dtype: Any) -> None:
+    """Rounded once, they agree within a quarter of the step between 1 and 2 or one unit in the last
+    place, but not exactly and not within a 64th of the step.
     """
     small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
     assert diff_in_both_orders(small, ROPE_TABLES, atol=STEP_FROM_1_TO_2[dtype] / 4).passed
@@ -145,7 +155,7 @@ def test_diff_of_float8_and_float32(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
-def test_rotated_queries_in_float8(dtype: Any) -> None:
+def test_rotated_queries_in_float8_pass_within_one_unit(dtype: Any) -> None:
     """Queries are rotated in float64 and rounded once; unrotated ones must fail."""
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
     before = np.random.default_rng(0).normal(size=(2, 16, 64)).astype(dtype)
@@ -181,12 +191,14 @@ FORMS = [copies, doubled, with_an_axis, half, unchanged]
 @pytest.mark.parametrize("first", FORMS)
 @pytest.mark.parametrize("second", FORMS)
 @pytest.mark.parametrize("atol", [0.0, 1e-3])
-def test_both_orders_of_diff_count_the_same_errors(
+def test_a_wrong_element_is_found_in_both_orders_and_in_any_form(
     first: Callable[[np.ndarray], np.ndarray],
     second: Callable[[np.ndarray], np.ndarray],
     atol: float,
 ) -> None:
-    """One of the two has a wrong element."""
+    """Element [5, 3] of B is off by 0.5. Each side is copied, doubled, has an axis more or is in
+    float16.
+    """
     wrong = ROPE_TABLES["cos"].copy()
     wrong[5, 3] += 0.5
     a = {"cos": first(ROPE_TABLES["cos"]), "sin": ROPE_TABLES["sin"]}

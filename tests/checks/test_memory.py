@@ -1,4 +1,8 @@
-"""Memory of commands that read large files: little more than the file itself, which is mapped."""
+"""Memory of commands that read large files: little more than the file itself, which is mapped.
+
+The file has 96 MiB of noise, which nothing identifies; the peak of a process of its own is
+measured, mapped pages included.
+"""
 
 import os
 import subprocess
@@ -66,7 +70,7 @@ def test_reading_a_large_file_takes_little_more_memory_than_the_file(
 
 
 @pytest.mark.thorough
-def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> None:
+def test_a_large_file_of_a_wrong_shape_takes_at_most_400_mib_more(tmp_path: Path) -> None:
     """Mistakes that may explain it are looked for in a sample, whose size has a limit."""
     write_noise(tmp_path / "a.npy", 512, -1)
     peak = peak_memory(tmp_path, "verify", "a.npy", "--model", "llama-3.1-8b")
@@ -76,6 +80,7 @@ def test_a_large_file_whose_shape_no_table_of_the_model_has(tmp_path: Path) -> N
 
 @pytest.mark.thorough
 def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: Path) -> None:
+    """2 · 96 MiB, and half as much again."""
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
 
@@ -91,6 +96,7 @@ def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: 
 def test_a_large_text_takes_at_most_four_times_its_size(
     tmp_path: Path, words: str, columns: int
 ) -> None:
+    """6 million numbers of 6 decimals, in one column or 128."""
     noise = np.random.default_rng(0).standard_normal((6_000_000 // columns, columns))
     text = tmp_path / "a.txt"
     np.savetxt(text, noise, fmt="%.6f")

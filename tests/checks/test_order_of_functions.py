@@ -1,4 +1,9 @@
-"""A name that has both functions states their order: `sin_cos`, `cos_sin_cache`."""
+"""The name of a tensor or file that has both functions states their order: `sin_cos`,
+`cos_sin_cache`.
+
+The tables are Llama 2's (48 positions, 128 channels, base 10000), joined side by side, interleaved
+or stacked. `weak` are remarks on a pass that proves little.
+"""
 
 from pathlib import Path
 
@@ -61,6 +66,7 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
 @pytest.mark.sample(5)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
+    """«sinusoids» has no order; most programs put cosines first."""
     result = pecli.verify({name: form(SIN, COS)}, MODEL_OR_SCHEME[spec])
     assert result.passed
     assert any("sines come before cosines" in line for line in result.weak)
@@ -80,7 +86,9 @@ def test_complex_numbers_have_cosines_first_under_any_name() -> None:
         ("sin.cos", None),
     ],
 )
-def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
+def test_the_order_of_functions_is_read_from_whole_words_of_a_name(
+    name: str, order: tuple[str, str] | None
+) -> None:
     """«basin_cos» contains «sin» only inside a word, and «sin.cos» is a path."""
     assert function_order(name) == order
 
@@ -90,6 +98,7 @@ def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
 @pytest.mark.parametrize("stem", ["sin_cos", "rope-sin-cos", "layer0.sincos"])
 @pytest.mark.sample(5)
 def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_path: Path) -> None:
+    """`sin_cos.npy` holds one array without a name; with cosines first it fails."""
     path = tmp_path / f"{stem}.npy"
     np.save(path, form(SIN, COS))
     right = pecli.verify(path, MODEL_OR_SCHEME[spec])

@@ -1,4 +1,9 @@
-"""Parts of ALiBi's bias that correct programs hold: shards, last queries, repeated rows, zero heads."""
+"""Parts of ALiBi's bias that correct programs hold: shards of heads, last queries, repeated rows,
+zeros for other heads.
+
+The model is BLOOM with 16 heads; the parts are cut by NumPy from whole biases of 12 positions. A
+note in `readings` says which part it is.
+"""
 
 from typing import Any
 
@@ -37,7 +42,7 @@ PARTS_OF_A_BIAS = {
 
 
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
-def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
+def test_a_part_of_a_bias_passes_with_a_note(name: str) -> None:
     """Shards of heads, the last queries of a decoding step, and repeated rows are right parts of
     BLOOM's bias.
     """
@@ -49,7 +54,8 @@ def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
-def test_a_wrong_part_fails(name: str) -> None:
+def test_a_part_of_a_bias_that_is_reversed_and_doubled_fails(name: str) -> None:
+    """Each part of PARTS_OF_A_BIAS with its keys in reverse order, times 2."""
     dump, _ = PARTS_OF_A_BIAS[name]
     wrong = {key: np.flip(array, axis=-1).copy() * 2 for key, array in dump.items()}
 
@@ -57,7 +63,7 @@ def test_a_wrong_part_fails(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["causal", "symmetric", "key"])
-def test_slopes_beside_their_bias(form: str) -> None:
+def test_slopes_pass_beside_their_bias(form: str) -> None:
     """Mistakes of masks are tried on the bias; slopes have no mask."""
     scheme = pecli.Alibi(4, 6, form=form, dtype="float64")
     result = pecli.verify(scheme.tables(), scheme)
@@ -67,8 +73,10 @@ def test_slopes_beside_their_bias(form: str) -> None:
 
 
 @pytest.mark.parametrize("heads", [10, 12])
-def test_zeros_for_heads_without_a_bias(heads: int) -> None:
-    """As x-transformers pads the bias of some heads to all of them."""
+def test_zeros_for_heads_without_a_bias_pass_with_a_note(heads: int) -> None:
+    """As x-transformers pads the bias of some heads to all 16; a number other than zero there
+    fails.
+    """
     scheme = pecli.Alibi(heads, LENGTH, form="symmetric")
     padded = np.concatenate(
         [bias("symmetric", heads), np.zeros((16 - heads, LENGTH, LENGTH), "f4")]
@@ -84,7 +92,7 @@ def test_zeros_for_heads_without_a_bias(heads: int) -> None:
 
 @pytest.mark.parametrize("form", ["symmetric", "key"])
 @pytest.mark.parametrize("spec", [BLOOM_OF_16_HEADS, None])
-def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
+def test_a_bias_of_zeros_fails_as_a_missing_bias(form: str, spec: Any) -> None:
     """Programs that forget ALiBi have zeros there."""
     expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)
     result = pecli.verify({"bias": np.zeros_like(bias(form))}, expected, atol=1e-6)
@@ -95,6 +103,7 @@ def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
 
 @pytest.mark.parametrize("name", ["inv_freq", "rotary_emb.inv_freq"])
 def test_frequencies_are_verified_without_their_tables(name: str) -> None:
+    """500^(-2i/32) in float32 passes within 1e-6, twice that fails."""
     rope = pecli.Rope(8, 32, base=500.0)
     frequencies = rope.tables()["inv_freq"].astype("f4")
 
@@ -103,7 +112,8 @@ def test_frequencies_are_verified_without_their_tables(name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(12, 2, 4), (0, 1, 5)], ids=["other keys", "empty"])
-def test_a_bias_of_another_shape_is_a_failure(shape: tuple[int, ...]) -> None:
+def test_a_bias_of_another_shape_fails_with_its_shape(shape: tuple[int, ...]) -> None:
+    """8 heads, one row and 5 keys are expected."""
     key_form = pecli.Alibi(heads=8, seq_len=5, form="key")
     result = pecli.verify({"bias": np.zeros(shape, np.float32)}, key_form)
 

@@ -1,4 +1,6 @@
-"""Errors of tables over positions, measured against exact numbers that are written out here."""
+"""Errors of tables over positions (their drift), measured against exact tables that are written out
+here.
+"""
 
 import numpy as np
 
@@ -17,6 +19,7 @@ def rows_of(table: np.ndarray) -> ByPosition:
 
 
 def test_an_element_that_is_not_a_number_is_beyond_any_tolerance() -> None:
+    """Element [7, 1] of 20 × 2 ones is NaN."""
     exact = np.ones((20, 2), np.float32)
     wrong = exact.copy()
     wrong[7, 1] = np.nan

@@ -1,4 +1,9 @@
-"""Tables of integers with a scale: errors are those of the exact numbers, not of the nearest steps."""
+"""Tables of integers with a scale (127 stands for 1, for example): errors are measured from the
+exact numbers.
+
+The integers are the exact table times the scale, by NumPy, rounded with a known error in steps; a
+step is 1/scale.
+"""
 
 import numpy as np
 import pytest
@@ -26,7 +31,9 @@ def tables_in_integers(dtype: str, one: int, max_error: float) -> dict[str, np.n
 @pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 @pytest.mark.parametrize("steps", [0.6, 0.75, 0.95])
 @pytest.mark.sample(4)
-def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps: float) -> None:
+def test_a_tolerance_between_half_a_step_and_a_step_counts_exactly(
+    dtype: str, one: int, steps: float
+) -> None:
     """Integers are off by up to `steps` steps of 1/one; a tolerance of 0.09 steps less must fail."""
     tables = tables_in_integers(dtype, one, steps)
     assert pecli.verify(tables, ROPE_64_BY_64, atol=steps / one, reasons=False).passed
@@ -36,12 +43,15 @@ def test_a_tolerance_between_half_a_step_and_a_step(dtype: str, one: int, steps:
 
 @pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int) -> None:
+    """Without a tolerance: each integer is the nearest one."""
     assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE_64_BY_64).passed
 
 
 @pytest.mark.parametrize(("dtype", "one", "atol"), [("int8", 127, "0.0079"), ("int8", 64, "0.016")])
 def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> None:
-    """One step: 1/127 = 0.0079 and 1/64 = 0.016."""
+    """Errors of up to 0.9 steps fail within 0.6 steps; the advice is one step, 1/127 = 0.0079 or
+    1/64 = 0.016.
+    """
     tables = tables_in_integers(dtype, one, 0.9)
     result = pecli.verify(tables, ROPE_64_BY_64, atol=0.6 / one, reasons=False)
 
@@ -49,12 +59,14 @@ def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> No
     assert pecli.verify(tables, ROPE_64_BY_64, atol=float(atol)).passed
 
 
-def test_integers_have_no_ulps() -> None:
+def test_errors_of_integers_are_not_counted_in_ulps() -> None:
     result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
     assert [tensor.max_ulp_error for tensor in result.tensors] == [None, None]
 
 
-def test_the_expected_number_is_the_exact_one() -> None:
-    """Not its nearest step: the largest error is below a step."""
+def test_errors_of_integers_are_distances_from_the_exact_number() -> None:
+    """Not from its nearest step, of which they would be whole multiples: the largest error is 0.9
+    steps.
+    """
     result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
     assert 0.5 < (result.tensors[0].max_abs_error or 0) * 127 < 0.9

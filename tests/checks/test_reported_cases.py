@@ -1,7 +1,9 @@
-"""Dumps like those in bug reports, right and wrong ones, with the answer that is true of each.
+"""Dumps and questions like those in bug reports, right and wrong ones, with the answer that is true
+of each.
 
-All arrays are made here with NumPy, by the formulas of the papers and of the projects that are named; none of them is
-made with the code under test. A row has one dump and its answer.
+All arrays are made here with NumPy, by the formulas of the papers and of the projects that are
+named; none of them is made with the code under test. A case has one dump, whether it is right, and
+words that the answer must or must not have, written by hand.
 """
 
 import json
@@ -1101,8 +1103,8 @@ SLOW = {True: [pytest.mark.thorough], False: []}
     "case", [pytest.param(case, id=case.name, marks=SLOW[case.is_slow]) for case in REPORTED_CASES]
 )
 def test_the_answer_about_a_reported_dump_is_true(case: Case) -> None:
-    """Each case is built here by the formula of its model, with its verdict and words that the
-    answer must or must not have.
+    """For example, layer 63 of EXAONE 4.0 has no rotation: queries that are rotated there fail with
+    «no rope in this layer, but it is rotated». Each case is built by the formula of its model.
     """
     answer = case.answer()
     text = str(answer)
@@ -1325,8 +1327,9 @@ COMMANDS = [
 def test_a_command_answers_a_reported_question(
     command: Command, run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each row has a command line, the files that it reads, its exit code, and words that it must
-    or must not print.
+    """For example, `config config.json` of a Mistral with the key rope_base, which transformers
+    ignores, must say so. Each row has a command line, the files that it reads, its exit code, and
+    words that it must or must not print.
     """
     monkeypatch.chdir(tmp_path)
     for name, content in command.files.items():
@@ -1374,10 +1377,12 @@ LLAMA_CPP: list[tuple[str, dict[str, Any], list[int]]] = [
 
 
 @pytest.mark.parametrize(("architecture", "keys", "unrotated"), LLAMA_CPP)
-def test_layers_that_llama_cpp_leaves_unrotated(
+def test_a_gguf_file_tells_which_layers_llama_cpp_leaves_unrotated(
     architecture: str, keys: dict[str, Any], unrotated: list[int], tmp_path: Path
 ) -> None:
-    """The layers were read from src/models of llama.cpp."""
+    """The expected layers of each architecture were read from src/models of llama.cpp; the file has
+    12 layers unless its keys say otherwise.
+    """
     values = {
         "context_length": 2048,
         "embedding_length": 256,
@@ -1400,10 +1405,12 @@ def test_layers_that_llama_cpp_leaves_unrotated(
         ("Qcur-6", False, False),
     ],
 )
-def test_queries_of_a_gguf_with_layers_without_rope(
+def test_queries_of_a_gguf_file_are_rotated_except_in_layers_without_rope(
     name: str, is_rotated: bool, passed: bool, tmp_path: Path
 ) -> None:
-    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated."""
+    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated; the others rotate neighbours in GGUF,
+    by NumPy's formula here.
+    """
     values = {
         "context_length": 2048,
         "embedding_length": 256,
@@ -1443,7 +1450,9 @@ HEADERS = {
 def test_two_headers_compile_together(
     lines: tuple[str, str], run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names of C arrays must differ between the headers."""
+    """Names of C arrays must differ between two headers that one program includes; cc compiles both
+    with -Werror.
+    """
     monkeypatch.chdir(tmp_path)
     Path("y").mkdir()
 

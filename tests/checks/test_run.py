@@ -1,4 +1,9 @@
-"""Running checks: their order and status, errors of single checks, interrupts, and JSON."""
+"""Running several checks: the order of outcomes, their status, errors of single checks, interrupts,
+and JSON.
+
+A check is a function that returns a verification or raises; here they return small results made by
+hand. A group is what one pattern matched, such as the shards of a checkpoint.
+"""
 
 import threading
 
@@ -57,6 +62,8 @@ def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_an_error_concerns_only_its_check(error: type[Exception], message: str) -> None:
+    """The first of two checks runs out of memory or divides by zero; the second passes."""
+
     def broken() -> Verification:
         raise error
 
@@ -67,7 +74,7 @@ def test_an_error_concerns_only_its_check(error: type[Exception], message: str) 
     assert message in str(outcomes[0].result)
 
 
-def test_an_unforeseen_error_is_a_defect() -> None:
+def test_an_unforeseen_error_is_reported_as_a_defect_with_its_cause() -> None:
     def broken() -> Verification:
         raise ZeroDivisionError
 
@@ -81,7 +88,9 @@ def test_an_unforeseen_error_is_a_defect() -> None:
 def test_an_interrupt_ends_all_checks(
     stop: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrapped() -> Verification:  # Python before 3.12 wraps it while a class is being made.
+    """Python before 3.12 wraps an interrupt in a RuntimeError while a class is being made."""
+
+    def wrapped() -> Verification:
         raise RuntimeError from stop()
 
     monkeypatch.setenv("PECLI_THREADS", "1")
@@ -90,7 +99,10 @@ def test_an_interrupt_ends_all_checks(
         list(run_all([Check("a", wrapped), Check("b", wrapped)]))
 
 
-def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_outcomes_does_not_wait_for_a_check_that_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Ctrl-C does: the long check has begun and not ended when the outcomes are closed."""
     monkeypatch.setenv("PECLI_THREADS", "2")
     has_begun = threading.Event()
     may_end = threading.Event()
@@ -117,7 +129,9 @@ def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("group", "status"), [("", Status.ERROR), ("g", Status.SKIPPED)])
-def test_one_file_of_several_may_lack_tables(group: str, status: Status) -> None:
+def test_a_file_without_tables_is_an_error_alone_and_skipped_in_a_group(
+    group: str, status: Status
+) -> None:
     """A group is what one pattern or folder matched, such as shards of a checkpoint."""
     assert outcome_of(NO_TABLES, group=group).status == status
 
@@ -131,15 +145,17 @@ def test_one_file_of_several_may_lack_tables(group: str, status: Status) -> None
         (("w",), True, Status.WEAK),
     ],
 )
-def test_a_weak_pass_fails_if_it_is_strict(
+def test_a_weak_pass_has_the_status_weak_if_the_check_is_strict(
     weak: tuple[str, ...], strict: bool, status: Status
 ) -> None:
+    """A pass is weak if a known mistake would pass as well; `weak` holds the remarks."""
     assert (
         Outcome(Check("f", passing_result), passing_result(weak=weak), 0.0, strict).status == status
     )
 
 
-def test_a_weak_failure_is_a_failure() -> None:
+def test_a_strict_failure_with_weak_remarks_has_the_status_failed() -> None:
+    """A problem counts more than a remark."""
     assert (
         Outcome(Check("f", passing_result), failing_result(), 0.0, strict=True).status
         == Status.FAILED
@@ -147,6 +163,7 @@ def test_a_weak_failure_is_a_failure() -> None:
 
 
 def test_files_of_which_none_has_tables_are_an_error() -> None:
+    """Neither of the two files of group a has tables; one of group b has."""
     outcomes = [
         outcome_of(NO_TABLES, group="a"),
         outcome_of(NO_TABLES, group="a"),
@@ -168,7 +185,7 @@ def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str 
     assert outcome_of(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
 
 
-def test_a_result_as_json() -> None:
+def test_the_json_of_an_outcome_has_its_name_file_scheme_and_status() -> None:
     fields = outcome_of(passing_result(), name="n", manifest="m.toml").as_json()
     assert fields["name"] == "n"
     assert fields["file"] == "f"
@@ -177,7 +194,7 @@ def test_a_result_as_json() -> None:
     assert fields["status"] == "passed"
 
 
-def test_an_error_as_json() -> None:
+def test_the_json_of_an_error_has_its_message_and_no_scheme() -> None:
     fields = outcome_of(NO_TABLES).as_json()
     assert fields["file"] == "f"
     assert fields["scheme"] is None
@@ -187,6 +204,7 @@ def test_an_error_as_json() -> None:
 
 
 def test_arrays_of_a_result_can_be_dropped_to_save_memory() -> None:
+    """`parts` are the arrays for pictures; the same outcome is returned without them."""
     rope = pecli.Rope(4, 8)
     result = pecli.verify({"cos": np.zeros((4, 4))}, rope, reasons=False)
 

@@ -1,4 +1,11 @@
-"""What runtimes make of models: the departures measured with their own code, and no others."""
+"""What runtimes compute of a model: pecli.runtimes reports the departures that were measured with
+their own code, and no others.
+
+A departure is a difference from transformers, which defines the model, beyond a tolerance of 1e-3;
+its cause is a sentence. Measured errors are differences of the tables that transformers, vLLM,
+llama.cpp and mlx-lm computed themselves (tests/engine/runtimes/data). `rows` are the positions that
+a runtime has, if fewer than the context.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,9 +57,10 @@ def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
-    """The errors are differences of tables that the runtimes' own code computed; 4 is the first
-    recorded position beyond 1e-3.
+def test_llama_cpp_and_mlx_lm_depart_from_gpt_oss_as_measured(runtime: str) -> None:
+    """They round YaRN's limits. The errors are differences of tables that the runtimes' own code
+    computed: 4 is the first recorded position beyond 1e-3, and 2.7 the largest error up to the
+    context, which the recorded positions reach within 6e-3.
     """
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
@@ -67,7 +75,9 @@ def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
 def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
-    """Float32 is off by 5e-4 itself. Beyond 10, a point of the curve stands for many positions."""
+    """The curve is the error by position of gpt-oss-20b. Float32 is off by 5e-4 itself. Beyond 10,
+    a point of the curve stands for many positions.
+    """
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
 
@@ -81,8 +91,10 @@ def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
     assert errors[places < 8192].max() >= error[POSITIONS < 8192].max() - 5e-4
 
 
-def test_all_agree_on_llama_up_to_float32_rounding() -> None:
-    """The error is 3.7e-3 at the positions that were recorded."""
+def test_all_runtimes_agree_on_llama_up_to_float32_rounding() -> None:
+    """Float32 angles of up to 131,072 radians are off by 2^-7 = 8e-3 at most; 3.7e-3 was measured
+    at the recorded positions.
+    """
     found = pecli.runtimes("llama-3.1-8b")
     assert found.length == 131072
     assert found.agree
@@ -96,7 +108,7 @@ def test_all_agree_on_llama_up_to_float32_rounding() -> None:
 PHI3 = "phi-3-mini-128k, context 4096"
 
 
-def test_phi_3_below_its_original_length() -> None:
+def test_only_mlx_lm_departs_from_phi_3_up_to_its_original_length() -> None:
     """Measured with the runtimes' own code: mlx-lm uses the long factors for any length."""
     found = results_of_runtimes(PHI3, 4096)
     assert departing(found) == ["mlx-lm"]
@@ -105,8 +117,10 @@ def test_phi_3_below_its_original_length() -> None:
     assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
 
 
-def test_phi_3_above_its_original_length() -> None:
-    """The three choose factors once, by the context, and transformers by the length of each prompt."""
+def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() -> None:
+    """They choose the short or long factors once, by the context of 131,072, and transformers by
+    the length of each prompt.
+    """
     found = results_of_runtimes(PHI3)
     assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
     for name in departing(found):
@@ -115,31 +129,37 @@ def test_phi_3_above_its_original_length() -> None:
 
 
 def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
+    """llama.cpp's frequencies in float32 are off beyond the tolerance at 131,072 positions."""
     names = ["transformers", "llama.cpp"]
     found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
 
     assert [result.departs for result in found] == [False, True]
 
 
-def test_m_rope_is_as_defined_for_text() -> None:
+def test_mlx_lm_is_as_defined_for_the_text_of_an_m_rope_model() -> None:
+    """Text has the same position on all three axes of M-RoPE, which mlx-lm does not have."""
     found = result_of("qwen2.5-vl-7b", 64, "mlx-lm")
     assert not found.departs
     assert found.notes == ("as defined for text; no M-RoPE for images",)
 
 
-def test_every_layer_type_has_its_results() -> None:
+def test_every_layer_type_has_results_of_its_own() -> None:
+    """A Gemma 3 with base 100 in sliding and 500000 in full attention."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"])
     assert list(found.layers) == ["full_attention", "sliding_attention"]
     assert [len(results) for results in found.layers.values()] == [1, 1]
 
 
 def test_one_layer_type_can_be_chosen() -> None:
+    """Of a Gemma 3 with sliding and full attention."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 
 
 def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
-    """vLLM's cache has as many rows as the context, 4096."""
+    """vLLM computes one base for all lengths, and its cache has as many rows as the trained
+    context, 4096; both are in their source.
+    """
     found = results_of_runtimes("dynamic-2, context 8192", 8192)
     assert departing(found) == ["vllm", "llama.cpp"]
     assert "no dynamic scaling" in found["llama.cpp"].lacks
@@ -148,10 +168,12 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
+    """4096 positions were trained."""
     assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
 
 
 def test_only_sglang_has_ntk_scaling() -> None:
+    """Of all runtimes, by their source; the others lack it."""
     model = {**CONFIG_OF_32_POSITIONS, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
     found = pecli.runtimes(model).layers[""]
 
@@ -187,20 +209,28 @@ def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | Non
         (33, "<RuntimeComparison failed: config; length 33; vllm>"),
     ],
 )
-def test_the_runtimes_that_depart_are_in_the_repr(length: int | None, text: str) -> None:
+def test_the_repr_of_a_comparison_names_the_runtimes_that_depart(
+    length: int | None, text: str
+) -> None:
+    """The model has 32 positions; vLLM's table ends there."""
     assert repr(pecli.runtimes(CONFIG_OF_32_POSITIONS, length)) == text
 
 
-def test_transformers_has_rows_beyond_the_context() -> None:
+def test_transformers_computes_positions_beyond_the_context_and_vllm_does_not() -> None:
+    """Position 32 of a model with 32 positions, 0 to 31."""
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "vllm").rows == 32
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "transformers").rows is None
 
 
 def test_a_model_that_states_no_context_is_served_with_4096() -> None:
+    """CONFIG has no max_position_embeddings; 4096 is this package's default."""
     assert pecli.runtimes(CONFIG, names=["transformers"]).length == 4096
 
 
 def test_departures_within_the_tolerance_are_no_departures() -> None:
+    """llama.cpp rounds YaRN's limits of gpt-oss-20b, which is off by less than a tolerance of 10;
+    the cause is reported all the same.
+    """
     (found,) = pecli.runtimes("gpt-oss-20b", 64, names=["llama.cpp"], tolerance=10).layers[""]
     assert not found.departs
     assert found.first_beyond is None
@@ -209,7 +239,13 @@ def test_departures_within_the_tolerance_are_no_departures() -> None:
 
 
 @pytest.mark.parametrize(("stated", "agree"), [({}, True), (YARN, False)])
-def test_exllamav3_needs_the_original_length(stated: dict[str, Any], agree: bool) -> None:
+def test_exllamav3_agrees_without_a_stated_original_length_only(
+    stated: dict[str, Any], agree: bool
+) -> None:
+    """Without original_max_position_embeddings it scales from the model's 16 positions as
+    transformers does; with it, exllamav3 takes the factor from the two lengths instead, by its
+    source.
+    """
     scaling = {"rope_type": "yarn", "factor": 4.0, **stated}
     model = {**SMALL_YARN, "max_position_embeddings": 16, "rope_scaling": scaling}
 
@@ -226,24 +262,37 @@ def test_exllamav3_needs_the_original_length(stated: dict[str, Any], agree: bool
         ({**YARN, "beta_fast": 32.0}, "does not round YaRN's limits"),
     ],
 )
-def test_onnxruntime_genai_detects_yarn_by_beta_fast(scaling: dict[str, Any], cause: str) -> None:
+def test_onnxruntime_genai_recognises_yarn_by_the_key_beta_fast(
+    scaling: dict[str, Any], cause: str
+) -> None:
+    """By its source; with the key it scales, but does not round YaRN's limits to whole channels."""
     model = {**SMALL_YARN, "rope_scaling": scaling}
     assert result_of(model, None, "onnxruntime-genai").causes == (cause,)
 
 
 @pytest.mark.parametrize("fields", [{}, {"departure": 1.0}, {"causes": ("c",)}], ids=str)
-def test_causes_alone_are_no_departure(fields: dict[str, Any]) -> None:
+def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_departure(
+    fields: dict[str, Any],
+) -> None:
+    """A result with its fields set by hand: a departure needs a first position beyond the tolerance
+    (first_beyond), missing rows, or something that the runtime lacks.
+    """
     assert not RuntimeResult("x", "1", **fields).departs
 
 
 @pytest.mark.parametrize(
     "fields", [{"lacks": "l"}, {"short_prompts": "s"}, {"rows": 0}, {"first_beyond": 0}], ids=str
 )
-def test_a_runtime_that_lacks_something_departs(fields: dict[str, Any]) -> None:
+def test_a_runtime_that_lacks_a_scaling_rows_or_short_prompts_departs(
+    fields: dict[str, Any],
+) -> None:
+    """A result with one field set by hand; rows are the positions that it has, first_beyond the
+    first position beyond the tolerance.
+    """
     assert RuntimeResult("x", "1", **fields).departs
 
 
-def test_a_result_as_json() -> None:
+def test_the_json_of_a_result_has_every_field() -> None:
     assert RuntimeResult("x", "1").as_json() == {
         "runtime": "x",
         "version": "1",
@@ -259,7 +308,8 @@ def test_a_result_as_json() -> None:
     }
 
 
-def test_a_table_that_is_lacking_has_no_error() -> None:
+def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
+    """It computes no table that could be compared."""
     assert RuntimeResult("x", "1", lacks="l").as_json()["max_abs_error"] is None
 
 
@@ -272,6 +322,7 @@ def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> N
 
 
 def test_the_first_8192_positions_and_the_last_are_compared() -> None:
+    """Beyond 8192 the positions are 8192 · 2^(k/256), rounded down, and the last one."""
     places = compared_positions(16384)
     assert places[:8192].tolist() == list(range(8192))
     assert places[8192] == int(8192 * 2 ** (1 / 256))
@@ -280,7 +331,9 @@ def test_the_first_8192_positions_and_the_last_are_compared() -> None:
 
 
 def test_departures_far_out_are_found_to_the_position() -> None:
-    """With a factor near 1, rounding YaRN's limits shows only after thousands of positions."""
+    """With a factor near 1, rounding YaRN's limits shows only after thousands of positions, of
+    which few are compared; the position found is the first beyond 1e-3 of all those before it.
+    """
     model = config_of_case("gpt-oss-20b")
     model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
     found = result_of(model, 131072, "llama.cpp")

@@ -1,4 +1,8 @@
-"""Files with scalars under the names of tables, and recipes of schemes that have none."""
+"""Files with scalars under the names of tables, and recipes of schemes that have none, are answered
+without a wrong pass.
+
+A recipe computes a table in the dtypes of some project.
+"""
 
 import numpy as np
 import pytest
@@ -16,12 +20,16 @@ DUMPS_THAT_ARE_NOT_SCALARS = {
 
 @pytest.mark.parametrize("name", DUMPS_THAT_ARE_NOT_SCALARS)
 def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
+    """cos and sin are single numbers in one file."""
     assert not pecli.diff(TWO_SCALARS, DUMPS_THAT_ARE_NOT_SCALARS[name], reasons=False).passed
     assert not pecli.diff(DUMPS_THAT_ARE_NOT_SCALARS[name], TWO_SCALARS, reasons=False).passed
 
 
 @pytest.mark.parametrize("recipe", ["bfloat16", "float32", "nonsense"])
 @pytest.mark.parametrize("style", ["t5", "deberta"])
-def test_a_recipe_that_a_scheme_does_not_have(style: str, recipe: str) -> None:
+def test_an_audit_of_relative_positions_refuses_every_recipe_but_exact(
+    style: str, recipe: str
+) -> None:
+    """An index of buckets holds integers, which no dtype rounds."""
     with pytest.raises(pecli.ParameterError, match="it must be one of exact"):
         pecli.audit(pecli.Relative(style=style, seq_len=8), recipe)

@@ -1,4 +1,9 @@
-"""Sines with the sign of the rotation folded in, [−sin | sin], as SpeechBrain and fused kernels store them."""
+"""Sines with the sign of the rotation folded in, [−sin | sin], as SpeechBrain and fused kernels
+store them.
+
+x · cos + swapped(x) · [−sin | sin] is the rotation. COS and SIN are NumPy's for 48 positions, 64
+channels and base 10000, in both layouts of columns.
+"""
 
 from collections.abc import Callable
 
@@ -35,6 +40,7 @@ LAYOUTS = {"halves": in_halves, "interleaved": interleaved}
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (1, ROWS, DIM), (1, 1, ROWS, DIM)])
 def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
+    """[cos | cos] and [−sin | sin], or with columns in turn; axes of length 1 do not matter."""
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS).reshape(shape), "sin": double(-SIN, SIN).reshape(shape)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), atol=1e-6)
@@ -44,6 +50,7 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
 
 
 def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
+    """[cos | cos] and [−sin | sin] for a Llama, which rotates halves with base 10000."""
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
 
@@ -57,12 +64,14 @@ def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
 def test_sines_with_a_folded_sign_in_another_layout_fail(
     columns: Callable[[np.ndarray, np.ndarray], np.ndarray], wanted: str
 ) -> None:
+    """Columns in turn where the scheme has halves, and the other way round."""
     tables = {"cos": columns(COS, COS), "sin": columns(-SIN, SIN)}
     assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=wanted), reasons=False).passed
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
+    """[sin | −sin]."""
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
 
@@ -71,6 +80,7 @@ def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
+    """Base 10000, where 500000 is expected."""
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)
@@ -80,6 +90,7 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cosines_with_a_sign_fail(layout: str) -> None:
+    """[−cos | cos] is no rotation."""
     double = LAYOUTS[layout]
     tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
 

@@ -1,4 +1,9 @@
-"""Tables with as many positions as columns have the same shape transposed: one of a pair must not be."""
+"""Tables with as many positions as columns have the same shape transposed: one of a pair must not
+be, both may.
+
+The tables are Llama 2's (base 10000), transposed by NumPy; `readings` note how a tensor was
+understood.
+"""
 
 from collections.abc import Mapping
 
@@ -38,6 +43,7 @@ def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
+    """A program may keep (channels, positions) throughout."""
     result = pecli.verify(
         with_transposed(SQUARE_TABLES[square], "cos", "sin"), LLAMA_2_7B, atol=1e-3
     )
@@ -47,6 +53,9 @@ def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> Non
 
 @pytest.mark.parametrize("name", ["cos", "sin", "rotary_emb.sin_cached"])
 def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> None:
+    """Cosines without sines, or sines without cosines: nothing shows that the program keeps
+    (channels, positions).
+    """
     table = SQUARE_TABLES["compact"]["cos" if "cos" in name else "sin"]
     assert pecli.verify({name: table}, LLAMA_2_7B).passed
     assert not pecli.verify({name: table.T.copy()}, LLAMA_2_7B, reasons=False).passed
@@ -56,6 +65,7 @@ def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> Non
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) -> None:
+    """Exchanging the files changes neither the verdict nor the counts."""
     tables = with_transposed(SQUARE_TABLES[square])
     forth = pecli.diff(tables, with_transposed(tables, name))
     back = pecli.diff(with_transposed(tables, name), tables)
@@ -70,6 +80,7 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
+    """Both tables of B are transposed."""
     tables = with_transposed(SQUARE_TABLES[square])
     result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
 
@@ -79,6 +90,7 @@ def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
+    """48 positions of 64 frequencies, one table transposed."""
     assert not pecli.verify(
         with_transposed(TABLES_48_BY_64, name), LLAMA_2_7B, reasons=False
     ).passed

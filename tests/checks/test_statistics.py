@@ -1,4 +1,9 @@
-"""Statistics of tables are what NumPy computes, however the tables are cut into slices."""
+"""Statistics of tables (inspect --stats) are what NumPy computes, however the tables are cut into
+slices.
+
+Expected values are NumPy's of the whole array in float64, or by hand for small arrays; the quantile
+of share s is element ⌊s · (n − 1)⌋ in order.
+"""
 
 import hashlib
 import math
@@ -29,7 +34,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
-def test_statistics_of_random_values(dtype: type) -> None:
+def test_statistics_of_random_values_are_those_of_numpy(dtype: type) -> None:
     """NumPy computes the expected values from the whole array."""
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
@@ -46,8 +51,10 @@ def test_statistics_of_random_values(dtype: type) -> None:
     assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
 
 
-def test_all_statistics_of_a_small_table() -> None:
-    """By hand: the mean of 3, 4, 0 and 0 is 1.75, the norm of (3, 4) is 5."""
+def test_a_small_table_has_these_statistics() -> None:
+    """By hand: the mean of 3, 4, 0 and 0 is 1.75, the variance 25/4 − 1.75² = 3.1875, and the norm
+    of (3, 4) is 5.
+    """
     array = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert profile(array) == {
         "shape": [2, 2],
@@ -65,8 +72,10 @@ def test_all_statistics_of_a_small_table() -> None:
     }
 
 
-def test_a_sample_that_is_not_fair_is_noticed() -> None:
-    """Every fifth element is sampled, and only every fifth is 0."""
+def test_quantiles_are_right_although_the_sample_is_not_fair() -> None:
+    """Every fifth element is sampled, and exactly those are 1, a fifth of all: the quantiles up to
+    0.75 are 0, and that of 0.99 is 1.
+    """
     array = np.where(np.arange(1 << 18) % 5, 0, 1)[:, None]
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
@@ -85,11 +94,13 @@ def test_quantiles_are_elements_and_never_means_of_two() -> None:
     }
 
 
-def test_quantiles_of_integers_that_float32_cannot_hold() -> None:
+def test_quantiles_of_integers_are_exact_beyond_float32() -> None:
+    """2^24 + 1 is the first integer that float32 cannot hold."""
     assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
 
 
 def test_quantiles_are_of_finite_values() -> None:
+    """1, 2 and 3, beside NaN and both infinities."""
     assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
 
 
@@ -102,6 +113,7 @@ def test_numbers_that_are_nan_have_no_quantiles() -> None:
     [("nan", 1), ("inf", 2), ("mean", None), ("std", None), ("min", None), ("max", None)],
 )
 def test_values_that_are_not_finite_are_counted(name: str, value: int | None) -> None:
+    """1, 2, 3, one NaN and two infinities; no mean or range is reported then."""
     assert profile(NOT_FINITE)[name] == value
 
 
@@ -109,11 +121,12 @@ def test_values_that_are_not_finite_are_counted(name: str, value: int | None) ->
     ("name", "value"), [("zeros", 1), ("nan", 1), ("inf", 1), ("min", None), ("quantiles", None)]
 )
 def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
+    """0, i, one with a NaN and one with an infinity: they are counted, and have no range."""
     assert profile(COMPLEX_WITH_NAN_AND_INF)[name] == value
 
 
 @pytest.mark.parametrize(("value", "count"), [(np.inf, 1), (-np.inf, 1), (2.0, 0)])
-def test_infinite_values_of_a_vector(value: float, count: int) -> None:
+def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> None:
     assert profile(np.array([1.0, value]))["inf"] == count
 
 
@@ -132,6 +145,9 @@ def test_infinite_values_of_a_vector(value: float, count: int) -> None:
 def test_standard_deviations_that_are_not_finite_are_none(
     values: Any, deviation: float | None
 ) -> None:
+    """Of no numbers, complex numbers, NaN, and −1e308, whose squares overflow; a single number has
+    the deviation 0.
+    """
     assert profile(np.array(values))["std"] == deviation
 
 
@@ -148,12 +164,14 @@ def test_standard_deviations_that_are_not_finite_are_none(
     ],
     ids=["a vector", "complex", "empty", "ones"],
 )
-def test_rows_of_real_matrices_have_norms(array: Any, rows: dict[str, Any] | None) -> None:
+def test_only_rows_of_real_matrices_have_norms(array: Any, rows: dict[str, Any] | None) -> None:
+    """The norm of (1, 1) is √2; a row is constant if all its numbers are equal."""
     assert profile(array).get("rows") == rows
 
 
 @pytest.mark.usefixtures("slices")
 def test_constant_rows_are_counted() -> None:
+    """Rows 5 and 70 of 90 hold 2.5 throughout, the others random numbers."""
     array = np.random.default_rng(2).standard_normal((90, 17)).astype(np.float32)
     array[[5, 70]] = 2.5
 
@@ -161,9 +179,12 @@ def test_constant_rows_are_counted() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_a_description_does_not_depend_on_blocks(
+def test_a_description_made_in_blocks_is_that_of_the_whole_array(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """101 rows of 7 columns in blocks of 1, 3 or all rows; the expected values are NumPy's and
+    hashlib's.
+    """
     array = np.random.default_rng(1).standard_normal((101, 7)).astype(np.float32)
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", rows * 7 * 4)
     found = described(table_of("t", array))

@@ -1,4 +1,10 @@
-"""One rotary table in the forms that programs give it: batches, doubled columns, integers."""
+"""One rotary table in the forms that programs give it: batches, doubled columns, complex numbers,
+integers.
+
+DUMPS (rope_dumps.py) are NumPy's tables of 12 positions, 16 channels and base 500000 in each form,
+with whether they are right; CONFIG is a Llama that rotates halves. `readings` note how a tensor was
+understood.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +41,9 @@ INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 @pytest.mark.parametrize("dump", DUMPS)
 @pytest.mark.sample(18)
 def test_a_dump_passes_against_a_scheme_if_it_is_right(dump: str) -> None:
-    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
+    """For example, «vLLM: cosines, then sines» is right, and «interleaved, where the model rotates
+    halves» is not.
+    """
     arrays, right = DUMPS[dump]
     assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == right
 
@@ -43,7 +51,9 @@ def test_a_dump_passes_against_a_scheme_if_it_is_right(dump: str) -> None:
 @pytest.mark.parametrize("dump", DUMPS)
 @pytest.mark.sample(18)
 def test_a_dump_passes_against_another_file_if_it_is_right(dump: str) -> None:
-    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
+    """For example, «vLLM: cosines, then sines» is right, and «another base» is not; the file has c0
+    c1 … c0 c1 ….
+    """
     arrays, right = DUMPS[dump]
     assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == right
 
@@ -51,14 +61,17 @@ def test_a_dump_passes_against_another_file_if_it_is_right(dump: str) -> None:
 @pytest.mark.parametrize("dump", DUMPS)
 @pytest.mark.sample(40)
 def test_a_dump_passes_against_a_model_if_it_is_right(dump: str) -> None:
-    """Each dump is the rotary table of 12 positions in another form, with whether it is right."""
+    """For example, «vLLM: cosines, then sines» is right, and «interleaved, where the model rotates
+    halves» is not.
+    """
     arrays, right = DUMPS[dump]
     assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == right
 
 
 @pytest.mark.parametrize("second", ["vLLM, flat", "rotation matrices of a batch"])
 @pytest.mark.parametrize("first", SINGLE_RIGHT_DUMPS)
-def test_two_arrangements_of_one_table_agree_whichever_is_a(first: str, second: str) -> None:
+def test_two_arrangements_of_one_table_are_equal_in_both_orders(first: str, second: str) -> None:
+    """Every right dump of one tensor against a flat table of vLLM and against rotation matrices."""
     a = SINGLE_RIGHT_DUMPS[first]
     b = SINGLE_RIGHT_DUMPS[second]
 
@@ -68,6 +81,7 @@ def test_two_arrangements_of_one_table_agree_whichever_is_a(first: str, second: 
 
 @pytest.mark.parametrize("name", SINGLE_RIGHT_DUMPS)
 def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
+    """500000 against 10000, whose table is kept as pairs (cos, sin)."""
     another_base, _ = DUMPS["another base, pairs"]
     assert not pecli.diff(SINGLE_RIGHT_DUMPS[name], another_base, reasons=False).passed
 
@@ -83,6 +97,7 @@ def test_every_element_of_a_rotation_matrix_counts(row: int, column: int) -> Non
 
 
 def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
+    """cos at position 3, pair 2 is 0.01 off in the matrix of the second file."""
     wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, 1, 1))
     right = as_cos_sin_cache(COS + 1j * SIN)
 
@@ -93,7 +108,10 @@ def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
 @pytest.mark.parametrize(
     "swapped", [matrices(SIN, COS), SIN + 1j * COS], ids=["matrices", "complex"]
 )
-def test_sines_for_cosines_fail(swapped: Array, spec: Any) -> None:
+def test_sines_in_the_place_of_cosines_fail_in_matrices_and_complex_numbers(
+    swapped: Array, spec: Any
+) -> None:
+    """((sin, −cos), (cos, sin)) and sin + i·cos, instead of the other way round."""
     assert not pecli.verify({"freqs": swapped}, spec, atol=1e-4, reasons=False).passed
 
 
@@ -107,7 +125,8 @@ def test_copies_that_differ_are_a_problem() -> None:
 
 
 def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> None:
-    rope = pecli.Rope(seq_len=20_000, dim=128)  # Copies of it are compared in several blocks.
+    """Copies of a table of 20,000 rows are compared in several blocks."""
+    rope = pecli.Rope(seq_len=20_000, dim=128)
     cos = rope.tables()["cos"]
     other = cos.copy()
     other[-1, 5] += 0.5
@@ -117,11 +136,13 @@ def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> 
 
 
 def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
+    """[cos | sin], then [sin | cos]."""
     dump = np.stack([np.hstack([COS, SIN]), np.hstack([SIN, COS])])
     assert pecli.verify(dump, ROPE).problems == ("cos_sin: its copies differ",)
 
 
 def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
+    """Base 10000 instead of 500000 twice fails by its values."""
     dump = cosines_and_sines(lambda table: np.stack([table, table]), *OTHERS)
     assert pecli.verify(dump, ROPE, reasons=False).problems == ()
 
@@ -137,15 +158,18 @@ def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
 def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(
     a: tuple[int, ...], b: tuple[int, ...], passed: bool
 ) -> None:
+    """(2, 32) has a row more than (1, 32), and (2, 1, 32) two copies of it."""
     assert pecli.diff(np.zeros(a), np.zeros(b), reasons=False).passed == passed
 
 
 def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
+    """Two equal rows of zeros, where a table of one row of zeros is expected."""
     scheme = pecli.LearnedInit(max_len=1, dim=32, init="zeros")
     assert not pecli.verify(np.zeros((2, 32)), scheme, reasons=False).passed
 
 
 def test_columns_doubled_in_two_ways_differ() -> None:
+    """c0 c1 … c0 c1 … against c0 c0 c1 c1 …."""
     assert not pecli.diff(
         cosines_and_sines(doubled_as_halves),
         cosines_and_sines(doubled_as_neighbours),
@@ -154,10 +178,12 @@ def test_columns_doubled_in_two_ways_differ() -> None:
 
 
 def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
+    """Tables called pe are added to embeddings, whose columns have no pairs."""
     assert not pecli.diff({"pe": COS}, {"pe": doubled_as_halves(COS)}, reasons=False).passed
 
 
 def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
+    """The Llama rotates halves; the columns are c0 c0 c1 c1 …."""
     problem = pecli.verify(cosines_and_sines(doubled_as_neighbours), CONFIG, atol=ATOL).problems[0]
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
 
@@ -168,6 +194,7 @@ def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
 def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
     change: Callable[[Array], Array], passed: bool
 ) -> None:
+    """The Llama rotates halves, and the option says interleaved."""
     model = pecli.load_config(CONFIG)
     result = pecli.verify(cosines_and_sines(change), model, atol=ATOL, layout="interleaved")
 
@@ -176,6 +203,7 @@ def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
 
 @pytest.mark.parametrize("family", ["glm", "glm4", "ernie4_5", "helium", "cohere"])
 def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family: str) -> None:
+    """transformers' classes of these families rotate channels (0, 1), (2, 3), …."""
     config = {**INTERLEAVING, "model_type": family}
     assert pecli.verify(cosines_and_sines(doubled_as_neighbours), config, atol=ATOL).passed
 
@@ -183,8 +211,6 @@ def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family
 @pytest.mark.parametrize(
     ("family", "passed"),
     [
-        # transformers' glm and its relatives hand out cat((freqs, freqs)), and repeat each column
-        # while they rotate; cohere hands out repeat_interleave(freqs, 2).
         ("glm", True),
         ("glm4", True),
         ("ernie4_5", True),
@@ -192,7 +218,12 @@ def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family
         ("cohere", False),
     ],
 )
-def test_some_models_that_rotate_neighbours_hand_out_halves(family: str, passed: bool) -> None:
+def test_tables_doubled_as_halves_pass_for_neighbour_families_that_make_them_so(
+    family: str, passed: bool
+) -> None:
+    """transformers' GLM and its relatives make cat((freqs, freqs)), and repeat each column while
+    they rotate; Cohere makes repeat_interleave(freqs, 2).
+    """
     config = {**INTERLEAVING, "model_type": family}
     assert (
         pecli.verify(cosines_and_sines(doubled_as_halves), config, atol=ATOL, reasons=False).passed
@@ -202,6 +233,7 @@ def test_some_models_that_rotate_neighbours_hand_out_halves(family: str, passed:
 
 @pytest.mark.parametrize("spec", [ROPE, CONFIG], ids=["scheme", "model"])
 def test_sines_before_cosines_are_a_weak_pass(spec: Any) -> None:
+    """[sin | cos] without a name; `weak` are remarks on a pass that proves little."""
     result = pecli.verify(np.hstack([SIN, COS]), spec, atol=ATOL)
     assert result.passed
     assert result.weak == ("cos_sin: no name says that sines come before cosines",)
@@ -227,6 +259,7 @@ def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, 
 
 
 def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
+    """127 · pe, rounded to int8."""
     scheme = pecli.Sinusoidal(12, 8)
     dump = fixed_point(scheme.tables()["pe"], 127, "int8")
     result = pecli.verify(dump, scheme, atol=0.01)
@@ -240,6 +273,7 @@ def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
     ids=["waves", "slopes"],
 )
 def test_only_waves_are_stored_as_integers(scheme: Any, passed: bool) -> None:
+    """Slopes of ALiBi times 127 are not recognised, since no program keeps them so."""
     dump = {name: fixed_point(table, 127, "int8") for name, table in scheme.tables().items()}
     assert pecli.verify(dump, scheme, atol=0.01, reasons=False).passed == passed
 
@@ -255,12 +289,24 @@ KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[
 )
 @pytest.mark.sample("a batch of three")
 class TestKerasBias:
+    """ALiBi's bias as Keras writes it: (heads, 1, length), slope × distance from the last key, for
+    8 heads and 16 keys.
+    """
+
     def test_a_bias_as_keras_writes_it_passes_against_its_model(self, dump: Array) -> None:
-        assert pecli.verify(dump, {"model_type": "bloom", "n_head": 8}).passed
+        """BLOOM with 8 heads has the same slopes; with twice the bias it fails."""
+        model = {"model_type": "bloom", "n_head": 8}
+        assert pecli.verify(dump, model).passed
+        assert not pecli.verify(2 * dump, model, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
-        assert pecli.verify(dump, pecli.Alibi(8, 16, form="key-last")).passed
+        """8 heads and 16 keys; with twice the bias it fails."""
+        scheme = pecli.Alibi(8, 16, form="key-last")
+        assert pecli.verify(dump, scheme).passed
+        assert not pecli.verify(2 * dump, scheme, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_another_file(self, dump: Array) -> None:
+        """The file has (heads, 1, keys); with twice the bias it differs."""
         bias = pecli.Alibi(8, 16, form="key-last").tables()["bias"]
         assert pecli.diff(bias, dump).passed
+        assert not pecli.diff(bias, 2 * dump, reasons=False).passed

@@ -1,4 +1,9 @@
-"""Tables on a grid with an axis for each of its sides, (H, W, D) or (T, H, W, D), in place of (rows, D)."""
+"""Tables on a grid with an axis for each of its sides, (H, W, D) or (T, H, W, D), instead of (rows,
+D).
+
+The tables are those of schemes on grids, which tests/engine/schemes/test_grid_styles.py holds
+against other projects, reshaped by NumPy. `readings` note how a tensor was understood.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,9 +47,10 @@ WAYS_TO_ADD_AXES: list[Callable[[np.ndarray], np.ndarray]] = [
 @pytest.mark.parametrize("name", GRID_SCHEMES)
 @pytest.mark.parametrize("shape", WAYS_TO_ADD_AXES)
 @pytest.mark.sample(6)
-def test_an_axis_for_each_side_is_the_same_table(
+def test_a_table_with_an_axis_for_each_side_passes(
     name: str, shape: Callable[[np.ndarray], np.ndarray]
 ) -> None:
+    """As it is, three times as a batch, or with more axes of length 1."""
     scheme = GRID_SCHEMES[name]
     dump = {key: shape(table) for key, table in unfolded(scheme).items()}
     result = pecli.verify(dump, scheme)
@@ -75,6 +81,9 @@ def test_an_axis_for_each_side_is_the_same_table(
     ],
 )
 def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, words: str) -> None:
+    """The table is on the same number of points, with another style, base or grid: it must not be
+    reported as a wrong shape.
+    """
     result = pecli.verify(unfolded(wrong), expected)
     assert not result.passed
     assert not any("its shape is" in line for line in result.diagnosis)
@@ -83,7 +92,9 @@ def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, 
 
 @pytest.mark.parametrize("sides", [(6, 8), (3, 5)])
 def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> None:
-    """DINOv3 has no sizes of its own: (H, W, D) states them, (rows, D) does not."""
+    """DINOv3 has no sizes of its own: (H, W, D) states them, (rows, D) would not. In reverse order
+    of rows the table fails.
+    """
     model = "dinov3-vits16"
     rope = pecli.load_model(model).one().rope(grid=sides)
 
@@ -101,7 +112,10 @@ def test_a_table_on_a_grid_is_that_of_the_vision_tower(model: str) -> None:
 
 
 @pytest.mark.parametrize("sides", [(6, 8), (4, 4)])
-def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> None:
+def test_a_grid_of_patches_passes_without_the_row_of_the_class_token(
+    sides: tuple[int, int],
+) -> None:
+    """ViT-MAE's table has a row of zeros for it before the patches of 16 pixels."""
     height, width = sides
     config = {"model_type": "vit_mae", "image_size": [16 * height, 16 * width], "hidden_size": 64}
     scheme = pecli.Sinusoidal(grid=sides, dim=64, style="vit-mae")
@@ -111,7 +125,7 @@ def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> N
     assert "without rows for other tokens" in result.readings["position_embeddings"]
 
 
-def test_a_table_that_lacks_rows_is_told_how_many() -> None:
+def test_a_table_without_the_row_of_the_class_token_fails_with_the_expected_shape() -> None:
     """64 pixels are 4 patches of 16: the model has 4 × 4 rows and one for the class token."""
     config = {"model_type": "vit_mae", "image_size": 64, "hidden_size": 64}
     table = pecli.Sinusoidal(grid=(4, 4), dim=64, style="vit-mae").tables()["pe"]

@@ -1,4 +1,8 @@
-"""Memory that was never written: random bits, pointers taken for numbers, denormals beside huge values."""
+"""Memory that was never written, in the place of tables or queries: it is named as such.
+
+Such memory holds random bits, pointers taken for numbers, or denormals beside huge values, as the
+functions below make them from a seed.
+"""
 
 from collections.abc import Callable
 
@@ -59,6 +63,7 @@ KINDS_OF_STALE_MEMORY = [
 def test_a_table_of_memory_that_was_never_written_is_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
+    """Cosines and sines of 64 positions and 32 frequencies."""
     rng = np.random.default_rng(seed)
     tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
 
@@ -70,6 +75,7 @@ def test_a_table_of_memory_that_was_never_written_is_named_as_such(
 def test_queries_of_memory_that_was_never_written_are_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
+    """The queries before the rotation are ordinary random numbers."""
     rng = np.random.default_rng(seed)
     shape = (1, 4, ROWS, DIM)
     before = rng.standard_normal(shape, np.float32)
@@ -89,6 +95,7 @@ def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, wor
 
 
 def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
+    """One element of a right rotation is NaN, which is no memory that was never written."""
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1, 4, ROWS, DIM), np.float32)
     rotation = pecli.apply(before, ROPE, layout="halves")

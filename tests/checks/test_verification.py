@@ -1,4 +1,10 @@
-"""What is said of tables that fail without a known mistake, and of those that pass; results read as answers."""
+"""Verifications of tables that fail, and of those that pass but prove little; results as text,
+JSON, truth and exceptions.
+
+Tables are NumPy's, by the formulas of tests/tools/sweeps (LLAMA is Llama 3.1 8B, DEEPSEEK the 64
+rotary channels of DeepSeek-V3). A pass is weak if a known mistake would pass as well; `weak` has a
+remark for each, and a strict check fails then.
+"""
 
 import json
 from pathlib import Path
@@ -27,8 +33,10 @@ def changed(given: Waves, **scaling: Any) -> dict[str, np.ndarray]:
     )
 
 
-def test_the_extended_length_in_the_place_of_the_original() -> None:
-    """Rounded limits leave the length open: 163,840 is what DeepSeek-V3 claims, 131,072 the plainest that fits."""
+def test_the_extended_length_in_the_place_of_the_original_is_named() -> None:
+    """YaRN is computed from 163,840 positions instead of 4096. Since its limits are rounded,
+    lengths from 131,072 on make the same table.
+    """
     yarn = {"scaling": "yarn", "original_max_position_embeddings": 4096, "factor": 40.0}
     spec = pecli.Rope(2048, 64, mscale=1.0, mscale_all_dim=1.0, **yarn)
     found = changed(DEEPSEEK, original_max_position_embeddings=163840)
@@ -39,10 +47,8 @@ def test_the_extended_length_in_the_place_of_the_original() -> None:
     assert 131072 <= edit.found <= 163840
 
 
-def test_what_follows_from_the_factor_is_no_second_cause() -> None:
-    """YaRN's attention factor, 0.1 ln 16 + 1, changes with the factor and must not be named beside
-    it.
-    """
+def test_another_factor_of_yarn_is_one_mistake_although_it_changes_the_attention_factor() -> None:
+    """Factor 16 instead of 40 changes the frequencies, and the attention factor to 0.1 ln 16 + 1."""
     height = np.float64(0.1 * np.log(16) + 1)
     found = {
         name: (table * height).astype(np.float32)
@@ -53,24 +59,33 @@ def test_what_follows_from_the_factor_is_no_second_cause() -> None:
     assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); explains every element ")
 
 
-def test_the_same_table_is_not_another_one(tmp_path: Path) -> None:
-    """Frequencies that are off in a last place, and tables with an axis too many."""
-    rope = pecli.Rope(16, 8)
-    off = rope.tables()["inv_freq"] * np.array([1, 1 + 8 * 2.0**-52, 1, 1])
+SAVED_ROPE = pecli.Rope(16, 8)
+FREQUENCIES_OFF_BY_8_UNITS = SAVED_ROPE.tables()["inv_freq"] * np.array([1, 1 + 8 * 2.0**-52, 1, 1])
 
-    for changed in (
-        {"inv_freq": off},
-        {name: table[None] for name, table in rope.tables().items()},
-    ):
-        tables = [table_of(name, table) for name, table in {**rope.tables(), **changed}.items()]
-        save_tables(str(tmp_path / "t.npz"), tables, rope.spec())
-        result = pecli.verify(tmp_path / "t.npz")
-        assert not result.passed
-        assert not [sentence for sentence in result.diagnosis if "another table" in sentence]
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"inv_freq": FREQUENCIES_OFF_BY_8_UNITS},
+        {name: table[None] for name, table in SAVED_ROPE.tables().items()},
+    ],
+    ids=["a last place", "an axis too many"],
+)
+def test_a_file_that_differs_slightly_from_its_spec_is_not_called_another_table(
+    tmp_path: Path, changed: dict[str, np.ndarray]
+) -> None:
+    """The file carries the spec of the right table; exactly, it fails."""
+    arrays = {**SAVED_ROPE.tables(), **changed}
+    tables = [table_of(name, table) for name, table in arrays.items()]
+    save_tables(str(tmp_path / "t.npz"), tables, SAVED_ROPE.spec())
+    result = pecli.verify(tmp_path / "t.npz")
+
+    assert not result.passed
+    assert not [sentence for sentence in result.diagnosis if "another table" in sentence]
 
 
 def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
-    """The words of a command that checks such a dump of Llama 3.1 8B."""
+    """Write a dump of Llama 3.1 8B, and return the words of a command that checks it."""
     (folder / "config.json").write_text(json.dumps(LLAMA.config))
     np.savez(folder / "dump.npz", **cos_and_sin_tables(rows, LLAMA.frequencies()[0]))
     return (
@@ -92,20 +107,41 @@ DOUBTFUL_PARAMETERS = [
 ]
 
 
-def test_two_rows_pass_and_prove_little(run_pecli, tmp_path: Path) -> None:
-    """The slowest pair that llama3 scaling touches turns by less than 0.001 from one row to the next."""
+def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
+    """Return the remarks on a pass that proves little, as the command prints them."""
+    printed = run_pecli(*words).out.splitlines()
+    return [line.removeprefix("  weak: ") for line in printed if "weak" in line]
+
+
+def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
+    run_pecli, tmp_path: Path
+) -> None:
+    """The slowest pair that Llama 3's scaling touches turns by less than 0.001 from row to row."""
     words = llama_dump(tmp_path, 2)
     outcome = run_pecli(*words)
-    lines = [line.removeprefix("  weak: ") for line in outcome.out.splitlines() if "weak" in line]
+    lines = weak_lines(run_pecli, words)
     doubts = [line.partition(": compare ")[0].removeprefix("2 rows cannot tell ") for line in lines]
 
+    assert outcome.exit_code == SUCCESS
+    assert outcome.out.startswith("passed")
     assert doubts[:-1] == DOUBTFUL_PARAMETERS
     assert doubts[-1] == "2 more known mistakes from a right table"
-    assert outcome.exit_code == SUCCESS
-    assert outcome.out.splitlines()[0][:6] == "passed"
-    assert run_pecli(*words, "--strict").exit_code == CHECK_FAILED
-    assert run_pecli(*words, "--json", "--strict").json["weak"] == lines
 
+
+def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
+    run_pecli, tmp_path: Path
+) -> None:
+    """Two rows of Llama 3.1, which would pass without its scaling as well."""
+    words = llama_dump(tmp_path, 2)
+    assert run_pecli(*words, "--strict").exit_code == CHECK_FAILED
+
+    in_json = run_pecli(*words, "--json", "--strict").json["weak"]
+    assert in_json == weak_lines(run_pecli, words)
+
+
+def test_as_many_rows_as_the_remarks_ask_for_are_enough(run_pecli, tmp_path: Path) -> None:
+    """Each remark ends in «compare N or more»; with the largest N nothing is in doubt."""
+    lines = weak_lines(run_pecli, llama_dump(tmp_path, 2))
     enough = max(int(line.split()[-3].replace(",", "")) for line in lines[:-1])
     strong = run_pecli(*llama_dump(tmp_path, enough), "--strict", "--json")
     assert strong.exit_code == SUCCESS
@@ -125,6 +161,7 @@ def test_a_tolerance_that_nothing_fails_proves_nothing() -> None:
 
 
 def test_a_tolerance_of_frequencies_that_nothing_fails_proves_nothing() -> None:
+    """A relative tolerance of 100 accepts any base; 0.1 does not."""
     config = {
         "model_type": "llama",
         "hidden_size": 32,
@@ -139,7 +176,9 @@ def test_a_tolerance_of_frequencies_that_nothing_fails_proves_nothing() -> None:
 
 
 @pytest.mark.thorough
-def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weak_remarks_of_a_runtime_need_fewer_than_500_fills_of_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Rows that are far apart are made together: a call for each took ten seconds."""
     from pecli.engine.schemes.recipe_tables import RecipeFiller
 
@@ -153,8 +192,11 @@ def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.Mon
     assert len(calls) < 500
 
 
-def test_identical_layers_are_one_line(run_pecli, tmp_path: Path) -> None:
-    """Every layer of an old checkpoint has its own frequencies; they are computed in float32, as PyTorch would."""
+def test_layers_with_identical_frequencies_share_a_line(run_pecli, tmp_path: Path) -> None:
+    """Every layer of an old checkpoint has its own frequencies, computed in float32 as PyTorch
+    would. Layer 7 is off by 4e-6, within what verify allows for frequencies, and is listed by
+    itself; layer 3 is doubled, and fails.
+    """
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     (tmp_path / "config.json").write_text(json.dumps(config))
     exact = (1e4 ** (-np.arange(8) / 8)).astype(np.float32)
@@ -175,8 +217,8 @@ def test_identical_layers_are_one_line(run_pecli, tmp_path: Path) -> None:
     assert "  78 layers: inv_freq, exact" in failed.out.splitlines()
 
 
-def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
-    """Yarn's factor of 32 multiplies cos and sin by 0.1 ln 32 + 1, and frequencies by nothing."""
+def test_frequencies_that_do_not_show_the_attention_factor_are_weak() -> None:
+    """YaRN's factor of 32 multiplies cos and sin by 0.1 ln 32 + 1, and frequencies by nothing."""
     rope = pecli.load_model("gpt-oss-20b").one().rope(64)
     tables = rope.tables()
     (line,) = pecli.verify({"inv_freq": tables["inv_freq"]}, "gpt-oss-20b").weak
@@ -184,6 +226,9 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     assert line == "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
     assert pecli.verify(tables, "gpt-oss-20b", max_ulp=1).weak == ()
 
+
+def test_a_table_of_text_does_not_show_the_sections_of_m_rope() -> None:
+    """Text has the same position on all three axes, so that any sections make the same table."""
     found = pecli.verify(
         cos_and_sin_tables(300, inverse_frequencies(1e6, 128), np.float64),
         "qwen2.5-vl-7b",
@@ -192,72 +237,85 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     assert found.passed
     assert any("cannot tell M-RoPE sections" in line for line in found.weak)
 
+
+def test_a_table_at_positions_of_an_image_shows_the_sections_of_m_rope() -> None:
+    """Rows and columns of an image 16 patches wide; sections 16, 24, 24 of 64 frequencies."""
     places = np.array([np.arange(300), np.arange(300) // 16, np.arange(300) % 16])
     axis = np.repeat([0, 1, 2], [16, 24, 24])
     angles = places[axis].T * 1e6 ** (-np.arange(64) / 64)
     image = {"cos": np.cos(angles), "sin": np.sin(angles)}
 
-    assert (
-        pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()
-    )  # its vision has two axes
+    assert pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()
 
+
+def test_a_table_of_the_vision_tower_is_checked_at_rows_and_columns() -> None:
+    """Qwen2.5-VL's vision has two axes, and heads of 80 channels: 20 frequencies for each axis."""
     grid = np.array([np.arange(8) // 4, np.arange(8) % 4])
-    angles = (
-        (grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)).transpose(1, 0, 2).reshape(8, 40)
-    )  # 80 channels a head
+    by_axis = grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)
+    angles = by_axis.transpose(1, 0, 2).reshape(8, 40)
     patches = {"cos": np.cos(angles), "sin": np.sin(angles)}
 
     assert pecli.verify(patches, "qwen2.5-vl-7b", atol=1e-6, positions=grid, layer_type="vision")
 
 
-def test_tensors_that_belong_to_no_table_are_named(run_pecli, tmp_path) -> None:
-    """Weights are no table; half a sine is one, so --strict refuses it under a name that says
-    nothing.
-    """
-    np.savez(
-        tmp_path / "t.npz",
-        **cos_and_sin_tables(300, inverse_frequencies(10000.0, 16)),
-        junk=np.zeros(3),
-    )
-    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
+SMALL_LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
+SMALL_TABLES = cos_and_sin_tables(300, inverse_frequencies(10000.0, 16))
+"""Right tables of the small Llama, by NumPy."""
 
-    for spec in (config, pecli.Rope(seq_len=300, dim=16)):
-        found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
-        assert found.passed
-        assert found.unchecked == ("junk",)
 
-    words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
-    assert run_pecli(*words).out.splitlines()[-1] == "  not checked: junk"
+@pytest.mark.parametrize("spec", [SMALL_LLAMA, pecli.Rope(seq_len=300, dim=16)], ids=str)
+def test_a_tensor_that_is_no_table_is_listed_as_unchecked(tmp_path: Path, spec: Any) -> None:
+    """«junk» holds three zeros, beside right cosines and sines."""
+    np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
+    found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
 
-    tables, weights = (
-        cos_and_sin_tables(300, inverse_frequencies(10000.0, 16)),
-        np.random.default_rng(0).normal(0, 0.02, (300, 16)),
-    )
-    weights[:, 3] = 0  # a channel that died
-    (tmp_path / "c.json").write_text(json.dumps(config))
-    strict = (
-        "verify",
-        tmp_path / "t.npz",
-        "--config",
-        tmp_path / "c.json",
-        "--atol",
-        1e-6,
-        "--strict",
-    )
+    assert found.passed
+    assert found.unchecked == ("junk",)
 
-    for name, junk, code in (
-        ("w", weights, SUCCESS),
-        ("foo", tables["sin"][None] / 2, CHECK_FAILED),
-    ):  # a sine whose name says nothing
-        np.savez(tmp_path / "t.npz", **tables, **{name: junk})
-        assert run_pecli(*strict).exit_code == code, name
-    assert run_pecli(*words, "--json").json["weak"] == [
-        "foo looks like a table, and no name says of what"
-    ]
+
+def verify_scheme_words(folder: Path) -> tuple[Any, ...]:
+    """Return the command that checks t.npz against the scheme."""
+    scheme = ("rope", "--seq-len", 300, "--dim", 16)
+    return (*scheme, "--verify", folder / "t.npz", "--atol", 1e-6)
+
+
+def test_the_command_lists_unchecked_tensors_in_its_last_line(run_pecli, tmp_path: Path) -> None:
+    """«junk» holds three zeros, beside right cosines and sines."""
+    np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
+    printed = run_pecli(*verify_scheme_words(tmp_path)).out
+
+    assert printed.splitlines()[-1] == "  not checked: junk"
+
+
+def strict_exit_code(run_pecli: Any, folder: Path) -> int:
+    (folder / "c.json").write_text(json.dumps(SMALL_LLAMA))
+    words = ("verify", folder / "t.npz", "--config", folder / "c.json", "--atol", 1e-6)
+    code: int = run_pecli(*words, "--strict").exit_code
+    return code
+
+
+def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None:
+    """Random weights are no table, also if a channel of them died (all zeros)."""
+    weights = np.random.default_rng(0).normal(0, 0.02, (300, 16))
+    weights[:, 3] = 0
+    np.savez(tmp_path / "t.npz", **SMALL_TABLES, w=weights)
+
+    assert strict_exit_code(run_pecli, tmp_path) == SUCCESS
+
+
+def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
+    run_pecli, tmp_path: Path
+) -> None:
+    """Half a sine, under a name that does not say what it is."""
+    np.savez(tmp_path / "t.npz", **SMALL_TABLES, foo=SMALL_TABLES["sin"][None] / 2)
+    weak = run_pecli(*verify_scheme_words(tmp_path), "--json").json["weak"]
+
+    assert strict_exit_code(run_pecli, tmp_path) == CHECK_FAILED
+    assert weak == ["foo looks like a table, and no name says of what"]
 
 
 def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
-    """llama3's factor of 8 is within a relative error of 10."""
+    """Llama 3's scaling by 8 is within a relative error of 10, in each of three layers."""
     layers = {f"layers.{layer}.rotary_emb.inv_freq": LLAMA.frequencies()[0] for layer in range(3)}
     found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
 
@@ -267,82 +325,109 @@ def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
     assert lines.count("inv_freq cannot tell llama3 scaling from none") == 1
 
 
-ROPE_BASE_10000, ROPE_BASE_500000 = (
-    pecli.Rope(seq_len=16, dim=16, base=10000),
-    pecli.Rope(seq_len=16, dim=16, base=500000),
-)
+ROPE_BASE_10000 = pecli.Rope(seq_len=16, dim=16, base=10000)
+ROPE_BASE_500000 = pecli.Rope(seq_len=16, dim=16, base=500000)
+TABLES_BASE_10000 = ROPE_BASE_10000.tables()
+
+
+def test_a_right_result_is_true() -> None:
+    """Tables of base 10000 against their scheme, against themselves, and by themselves."""
+    assert pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000)
+    assert pecli.diff(TABLES_BASE_10000, TABLES_BASE_10000)
+    assert pecli.identify(TABLES_BASE_10000)
 
 
 def test_a_failed_result_is_false() -> None:
-    tables, others = ROPE_BASE_10000.tables(), ROPE_BASE_500000.tables()
+    """Another base, two tables that differ, and noise."""
     noise = np.random.default_rng(0).normal(size=(64, 32))
 
-    for right in (
-        pecli.verify(tables, ROPE_BASE_10000),
-        pecli.diff(tables, tables),
-        pecli.identify(tables),
-    ):
-        assert right
-    for wrong in (
-        pecli.verify(tables, ROPE_BASE_500000),
-        pecli.diff(tables, others),
-        pecli.identify(noise),
-    ):
-        assert not wrong
+    assert not pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000)
+    assert not pecli.diff(TABLES_BASE_10000, ROPE_BASE_500000.tables())
+    assert not pecli.identify(noise)
 
+
+def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
+    """Llama 2 has no scaling, so that all runtimes compute the same at 64 positions."""
     found = pecli.runtimes("llama-2-7b", 64)
-    assert bool(found) == found.agree
-    assert repr(found)[:27] == "<RuntimeComparison passed: "
+
+    assert found.agree
+    assert bool(found)
+    assert repr(found).startswith("<RuntimeComparison passed: ")
 
 
-def test_raise_if_failed_and_repr_say_why() -> None:
-    pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_10000).raise_if_failed()
+def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
+    """Tables of base 10000 against their scheme."""
+    pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
+
+
+def test_raise_if_failed_of_a_verification_has_the_reason() -> None:
+    """The tables have base 10000, and the scheme base 500000."""
     with pytest.raises(
         pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
     ):
-        pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_500000).raise_if_failed()
-    with pytest.raises(AssertionError, match="DIFFERENT"):
-        pecli.diff(ROPE_BASE_10000.tables(), ROPE_BASE_500000.tables()).raise_if_failed()
+        pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000).raise_if_failed()
 
-    failed = repr(pecli.verify(ROPE_BASE_10000.tables(), ROPE_BASE_500000))
+
+def test_raise_if_failed_of_a_difference_is_an_assertion_error() -> None:
+    """So that it may stand for an assert in a test."""
+    with pytest.raises(AssertionError, match="DIFFERENT"):
+        pecli.diff(TABLES_BASE_10000, ROPE_BASE_500000.tables()).raise_if_failed()
+
+
+def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
+    """The tables have base 10000, and the scheme base 500000."""
+    failed = repr(pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000))
+
     assert failed.startswith("<Verification failed: rope; ")
     assert "base is 10000" in failed
     assert "None" not in failed
-    assert (
-        repr(pecli.diff(ROPE_BASE_10000.tables(), ROPE_BASE_10000.tables()))
-        == "<Difference passed>"
-    )
 
 
-def test_a_printed_result_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["verify", "identify"])
+def test_a_printed_result_of_one_file_is_what_the_command_prints(
+    run_pecli: Any, tmp_path: Path, command: str
+) -> None:
+    """The file carries its spec, base 10000."""
+    file = str(tmp_path / "a.safetensors")
+    pecli.save(file, ROPE_BASE_10000)
+
+    assert str(getattr(pecli, command)(file)) == run_pecli(command, file).out.rstrip("\n")
+
+
+def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
+    """The files have base 10000 and 500000."""
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
     pecli.save(ours, ROPE_BASE_10000)
     pecli.save(theirs, ROPE_BASE_500000)
+    printed = run_pecli("diff", ours, theirs, "--no-plot").out
 
-    assert str(pecli.verify(ours)) == run_pecli("verify", ours).out.rstrip("\n")
-    assert str(pecli.diff(ours, theirs)) == run_pecli("diff", ours, theirs, "--no-plot").out.rstrip(
-        "\n"
-    )
-    assert str(pecli.identify(ours)) == run_pecli("identify", ours).out.rstrip("\n")
-    assert (
-        str(pecli.runtimes("llama-2-7b", 4096))
-        == run_pecli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
-    )
+    assert str(pecli.diff(ours, theirs)) == printed.rstrip("\n")
 
+
+def test_a_printed_comparison_of_runtimes_is_what_the_command_prints(run_pecli: Any) -> None:
+    printed = run_pecli("runtimes", "llama-2-7b", "--length", 4096).out
+    assert str(pecli.runtimes("llama-2-7b", 4096)) == printed.rstrip()
+
+
+def test_a_printed_audit_names_its_recipe_and_its_repr_is_short() -> None:
+    """A repr is one line, even of many recipes."""
     audit = pecli.audit(ROPE_BASE_10000, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200
 
 
 def test_positions_of_one_axis_do_not_show_sections() -> None:
-    """Text has the same position on all three axes, so that it does not matter which one a pair takes."""
+    """Text has the same position on all three axes, so that it does not matter which one a pair
+    takes; sections are 2, 3, 3 of 8 pairs.
+    """
     rope = pecli.Rope(dim=16, positions=[0, 1, 2, 500], mrope_section=[2, 3, 3])
     lines = pecli.verify(rope.tables(), rope).weak
 
     assert any("cannot tell M-RoPE sections" in line for line in lines)
 
 
-def test_a_layer_type_that_was_chosen_is_not_in_doubt() -> None:
+def test_a_layer_type_is_in_doubt_unless_it_was_chosen() -> None:
+    """The names cos and sin do not say of which layers of Gemma 3 they are."""
     tables = pecli.load_model("gemma-3-4b").one("full_attention").rope(64).tables()
     waves_of_rope = {"cos": tables["cos"], "sin": tables["sin"]}
     chosen = pecli.verify(waves_of_rope, "gemma-3-4b", layer_type="full_attention", atol=1e-5)
@@ -356,7 +441,9 @@ def test_a_layer_type_that_was_chosen_is_not_in_doubt() -> None:
 
 
 def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
-    """Five rows of padding leave nothing of a single row, and the padding itself is at position 1."""
+    """Five rows of padding, a known mistake, leave nothing of a single row, and the padding itself
+    is at position 1.
+    """
     rope = pecli.Rope(1, 16, offset=1)
     assert pecli.verify(rope.tables(), rope, atol=1e-5).weak == (
         "1 row cannot tell whether rows are in reverse order: compare 2 or more",
@@ -364,6 +451,7 @@ def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
 
 
 def test_rounding_is_not_the_advice_beside_a_tensor_of_another_shape() -> None:
+    """Cosines are off by one unit in the last place, which --max-ulp 1 would allow; sines lack rows."""
     rope = pecli.Rope(8, 16)
     tables = rope.tables()
     near = {"cos": np.nextafter(tables["cos"], np.float32(2)), "sin": tables["sin"]}
@@ -384,5 +472,6 @@ def test_a_strict_check_fails_if_it_is_weak() -> None:
 
 
 def test_a_strict_check_passes_if_it_rules_out_every_known_mistake() -> None:
+    """64 rows differ by every known mistake."""
     rope = pecli.Rope(seq_len=64, dim=8)
     assert pecli.verify(rope.tables(), rope, strict=True).passed

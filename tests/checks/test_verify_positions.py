@@ -1,4 +1,10 @@
-"""Checks of position ids: planted mistakes are named."""
+"""Checks of position ids of texts with images and videos: right ids pass, and a mistake is named.
+
+The prompt is text of 5 tokens, an image of 8 × 12 patches (4 × 6 tokens, as 2 × 2 patches are
+merged), and text of 4. Right ids are those of pecli.positions, which
+tests/models/test_position_ids.py tests; mistakes are made here by NumPy, as a wrong port would. Ids
+have the axes time, rows, columns.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -63,13 +69,16 @@ MISTAKEN_POSITIONS: dict[str, tuple[Callable[[], np.ndarray], str]] = {
 }
 
 
-def test_right_ids_pass() -> None:
+def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
+    """Mistakes in the same ids fail, in the tests below."""
     assert verify_positions(right_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 
 @pytest.mark.parametrize("name", MISTAKEN_POSITIONS)
 def test_a_planted_mistake_is_named(name: str) -> None:
-    """Each mistake changes the right ids of a prompt with an image, as a wrong port would."""
+    """Each case of MISTAKEN_POSITIONS changes the right ids as a wrong port would: for example, the
+    merge size is ignored, so that the image has 8 × 12 ids.
+    """
     make, reason = MISTAKEN_POSITIONS[name]
     check = verify_positions(make(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
 
@@ -90,6 +99,7 @@ def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_ids_that_count_padding_are_named(padding: str) -> None:
+    """The shorter of two prompts is padded, and its padding has ids as if it were text."""
     ids = pecli.positions(QWEN2_5_VL_7B, TWO_PROMPTS, padding=padding)
     rows = []
     for row in TWO_PROMPTS:
@@ -115,6 +125,7 @@ def test_ids_of_latents_before_packing_are_named(name: str) -> None:
 
 
 def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
+    """Rows and columns count 0, 2, 4, …, those of the 2 × 2 latents that Flux packs into a token."""
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")
     ids[:, 1:] *= 2
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
@@ -123,6 +134,7 @@ def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
 
 
 def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
+    """As diffusers makes them."""
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")[None].astype(np.float32)
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
 
@@ -150,12 +162,13 @@ def test_a_failed_check_of_ids_names_the_first_wrong_one() -> None:
     assert check.as_json()["worst_index"] == [0, 29]
 
 
-def test_fractions_are_refused() -> None:
+def test_ids_that_are_fractions_are_refused() -> None:
     with pytest.raises(pecli.ParameterError, match="whole numbers"):
         verify_positions([[0.5]], QWEN2_5_VL_7B, "text:1")
 
 
-def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
+def test_the_command_writes_ids_that_it_verifies(run_pecli: Any, tmp_path: Path) -> None:
+    """5 + 4 · 6 + 4 = 33 tokens on three axes."""
     path = tmp_path / "ids.npy"
     options = ("positions", "--model", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT)
     written = run_pecli(*options, "-o", path)
@@ -167,7 +180,8 @@ def test_the_command_writes_and_checks(run_pecli: Any, tmp_path: Path) -> None:
     assert checked.out.startswith("passed")
 
 
-def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
+def test_the_command_verify_names_a_mistake_of_the_ids(run_pecli: Any, tmp_path: Path) -> None:
+    """The last text goes on at 29, as if the image had taken 24 numbers instead of 6."""
     path = tmp_path / "ids.npy"
     np.save(path, with_text_at(29))
     outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT, "--verify", path)
@@ -176,12 +190,15 @@ def test_the_command_names_a_mistake(run_pecli: Any, tmp_path: Path) -> None:
     assert "after as many numbers as it has tokens" in outcome.out
 
 
-def test_the_command_prints_runs(run_pecli: Any) -> None:
+def test_the_command_prints_ids_in_runs(run_pecli: Any) -> None:
     """Text 0 to 2, four image tokens that share time 3, and text from 5 on."""
     outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", "text:3,image:1x4x4,text:2")
     assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
 
 
-def test_the_command_prints_json(run_pecli: Any) -> None:
+def test_the_command_prints_ids_as_json(run_pecli: Any) -> None:
+    """Flux: one text token at (0, 0, 0), and an image of 1 × 2 tokens at rows 0 and columns 0 and
+    1.
+    """
     outcome = run_pecli("positions", "flux.1-dev", "--segments", "text:1,image:1x2", "--json")
     assert outcome.json["position_ids"] == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]

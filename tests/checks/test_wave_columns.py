@@ -1,4 +1,7 @@
-"""Columns that are waves or lines, told from random ones."""
+"""A table has a column that is a wave or a line, and random numbers have none.
+
+Waves are NumPy's sines and cosines of 32 rows.
+"""
 
 from typing import Any
 
@@ -15,15 +18,18 @@ TURNS = np.arange(32.0)[:, None]
     [np.sin(TURNS), np.cos(0.01 * TURNS), 3 * TURNS, np.zeros((3, 2))],
     ids=["a sine", "a slow cosine", "a line", "zeros"],
 )
-def test_waves_and_lines_are_smooth(column: np.ndarray[Any, Any]) -> None:
+def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any, Any]) -> None:
+    """From a sine of one radian per row to zeros: neighbouring rows follow from each other."""
     assert has_waves(column)
 
 
 def test_one_wave_among_random_columns_is_found() -> None:
+    """Four columns of normal noise have none; with a fifth, a sine, there is one."""
     noise = np.random.default_rng(0).normal(size=(32, 4))
     assert not has_waves(noise)
     assert has_waves(np.hstack([noise, np.sin(TURNS)]))
 
 
 def test_two_rows_are_too_few_to_be_a_wave() -> None:
+    """Three rows of zeros are enough, in the test above."""
     assert not has_waves(np.zeros((2, 2)))

@@ -1,4 +1,9 @@
-"""Queries with rows of zeros after the prompt, and padding that holds NaN or infinity."""
+"""Queries with rows of zeros after the prompt, and padding that holds NaN or infinity.
+
+Random queries (2 sequences, 2 heads, 33 positions, 128 channels) are rotated by this package as
+Llama 2 does; zeros, NaN and infinities are put in by NumPy. A mask hides 5 tokens of padding at the
+beginning of the second sequence.
+"""
 
 from typing import Any
 
@@ -30,7 +35,9 @@ def with_zeros_from_row(array: np.ndarray, first: int) -> np.ndarray:
 @pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 @pytest.mark.parametrize(("first", "words"), [(32, "row 32 is"), (20, "rows 20–32 are")])
 def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: str) -> None:
-    """Llama 2's queries, rotated by pecli itself, whose rows from 20 or 32 on are set to zero."""
+    """Rows from 20 or 32 on are zero after the rotation; positions are stated in five ways that
+    mean 0 to 32.
+    """
     result = pecli.verify(
         with_zeros_from_row(ROTATED_QUERIES, first),
         LLAMA_2_7B,
@@ -44,6 +51,7 @@ def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: st
 
 
 def test_zeros_before_the_rotation_are_named() -> None:
+    """Rows from 20 on are zero in the queries before the rotation only."""
     result = pecli.verify(
         ROTATED_QUERIES, LLAMA_2_7B, before=with_zeros_from_row(RANDOM_QUERIES, 20), atol=1e-5
     )
@@ -52,6 +60,7 @@ def test_zeros_before_the_rotation_are_named() -> None:
 
 @pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
+    """Rows from 20 on are zero before and after the rotation."""
     after = with_zeros_from_row(ROTATED_QUERIES, 20)
     assert pecli.verify(
         after, LLAMA_2_7B, before=with_zeros_from_row(RANDOM_QUERIES, 20), atol=1e-5, **place
@@ -60,6 +69,7 @@ def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("is_zero_before", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
+    """Rows 0 to 19 are rotated with base 500 instead of 10000."""
     before = with_zeros_from_row(RANDOM_QUERIES, 20) if is_zero_before else RANDOM_QUERIES
     result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA_2_7B, before=before, atol=1e-5)
 
@@ -118,6 +128,9 @@ def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
 
 @pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_that_was_not_finite_before_is_weak(value: float) -> None:
+    """Padding is NaN or infinite before and after the rotation; `weak` are remarks on a pass that
+    proves little.
+    """
     before = RANDOM_QUERIES.copy()
     before[1, :, :5] = value
     places = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)

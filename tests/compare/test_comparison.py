@@ -1,5 +1,10 @@
-"""One comparison: errors, their places, tolerances, and what cannot be compared; pieces of every kind, measured fast,
-against the same elements measured one at a time in Python's own numbers.
+"""Two arrays are compared element by element: errors, their places, tolerances, and what cannot be
+compared.
+
+A ULP is the distance to the next float of the dtype. Expected numbers are arithmetic on a few
+elements, stated in the tests, or those of `measured_one_by_one`, a plain loop in Python's own
+numbers; the comparison itself works on pieces of large arrays. An element is mismatched if it is
+beyond max_ulp, and beyond atol + rtol · |expected|.
 """
 
 import math
@@ -149,6 +154,7 @@ def test_equal_integers_pass() -> None:
 
 
 def test_an_integer_that_differs_is_counted() -> None:
+    """4 instead of 3."""
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
 
@@ -221,6 +227,7 @@ def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
 
 
 def test_an_infinite_relative_error_is_null_in_json() -> None:
+    """Infinity instead of 1; JSON has no infinity."""
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 
@@ -367,7 +374,7 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     st.sampled_from([0.0, 0.0, 0.01, 0.3]),
     st.sampled_from([8, 40, 256, 1 << 18]),
 )
-def test_pieces_are_measured_as_if_one_by_one(
+def test_arrays_measured_in_pieces_have_the_errors_of_a_loop_over_elements(
     dtype, seed, changes, tolerance, special, piece
 ) -> None:
     """`measured_one_by_one` is a plain loop over elements; random arrays, changes and tolerances
@@ -381,9 +388,8 @@ def test_pieces_are_measured_as_if_one_by_one(
             changes, np.array_split(np.arange(COUNT), len(changes)), strict=True
         ):
             found[stretch] = CHANGES_OF_A_TABLE[change](expected[stretch], draw).astype(dtype)
-    found = np.where(
-        draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected
-    )  # not all of them, or very few
+    # All elements are changed, half of them, or very few.
+    found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece * 4)
@@ -394,12 +400,12 @@ def test_pieces_are_measured_as_if_one_by_one(
     wanted = measured_one_by_one(expected, found, tolerance)
     for name in ("first_index", "worst_index"):
         wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
-    result["max_rel_error"] = result["max_rel_error"] or 0.0  # where only zeros are expected
+    result["max_rel_error"] = result["max_rel_error"] or 0.0  # None if only zeros are expected
 
     assert {name: result[name] for name in wanted} == wanted
 
 
-def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> None:
+def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypatch) -> None:
     """Of a float16 copy only column 3, moved by one ULP, is out of tolerance: rounding itself is
     not.
     """
@@ -430,7 +436,9 @@ def test_units_are_counted_in_any_byte_order() -> None:
 )
 @pytest.mark.parametrize("few", [1, 3, 900])
 def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
-    """Some elements are off by 2, or inverted; all errors are equal, so that the first is the worst."""
+    """1, 3 or 900 of 1001 elements are off by 2, or inverted if they are booleans; all errors are
+    equal, so that the first is the worst.
+    """
     draw = np.random.default_rng(few)
     expected = draw.integers(0, 2, 1001).astype(dtype)
     found = expected.copy()
@@ -444,18 +452,23 @@ def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
     assert result.max_abs_error == (1 if dtype is np.bool_ else 2)
 
 
-def test_a_limit_that_is_met_exactly_is_kept() -> None:
-    """Errors that are the limit, and the next float: in float32 they look the same beside a larger value."""
+@pytest.mark.parametrize(
+    ("rtol", "mismatched"),
+    [(2.0**-9, 0), (2.0**-9 * (1 - 2.0**-40), 6000), (2.0**-9 * (1 + 2.0**-40), 0)],
+    ids=["the error", "just less", "just more"],
+)
+def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> None:
+    """Relative errors of 2^-9 in float32 at 1, 3 and −5, and a relative tolerance that is the same,
+    or less or more by 2^-40 of it: all 6000 elements pass, or none. NumPy counts the expected ones
+    in float64.
+    """
     expected = np.repeat(np.array([1.0, 3.0, -5.0], np.float32), 2000)
-    for share in (2.0**-9, 2.0**-9 * (1 - 2.0**-40), 2.0**-9 * (1 + 2.0**-40)):
-        found = expected * np.float32(1 + 2.0**-9)
-        off = int(
-            np.count_nonzero(
-                np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))
-            )
-        )
-        assert comparison_of(expected, found, rtol=share).mismatched == off
-        assert off in (0, 6000)
+    found = expected * np.float32(1 + 2.0**-9)
+    errors = np.abs(found.astype(float) - expected)
+
+    off = np.count_nonzero(errors > rtol * np.abs(expected.astype(float)))
+    assert off == mismatched
+    assert comparison_of(expected, found, rtol=rtol).mismatched == mismatched
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-124, 2.0**-140, 2.0**100])
@@ -465,7 +478,10 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
 def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     scale, atol, rtol, monkeypatch
 ) -> None:
-    """All limits are dyadic, so that float64 holds them. The first rows are so far off that no others are worse."""
+    """Errors are the limit, or one or two floats more or less; all limits are sums of few powers of
+    2, so that float64 holds them, and NumPy decides in float64. The first rows are so far off that
+    no others are worse.
+    """
     monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     draw = np.random.default_rng(5)
     expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
@@ -489,7 +505,7 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     assert result.first_index == tuple(np.argwhere(wrong)[0])
 
 
-def test_a_result_as_json() -> None:
+def test_the_json_of_a_comparison_has_every_field() -> None:
     assert Comparison("t", (1, 2), 2).as_json() == {
         "name": "t",
         "shape": [1, 2],
@@ -511,7 +527,8 @@ def test_values_that_json_lacks_are_null_or_pairs() -> None:
     assert plain([Comparison("t", (2,), 2)])[0]["shape"] == [2]
 
 
-def test_integers_have_no_ulps() -> None:
+def test_errors_of_integers_are_not_counted_in_ulps() -> None:
+    """Equal floats are 0 ULPs apart; of integers, None."""
     assert comparison_of([1.0], [1.0]).max_ulp_error == 0
     assert comparison_of([1], [1]).max_ulp_error is None
 
@@ -537,20 +554,22 @@ def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, p
 
 @pytest.mark.parametrize("dtype", ["i4", "u1"])
 @pytest.mark.parametrize(("atol", "passes"), [(1, True), (0.99, False)])
-def test_integers_within_a_tolerance(dtype: str, atol: float, passes: bool) -> None:
+def test_integers_off_by_1_pass_with_an_atol_of_1_only(
+    dtype: str, atol: float, passes: bool
+) -> None:
     """The error is 1."""
     assert comparison_of(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize(("max_ulp", "passes"), [(1, False), (2, True)])
-def test_an_error_of_2_ulps(dtype: str, max_ulp: int, passes: bool) -> None:
+def test_an_error_of_2_ulps_passes_if_2_are_allowed(dtype: str, max_ulp: int, passes: bool) -> None:
     """Floats from 1 to 2 are eps apart, so that 1 + 2 · eps is 2 ULPs from 1."""
     found = np.array([1 + 2 * np.finfo(dtype).eps], dtype)
     assert comparison_of(np.ones(1, dtype), found, max_ulp=max_ulp).passed == passes
 
 
-def test_two_wrong_elements_of_a_matrix() -> None:
+def test_the_measures_of_two_wrong_elements_are_those_of_the_first_and_the_worst() -> None:
     """3 instead of 2 and 5 instead of 4 are both off by 1; relative to what is expected, 2 is off
     by more.
     """
@@ -558,7 +577,8 @@ def test_two_wrong_elements_of_a_matrix() -> None:
     assert result.mismatched == 2
     assert result.max_abs_error == 1.0
     assert result.max_rel_error == 0.5
-    assert result.max_ulp_error == 2**51  # from 2 to 3; numbers from 2 to 4 are 2**-51 apart
+    # Float64 numbers from 2 to 4 are 2^-51 apart: 2^51 of them from 2 to 3.
+    assert result.max_ulp_error == 2**51
     assert result.expected == 2.0
     assert result.found == 3.0
     assert result.worst_index == (0, 1)
@@ -621,9 +641,11 @@ def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
         ("i4", "c8", "t", True, "its dtype is complex64 where int32 is expected"),
     ],
 )
-def test_dtypes_that_may_differ(expected, found, name, any_dtype, problem) -> None:
-    """inv_freq is computed in other dtypes everywhere, so that its dtype never counts; a float for
-    an integer always does.
+def test_another_dtype_is_a_problem_unless_it_may_differ(
+    expected, found, name, any_dtype, problem
+) -> None:
+    """inv_freq is computed in other dtypes everywhere, so that its dtype never counts; with
+    any_dtype, floats may differ and integers may; a float for an integer is always a problem.
     """
     result = compare_arrays(
         np.zeros(2, expected), np.zeros(2, found), name=name, any_dtype=any_dtype
@@ -652,7 +674,7 @@ def test_a_single_number_is_one_column() -> None:
     assert comparison_of(1.0, 2.0).where == {"columns": [(0, 0)]}
 
 
-def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
+def test_an_array_without_rows_equals_only_another_without_rows() -> None:
     """An empty table must not pass as one whose elements are all right."""
     assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
 
@@ -660,15 +682,17 @@ def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
 
 
-def test_a_role_makes_a_comparison_relative() -> None:
-    """All slopes are below 1: an absolute tolerance of 1 would accept anything."""
+def test_slopes_are_compared_relatively_whatever_their_name() -> None:
+    """All slopes are below 1, so that an absolute tolerance of 1 would accept anything; 10 % off
+    fails. The role says what a tensor called «x» is.
+    """
     slopes = 2.0 ** -np.arange(1, 9)
     tolerance = Tolerance(atol=1)
 
     assert not compare_arrays(slopes, slopes * 1.1, tolerance, name="x", role="slopes").passed
 
 
-def test_three_wrong_elements_in_different_pieces() -> None:
+def test_three_wrong_elements_in_different_pieces_are_all_counted() -> None:
     """Large arrays are compared in pieces. The errors are equal, so that the first one counts as
     the worst.
     """
@@ -680,7 +704,7 @@ def test_three_wrong_elements_in_different_pieces() -> None:
     assert result.mismatched == 3
 
 
-def test_the_worst_of_many_wrong_elements() -> None:
+def test_the_worst_of_many_wrong_elements_is_found_in_a_later_piece() -> None:
     """All elements are off by 1, and number 70,000, in a later piece, by 2."""
     places = np.arange(100_000)
     result = comparison_of(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
@@ -691,7 +715,7 @@ def test_the_worst_of_many_wrong_elements() -> None:
     assert result.max_abs_error == 2.0
 
 
-def test_ulps_of_many_elements() -> None:
+def test_elements_beyond_an_allowed_number_of_ulps_are_counted_in_all_pieces() -> None:
     """Every seventh element is 6 ULPs above 1, which is more than the 5 that are allowed."""
     found = np.ones(100_000) + 2.0**-52 * (np.arange(100_000) % 7)
     result = comparison_of(np.ones(100_000), found, max_ulp=5)
@@ -738,11 +762,11 @@ def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: li
     assert [slab.start for slab in split_into_slabs(axes, step)] == starts
 
 
-def test_nothing_is_wrong_in_no_tensor() -> None:
+def test_the_places_of_no_tensor_are_null_in_json() -> None:
     assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}
 
 
-def test_exchanging_both_sides_of_a_result() -> None:
+def test_a_result_with_its_sides_exchanged_has_expected_and_found_exchanged() -> None:
     """The worst element is a NaN of float64 where 3 of float32 was expected."""
     expected = np.array([0.0, 1.0, 3.0], np.float32)
     found = np.array([0.0, -2.0, np.nan], np.float64)

@@ -1,4 +1,11 @@
-"""The forms of cosines and sines: joining parts and splitting them again, with and without noise."""
+"""Forms of cosines and sines: ways of storing both functions in one array, recognised by shape and
+values.
+
+A form joins tables (of 7 positions and 3 frequencies here) as halves of the columns, interleaved,
+stacked, pairs, complex numbers, rotation matrices or rows, with each column once or twice
+(doubled), and splits them again; `padded` has a last column of zeros. Expected elements are NumPy's
+cosines and sines, or small integers.
+"""
 
 import numpy as np
 import pytest
@@ -65,7 +72,7 @@ def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
     ],
     ids=str,
 )
-def test_where_a_form_has_its_elements(form: Form, index: tuple, expected: object) -> None:
+def test_a_form_has_these_elements_at_an_index(form: Form, index: tuple, expected: object) -> None:
     """COS and SIN are tables of 7 positions and 3 frequencies; expected are elements of one row."""
     assert cosines_and_sines_in(form)[index].tolist() == expected
 
@@ -79,10 +86,8 @@ def test_where_a_form_has_its_elements(form: Form, index: tuple, expected: objec
         (Form("stacked", "halves"), "stacked, columns doubled: halves"),
     ],
 )
-def test_names_of_forms(form: Form, name: str) -> None:
-    """The names are those of notes in reports; «compact» is one function with one column per
-    frequency.
-    """
+def test_the_name_of_a_form_is_that_of_notes_in_reports(form: Form, name: str) -> None:
+    """«compact» is one function with one column per frequency."""
     assert form.name == name
 
 
@@ -95,7 +100,7 @@ def test_names_of_forms(form: Form, name: str) -> None:
         (Form("pairs", "halves"), (6, 2)),
     ],
 )
-def test_last_axes_of_forms(form: Form, axes: tuple[int, ...]) -> None:
+def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int, ...]) -> None:
     """3 frequencies: pairs (cos, sin) take 2 numbers each, rotation matrices 2 × 2, and doubled
     columns twice as many columns.
     """
@@ -121,7 +126,7 @@ def test_views_know_the_indices_of_their_elements() -> None:
             assert array[view.index_of(place)] == value
 
 
-def test_rows_of_one_function_then_rows_of_the_other() -> None:
+def test_the_second_half_of_the_rows_is_the_other_function() -> None:
     """Of four rows, the last two are sines."""
     views = Form("rows").function_views(np.arange(12).reshape(4, 3))
     assert views is not None
@@ -130,9 +135,11 @@ def test_rows_of_one_function_then_rows_of_the_other() -> None:
 
 @pytest.mark.parametrize("shape", [(5, 3), (3,), (3, 4, 3)])
 @pytest.mark.parametrize("arrangement", ["rows", "stacked"])
-def test_shapes_that_do_not_hold_two_functions(arrangement: str, shape: tuple[int, ...]) -> None:
-    """«rows» has cosines and sines in alternate rows and «stacked» along an axis of 2. Neither 5
-    nor 3 rows can be halved.
+def test_an_odd_number_of_rows_does_not_hold_two_functions(
+    arrangement: str, shape: tuple[int, ...]
+) -> None:
+    """«rows» has cosines above sines, and «stacked» an axis of 2 for them. Neither 5 nor 3 rows can
+    be halved.
     """
     assert Form(arrangement).function_views(np.ones(shape)) is None
 
@@ -197,7 +204,7 @@ def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None
     assert Form("halves", padded=True).split(np.zeros(shape)) is None
 
 
-def test_padding_of_ones_is_none() -> None:
+def test_a_last_column_of_ones_is_not_padding() -> None:
     """Padding is zeros."""
     assert Form("alone", padded=True).split(np.ones((4, 3))) is None
 
@@ -271,12 +278,12 @@ def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
     assert halved(np.arange(5), "interleaved")[1].tolist() == [1, 3]
 
 
-def test_words_for_columns() -> None:
+def test_columns_are_described_as_one_or_two_per_frequency() -> None:
     assert columns("") == "one column per frequency"
     assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
 
 
-def test_readable_forms_in_the_order_of_their_likelihood() -> None:
+def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
     """If a constant table fits several forms, the first of this list is reported."""
     names = [form.arrangement for form in READABLE]
     assert [*dict.fromkeys(names)] == [

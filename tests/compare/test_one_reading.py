@@ -1,4 +1,10 @@
-"""One table in the shapes that dumps give it has one verdict, whichever way it is asked for."""
+"""One rotary table in the shapes that dumps give it has one verdict, by every command and function
+alike.
+
+DUMPS (tests/checks/rope_dumps.py) are NumPy's tables of 12 positions, 16 channels and base 500000
+in many shapes, with whether each is right; OTHERS has base 10000. A reading is the arrangement in
+which an array was understood, stated in a note.
+"""
 
 import json
 from collections.abc import Callable
@@ -49,7 +55,9 @@ def thorough(dump: str) -> Any:
 
 
 def is_identified(arrays: dict[str, Array]) -> bool:
-    """Whether all tensors are found to be the table, but for how they are arranged and stored."""
+    """Return True if all tensors are found to be the table, apart from how they are arranged and
+    stored.
+    """
     matches = pecli.identify(arrays).matches
     if not matches or {*matches[0].tensors} != {*arrays} or matches[0].max_abs_error > ATOL:
         return False
@@ -71,7 +79,11 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 def test_every_command_and_function_has_the_same_verdict_on_a_dump(
     run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:
-    """Each dump is the rotary table of 12 positions in another shape, with whether it is right."""
+    """Each case of DUMPS is the rotary table in another shape, with whether it is right: for
+    example, «vLLM: cosines, then sines» is right and «cos and sin exchanged» is not. verify, rope
+    --verify, diff and identify must agree; identify has no tolerance, so its verdict on the dumps
+    in UNDECIDED is not compared.
+    """
 
     def passes(*words: object) -> bool:
         outcome = run_pecli(*words, "--atol", ATOL, "--json")
@@ -106,7 +118,7 @@ def test_every_command_and_function_has_the_same_verdict_on_a_dump(
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
-def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) -> None:
+def test_the_arrangement_of_a_table_is_stated_in_a_note(run_pecli: Any, tmp_path: Path) -> None:
     """The cosines are doubled, with axes of length 1 and 2; the sines are as expected."""
     dump = {"cos": np.tile(doubled_as_halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
@@ -114,6 +126,7 @@ def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) 
     assert pecli.verify(dump, ROPE).readings == {"cos": note}
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
 
+    # The command prints the note as well.
     save_file(dump, tmp_path / "dump.safetensors")
     pecli.save(tmp_path / "golden.safetensors", ROPE)
     shown = run_pecli(
@@ -128,27 +141,51 @@ def test_how_a_table_was_read_is_said_in_a_note(run_pecli: Any, tmp_path: Path) 
     ("change", "layout"),
     [(np.copy, "compact"), (doubled_as_halves, "halves"), (doubled_as_neighbours, "interleaved")],
 )
-def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
-    """Stacked tables pass, with base 10000 they fail by name, and `identify` finds their base even
-    at four decimals.
-    """
-    pairs = ((COS, SIN), OTHERS, (COS.round(4), SIN.round(4)))
-    right, other, four = (np.concatenate([change(cos), change(sin)]) for cos, sin in pairs)
+def test_cosines_above_sines_pass_with_a_note(
+    change: Callable[[Array], Array], layout: str
+) -> None:
+    """Against the scheme and against the model, which rotates halves unless it is told otherwise."""
+    table = np.concatenate([change(COS), change(SIN)])
     model = pecli.load_config(CONFIG)
     meant = {"layout": "interleaved"} if layout == "interleaved" else {}
 
-    for found in (pecli.verify(right, ROPE), pecli.verify(right, model, **meant)):
+    for found in (pecli.verify(table, ROPE), pecli.verify(table, model, **meant)):
         assert found.passed
         assert "rows of cosines, then rows of sines" in found.readings["cos_sin"]
+
+
+@pytest.mark.parametrize("change", [np.copy, doubled_as_halves, doubled_as_neighbours])
+def test_sines_above_cosines_without_a_name_are_weak(change: Callable[[Array], Array]) -> None:
+    """The pass has a remark, since most programs put cosines first."""
     assert pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).weak
-    assert "base is 10000 (the spec says 500000)" in pecli.verify(other, model).diagnosis[0]
-    for dump in (right, four):
-        (match,) = pecli.identify(dump).matches
-        scheme: Any = match.scheme
-        assert scheme.name == "rope"
-        assert scheme.base == BASE
-        assert scheme.seq_len == LENGTH
-        assert scheme.layout == layout
+
+
+@pytest.mark.parametrize("change", [np.copy, doubled_as_halves, doubled_as_neighbours])
+def test_another_base_of_cosines_above_sines_is_named(change: Callable[[Array], Array]) -> None:
+    """OTHERS has base 10000."""
+    cos, sin = OTHERS
+    result = pecli.verify(np.concatenate([change(cos), change(sin)]), pecli.load_config(CONFIG))
+
+    assert "base is 10000 (the spec says 500000)" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "layout"),
+    [(np.copy, "compact"), (doubled_as_halves, "halves"), (doubled_as_neighbours, "interleaved")],
+)
+@pytest.mark.parametrize("decimals", [8, 4])
+def test_cosines_above_sines_are_identified_even_at_four_decimals(
+    change: Callable[[Array], Array], layout: str, decimals: int
+) -> None:
+    """identify gets the array only; COS and SIN have base 500000 and 12 positions."""
+    table = np.concatenate([change(COS), change(SIN)]).round(decimals)
+    (match,) = pecli.identify(table).matches
+    scheme: Any = match.scheme
+
+    assert scheme.name == "rope"
+    assert scheme.base == BASE
+    assert scheme.seq_len == LENGTH
+    assert scheme.layout == layout
 
 
 MANY = [
@@ -158,8 +195,10 @@ MANY = [
 
 
 @pytest.mark.parametrize("seeds", [range(3), *MANY])
-def test_verdicts_of_random_dumps(seeds: range) -> None:
-    """Random tables in random forms, right and wrong, whose verdict is known by construction."""
+def test_random_dumps_have_the_verdict_that_is_known_by_construction(seeds: range) -> None:
+    """Random tables in random forms, right and wrong, drawn from a seed; `problem` is empty if
+    every function agrees.
+    """
     assert [*filter(None, (attempt_verdict(seed).problem for seed in seeds))] == []
 
 

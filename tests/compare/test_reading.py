@@ -1,4 +1,10 @@
-"""How an array is read: the arrangement that its values confirm, and the note that states it."""
+"""How an array is read: the arrangement of an expected table that its shape allows and its values
+confirm, and the note that states it.
+
+The expected table is COS, NumPy's cosines of 12 positions and 8 frequencies, or a bias of 4 heads
+and 6 × 6 elements. A folding brings an array to the expected axes; a candidate is an expected table
+with the forms that it may have.
+"""
 
 import numpy as np
 import pytest
@@ -38,15 +44,20 @@ def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
+    """c0 c1 … c0 c1 … is more usual than c0 c0 c1 c1 …."""
     candidate = CandidateTable(("cos",), (3, 4), no_tables, has_frequencies=True)
     assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 
 
 def test_a_table_without_frequencies_has_one_form() -> None:
+    """A bias has no columns that belong to a frequency, so none can be doubled."""
     assert CandidateTable(("bias",), (3, 4), no_tables).forms() == [Form("alone")]
 
 
 def test_both_functions_have_the_forms_of_two() -> None:
+    """Every form that holds cosines and sines in one array, except complex numbers, which are known
+    by their dtype.
+    """
     candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, has_frequencies=True)
     names = {form.arrangement for form in candidate.forms()}
 
@@ -71,7 +82,7 @@ def test_both_functions_have_the_forms_of_two() -> None:
         ((3, 2, 2, 8), False, ["a grid of 3 × 2 × 2, row by row"]),
     ],
 )
-def test_foldings_of_a_table_of_waves(
+def test_an_array_may_be_a_table_of_waves_in_these_foldings(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
     """The expected table has 12 positions and 8 channels; each shape is one that programs dump it
@@ -110,7 +121,7 @@ def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tu
         ((4, 1, 12, 8), [(0,), (2,), (0,), (2,)]),
     ],
 )
-def test_later_axes_are_rows_rather_than_earlier_ones(
+def test_the_axis_before_the_channels_is_tried_first_for_positions(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
     """The number of rows is not known: the axis before the channels is the likelier one, and
@@ -127,6 +138,7 @@ def test_a_number_of_rows_tells_copies_from_rows() -> None:
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
+    """The expected bias is (4 heads, 1, 6 keys): (4, 6) may be that, and (3, 6) not."""
     keys = candidate_of({"bias": np.zeros((4, 1, 6))})
     assert axes_of_copies((4, 6), keys) == [()]
     assert axes_of_copies((3, 6), keys) == []
@@ -137,12 +149,14 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
+    """The expected bias is (4 heads, 1, 6 keys); a distance of 0 means that all elements agree."""
     reading = find_best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0
 
 
 def test_an_array_of_another_shape_has_no_reading() -> None:
+    """5 × 5, where 12 × 8 is expected."""
     assert find_best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
 
 
@@ -150,15 +164,18 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
     ("table", "distance"),
     [(COS, 0.0), (COS + 0.5, 0.5), (np.full_like(COS, np.nan), 2.0), (COS + 9, 2.0)],
 )
-def test_an_element_counts_for_at_most_2(table: np.ndarray, distance: float) -> None:
-    """Cosines differ by at most 2, so that NaN and huge values count as that."""
+def test_the_distance_of_a_table_is_at_most_2(table: np.ndarray, distance: float) -> None:
+    """It is the mean error of all elements. Cosines differ by at most 2, so that NaN and huge
+    values count as that.
+    """
     reading = find_best_reading(table, [COSINES_TO_READ])
     assert reading is not None
     assert reading.distance == pytest.approx(distance, abs=1e-6)
 
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
-def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
+def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_near: bool) -> None:
+    """All cosines are too large by the error."""
     reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
     assert reading.is_near == is_near
@@ -175,7 +192,8 @@ def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
         (COS, ""),
     ],
 )
-def test_notes_on_readings(table: np.ndarray, note: str) -> None:
+def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
+    """COS in the arrangements of several programs."""
     candidate = candidate_of({"cos": COS}, has_frequencies=True, quantised=True)
     reading = find_best_reading(table, [candidate])
 
@@ -198,13 +216,15 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
 
 
 def test_heads_that_differ_are_not_folded_into_columns() -> None:
+    """Random numbers in 4 · 8 columns."""
     assert (
         find_best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
     )
 
 
 @pytest.mark.parametrize("row", [1, 11])
-def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
+def test_a_vector_is_read_as_a_table_of_one_row(row: int) -> None:
+    """A vector of the 8 cosines at one position; the expected rows begin there."""
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
     )
@@ -226,14 +246,17 @@ def test_a_constant_vector_is_not_taken_for_position_0() -> None:
     ("ones", "zeros", "widths"),
     [(9, 0, ()), (2, 6, ()), (2, 14, (2,)), (2, 30, (2, 4)), (1, 31, ())],
 )
-def test_widths_of_a_flat_table(ones: int, zeros: int, widths: tuple[int, ...]) -> None:
+def test_a_run_of_ones_suggests_the_width_of_a_flat_table(
+    ones: int, zeros: int, widths: tuple[int, ...]
+) -> None:
     """Cosines of position 0 are ones: a run of w ones at the beginning suggests rows of w, if the
     rest has several rows.
     """
     assert find_row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 
 
-def test_widths_of_flat_cosines() -> None:
+def test_the_width_of_flattened_cosines_is_found() -> None:
+    """COS has 8 columns; a table that is not flat has no width to find."""
     assert find_row_widths(COS.ravel()) == (8,)
     assert find_row_widths(COS) == ()
 
@@ -250,5 +273,8 @@ def test_widths_of_flat_cosines() -> None:
         ("x", COS + 1j * SIN, "complex numbers"),
     ],
 )
-def test_notes_on_tables_that_are_drawn(name: str, table: np.ndarray, note: str) -> None:
+def test_a_table_that_is_drawn_has_a_note_on_its_arrangement(
+    name: str, table: np.ndarray, note: str
+) -> None:
+    """A picture needs positions along the first axis; a table called «x» is not turned."""
     assert separate_tables(name, table).note == note

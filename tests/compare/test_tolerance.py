@@ -1,4 +1,10 @@
-"""Frequencies and slopes are judged relatively, by every command alike; other tensors by the tolerance as it stands."""
+"""Tolerances: frequencies and slopes are judged relatively, by every command alike; other tensors
+as the tolerance states.
+
+Frequencies are NumPy's 500000^(-2i/128), and those of Llama 3.1 with its scaling
+(tests/tools/sweeps). A slow frequency that is wrong by little moves late positions by much, so that
+no absolute tolerance may hide it.
+"""
 
 import json
 from pathlib import Path
@@ -38,8 +44,8 @@ def config(tmp_path: Path) -> Path:
     ],
 )
 def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) -> None:
-    """4e-6 is the error of float32 in llama3's blend; the unscaled frequencies are far off only in
-    slow channels, which no atol may hide.
+    """4e-6 is the error of float32 in llama3's blend, and passes; the unscaled frequencies are far
+    off only in slow channels, and fail within any of four tolerances.
     """
     found = {"rotary_emb.inv_freq": values.astype(np.float32)}
     for options in ({}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}):
@@ -50,10 +56,12 @@ def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("options", [["--atol", "1e-2"], ["--max-ulp", "4"]])
-def test_frequencies_in_half_precision_pass_only_by_a_recipe(
+def test_frequencies_in_16_bits_fail_unless_the_recipe_states_them(
     run_pecli: Any, tmp_path, config, dtype, options
 ) -> None:
-    """float16 and bfloat16 move slow frequencies by more than any tolerance should allow."""
+    """float16 and bfloat16 move slow frequencies by more than any tolerance should allow: by
+    verify, rope --verify and diff. The recipe bfloat16-inv-freq expects frequencies rounded so.
+    """
     save_file({"inv_freq": SCALED_FREQUENCIES.astype(dtype)}, tmp_path / "f.safetensors")
     words = ["verify", tmp_path / "f.safetensors", "--config", config, *options]
 
@@ -118,7 +126,7 @@ def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
         f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n'
         for name in ("f", "right")
     )
-    (tmp_path / "pecli.toml").write_text("".join(checks))  # which judges alike, and goes on
+    (tmp_path / "pecli.toml").write_text("".join(checks))
     outcome = run_pecli("verify", tmp_path / "pecli.toml", "--json")
 
     assert outcome.exit_code == CHECK_FAILED
@@ -139,18 +147,25 @@ def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
 def test_numbers_that_no_scheme_can_have_are_not_identified(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
+    """Huge, tiny and infinite numbers: identify answers no (1), and inspect prints their statistics
+    (0), neither with an error.
+    """
     np.save(tmp_path / "t.npy", values)
-    for words, code in ((("identify",), 1), (("inspect", "--stats"), 0)):
+    for words, code in ((("identify",), CHECK_FAILED), (("inspect", "--stats"), SUCCESS)):
         outcome = run_pecli(*words, tmp_path / "t.npy")
         assert outcome.exit_code == code
         assert outcome.err == ""
 
 
 def test_a_tolerance_is_exact_by_default() -> None:
+    """max_ulp, atol and rtol are 0, and that of frequencies is not set."""
     assert pecli.Tolerance() == pecli.Tolerance(0, 0.0, 0.0, None)
 
 
 def test_only_frequencies_and_slopes_are_judged_relatively() -> None:
+    """Tolerance(max_ulp, atol, rtol, freq_rtol): of inv_freq the absolute one is 0, and the
+    relative one that of frequencies.
+    """
     tolerance = pecli.Tolerance(1, 2, 3, 4)
     assert tolerance.for_tensor("cos") == tolerance
     assert tolerance.for_tensor("inv_freq") == pecli.Tolerance(1, 0, 4)
@@ -175,5 +190,7 @@ def test_a_model_allows_float32_frequencies(given: dict[str, Any], freq_rtol: fl
 @pytest.mark.parametrize(
     ("names", "expected"), [((), False), (("cos",), False), (("cos", "x.inv_freq"), True)]
 )
-def test_one_of_several_names_makes_a_tensor_relative(names: tuple[str, ...], expected) -> None:
+def test_a_tensor_is_judged_relatively_if_one_of_its_names_is_of_frequencies(
+    names: tuple[str, ...], expected
+) -> None:
     assert is_relative(*names) == expected

@@ -1,4 +1,9 @@
-"""Turning pairs: every layout against the formula written out, whole arrays in threads against single blocks."""
+"""Rotating pairs of channels: (u, v) → (u cos − v sin, v cos + u sin), for every layout, axis and
+dtype.
+
+"interleaved" pairs channels (0, 1), (2, 3), …; "halves" pairs (i, i + dim/2). Expected values are
+the formula in Python loops over rows and pairs (`rotated_pair_by_pair`), and views of NumPy.
+"""
 
 import math
 
@@ -9,7 +14,7 @@ import pytest
 from pecli.engine import application
 from pecli.engine.application import LAYOUTS, reorder, rotate
 
-SIDES = [
+LAYOUTS_BEFORE_AND_AFTER = [
     ("interleaved", "interleaved"),
     ("halves", "halves"),
     ("interleaved", "halves"),
@@ -41,9 +46,11 @@ def factors_of(angles: np.ndarray):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("takes", "gives"), SIDES)
+@pytest.mark.parametrize(("takes", "gives"), LAYOUTS_BEFORE_AND_AFTER)
 def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
-    """(u, v) → (u cos − v sin, v cos + u sin), in loops over rows and pairs."""
+    """The result is within half a unit of the dtype, so it is rounded once from float64; queries
+    may leave in another layout than they came in.
+    """
     rng = np.random.default_rng(1)
     rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
     expected = rotated_pair_by_pair(rows, angles, takes, gives)
@@ -54,6 +61,7 @@ def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
 
 
 def test_only_the_channels_of_the_rotation_change():
+    """Two pairs from channel 3 on: channels 3 to 6 of 12."""
     rows = np.arange(24.0).reshape(2, 12)
     angles = np.full((2, 2), 0.5)
     expected = rows.copy()
@@ -65,6 +73,7 @@ def test_only_the_channels_of_the_rotation_change():
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -4])
 def test_positions_may_be_on_any_axis(axis):
+    """Axes 0 to 2 of four; the last one has the channels."""
     x = np.random.default_rng(4).standard_normal((3, 4, 5, 6))
     angles = np.random.default_rng(5).uniform(-9, 9, (x.shape[axis], 3))
     found = np.moveaxis(rotate(x, factors_of(angles), "halves", "halves", seq_axis=axis), axis, -2)
@@ -77,6 +86,7 @@ def test_positions_may_be_on_any_axis(axis):
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch):
+    """Three threads on blocks of 1000 numbers, against one thread on the whole array."""
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
@@ -91,7 +101,8 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
     assert found.tobytes() == whole.tobytes()
 
 
-def test_infinities_and_overflow_raise_no_warning():
+def test_rotating_infinities_and_overflowing_raise_no_warning():
+    """Warnings are errors in all tests. (∞, NaN) becomes NaN, and 3e38 · √2 is beyond float32."""
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
     found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
 
@@ -100,7 +111,7 @@ def test_infinities_and_overflow_raise_no_warning():
 
 
 @pytest.mark.parametrize("channels", [2, 6, 64, 128])
-def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
+def test_reordering_channels_is_the_view_and_transpose_of_conversion_scripts(channels: int) -> None:
     """view(d/2, 2) and a transpose, as in Hugging Face's conversion scripts."""
     weight = np.arange(channels * 3).reshape(channels, 3)
     known = weight.reshape(channels // 2, 2, 3).swapaxes(0, 1).reshape(channels, 3)
@@ -108,4 +119,8 @@ def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
     assert (weight[reorder(channels, "interleaved", "halves")] == known).all()
     assert (known[reorder(channels, "halves", "interleaved")] == weight).all()
     assert reorder(channels, "halves", "halves").tolist() == list(range(channels))
+
+
+def test_the_layout_of_deepseek_takes_interleaved_pairs_and_gives_halves() -> None:
+    """As in apply_rotary_pos_emb of DeepSeek-V3, which permutes channels before it rotates them."""
     assert LAYOUTS["deepseek"] == ("interleaved", "halves")

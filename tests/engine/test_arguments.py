@@ -1,4 +1,6 @@
-"""Arguments that no list of Python or no memory can hold."""
+"""Arguments that are too long for a list, or too large for memory, are refused with an error that
+says so.
+"""
 
 import itertools
 from typing import NoReturn
@@ -16,11 +18,12 @@ from pecli.errors import ResourceError
     ids=["without an end", "whose length is no number of C", "one too many"],
 )
 def test_a_list_of_more_than_a_million_items_is_refused(axes: object) -> None:
+    """The limit is 2^20 = 1,048,576 items, so that an endless iterator is not read for ever."""
     with pytest.raises(ResourceError, match="axes has more than 1,048,576 items"):
         pecli.Rope(4, 8, axes=axes)
 
 
-def test_an_array_without_axes_is_no_list() -> None:
+def test_an_array_without_dimensions_is_refused_as_a_list() -> None:
     with pytest.raises(pecli.KindError, match=r"axes is array\(3\)"):
         pecli.Rope(4, 8, axes=np.array(3))
 

@@ -1,4 +1,8 @@
-"""Arrays from callers and for callers: NumPy, torch, JAX and MLX; other values are refused."""
+"""Arrays from callers and for callers: NumPy, torch, JAX and MLX; other values are refused.
+
+The three other libraries are replaced by small stand-ins, which record what they are given:
+bfloat16 cannot be passed to them directly. Expected values are written by hand.
+"""
 
 import sys
 from types import SimpleNamespace
@@ -20,6 +24,7 @@ def error_about_dtype(name: str, dtype: type) -> str:
 
 
 def test_integers_are_refused_with_the_conversion_to_call() -> None:
+    """The advice uses the name of the argument, x."""
     assert error_about_dtype("x", int).endswith(
         "bfloat16; convert it first, as with x.astype('float32')"
     )
@@ -31,6 +36,7 @@ def test_complex_numbers_are_refused_without_advice() -> None:
 
 
 def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
+    """«the input» is no name of a variable, on which a method could be called."""
     assert error_about_dtype("the input", int).endswith("bfloat16")
 
 
@@ -54,11 +60,13 @@ class BrokenArray:
     ],
 )
 def test_values_that_cannot_be_converted_are_refused(values: object, description: str) -> None:
+    """Objects whose methods raise an error of their own (see the classes above)."""
     with pytest.raises(KindError, match=f"^pe is {description}; its values cannot be converted"):
         numbers("pe", values)
 
 
 def test_a_mask_that_hides_nothing_is_ignored() -> None:
+    """A masked array of NumPy without masked elements is an ordinary one."""
     table = np.ma.array([[1.0, 2.0]])
     assert type(numbers("pe", table)) is np.ndarray
     assert pecli.diff(table, np.array([[1.0, 2.0]]))
@@ -106,6 +114,9 @@ def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_float32_as_it_is() -> None:
+    """The stand-in records the dtype of the NumPy array, and then the dtype and device that torch
+    was asked for.
+    """
     singles = TWO_BFLOAT16_ONES.astype(np.float32)
     source, viewed, device = like(RecordingTensor(), singles)
 
@@ -115,6 +126,9 @@ def test_torch_gets_float32_as_it_is() -> None:
 
 
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's module of masked arrays stands for jax.numpy, so that its `asarray` can be
+    recognised.
+    """
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(numpy=np.ma))
     array = like(from_module("jaxlib.xla"), TWO_BFLOAT16_ONES)
 
@@ -122,6 +136,8 @@ def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLX takes no bfloat16 of NumPy; the stand-in requires float32."""
+
     def array(values: np.ndarray) -> np.ndarray:
         assert values.dtype == np.float32
         return np.array(values)
@@ -160,10 +176,12 @@ def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
     ],
 )
 def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
+    """Of 10 rows; a single number is one row, and a slice may end beyond the last."""
     assert indices("rows", text, 10) == expected
 
 
 @pytest.mark.parametrize("text", ["10", "-11", "x", "1:2:3", ""])
 def test_rows_that_do_not_exist_are_refused(text: str) -> None:
+    """Of 10 rows, −10 to 9."""
     with pytest.raises(ParameterError, match=r"^rows is "):
         indices("rows", text, 10)

@@ -1,4 +1,9 @@
-"""Tables made whole or block by block, with one thread or many, have the same bytes."""
+"""A Table is a tensor that can be made whole, in blocks of rows or row by row, by one thread or
+many, with the same bytes.
+
+Expected bytes are those of the whole table made at once by one thread. PECLI_THREADS sets the
+number of threads.
+"""
 
 import itertools
 import os
@@ -41,6 +46,9 @@ def bytes_of_blocks(blocks: Iterator[Array]) -> bytes:
 )
 @pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
 def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> None:
+    """In tables computed by a recipe or as a runtime does, too; an empty range of rows is an empty
+    array.
+    """
     offset = 0 if "runtime" in way else 5
     rope = Rope(
         300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way
@@ -56,7 +64,9 @@ def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> No
 def test_work_goes_on_with_the_threads_that_could_be_started(
     monkeypatch: pytest.MonkeyPatch, startable: int
 ) -> None:
-    """A limit of processes counts threads: the work goes on with those that there are."""
+    """A limit on processes makes Thread.start raise RuntimeError: the work goes on with the threads
+    that there are, and with none in the thread of the caller.
+    """
     monkeypatch.setenv("PECLI_THREADS", "8")
     start = threading.Thread.start
     started: list[threading.Thread] = []
@@ -77,6 +87,7 @@ def test_work_goes_on_with_the_threads_that_could_be_started(
 def test_an_error_is_raised_even_if_no_thread_could_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The caller does the work itself, and 1 // 0 raises."""
     monkeypatch.setenv("PECLI_THREADS", "8")
 
     def refuse(thread: threading.Thread) -> None:
@@ -96,6 +107,9 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
     threads: str,
     data: st.DataObject,
 ) -> None:
+    """Random schemes; blocks of random sizes, and rows read in ranges from the last to the first,
+    by one or 8 threads.
+    """
     for table in (*scheme.tensors(), scheme.single_array()):
         whole = table.array().tobytes()
         monkeypatch.setenv("PECLI_THREADS", threads)
@@ -108,10 +122,11 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("scheme", LARGE_TABLES, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
-def test_threads_and_blocks_change_no_byte_of_larger_tables(
+def test_threads_and_blocks_change_no_byte_of_tables_of_several_blocks(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)  # so that there are several blocks
+    """Blocks of 64 KiB instead of the usual ones, so that these tables have several."""
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)
     table = scheme.tensors()[0]
     monkeypatch.setenv("PECLI_THREADS", "1")
     by_one_thread = table.array().tobytes()
@@ -127,6 +142,7 @@ def test_threads_and_blocks_change_no_byte_of_larger_tables(
 def test_a_reader_that_stops_early_leaves_nothing_running(
     monkeypatch: pytest.MonkeyPatch, threads: str, starts_threads: bool
 ) -> None:
+    """2^40 rows could never be made: closing the generator ends its threads."""
     monkeypatch.setenv("PECLI_THREADS", threads)
     before = threading.active_count()
     blocks = Sinusoidal(2**40, 64).blocks(rows=16)
@@ -145,6 +161,7 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
 def test_an_array_is_a_table_of_rows_along_its_last_axis(
     dtype: str, shape: tuple[int, ...], rows: int, width: int
 ) -> None:
+    """(2, 3, 5) is 6 rows of 5 elements; the expected bytes are NumPy's."""
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
 
@@ -181,6 +198,7 @@ def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None
 
 
 def test_consecutive_rows_are_read_in_one_run() -> None:
+    """Runs are (first row, number of rows): 0 to 2, 7 and 8, 3, and 3 and 4."""
     counted = CountedTable()
     counted.table.pick(np.array([0, 1, 2, 7, 8, 3, 3, 4], np.intp))
 
@@ -191,6 +209,7 @@ def test_consecutive_rows_are_read_in_one_run() -> None:
 def test_the_environment_sets_the_number_of_threads(
     monkeypatch: pytest.MonkeyPatch, setting: str, threads: int
 ) -> None:
+    """PECLI_THREADS, but at most 64."""
     monkeypatch.setenv("PECLI_THREADS", setting)
     assert thread_count() == threads
 
@@ -199,6 +218,7 @@ def test_the_environment_sets_the_number_of_threads(
 def test_without_a_usable_setting_the_cores_count(
     monkeypatch: pytest.MonkeyPatch, setting: str | None
 ) -> None:
+    """The process may use cores 0, 2 and 5, which makes three threads."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     if setting is not None:
@@ -211,6 +231,7 @@ def test_without_a_usable_setting_the_cores_count(
 def test_without_affinity_the_cores_count_up_to_four(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, threads: int
 ) -> None:
+    """On systems without sched_getaffinity, such as macOS, other processes need cores as well."""
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
@@ -242,6 +263,7 @@ def test_every_item_is_worked_on_once_and_taken_in_order(
 def test_an_error_ends_the_work_of_all_threads(
     monkeypatch: pytest.MonkeyPatch, threads: str
 ) -> None:
+    """Item 5 divides by zero; the other 10^9 items would take hours."""
     monkeypatch.setenv("PECLI_THREADS", threads)
     with pytest.raises(ZeroDivisionError):
         work_through(lambda item: 1 / (item - 5), iter(range(10**9)))
@@ -251,6 +273,9 @@ def test_an_error_ends_the_work_of_all_threads(
 def test_an_interrupt_does_not_wait_for_threads(
     problem: type[BaseException], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Ctrl-C returns at once, while a thread is still at work; after any other error the threads
+    are waited for.
+    """
     monkeypatch.setenv("PECLI_THREADS", "2")
     may_end = threading.Event()
     ended = threading.Event()

@@ -1,4 +1,9 @@
-"""`accept` rejects mistakes that the data do not show."""
+"""An explanation is accepted only if the data show each of its mistakes.
+
+`accept` takes a case (a spec, tables, and the mistakes that are assumed) and returns an
+explanation, or None if a mistake changes nothing that the tables could show. The tables are
+NumPy's: base 500000 instead of the spec's 10000, 16 positions, rounded to four decimals.
+"""
 
 import numpy as np
 import pytest
@@ -25,6 +30,7 @@ def _other_base() -> Case:
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
+    """Base 500000 instead of 10000."""
     assert accept(other_base) is not None
 
 
@@ -32,5 +38,7 @@ def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
 def test_a_second_mistake_that_changes_no_element_is_not_accepted(
     other_base: Case, pi: float
 ) -> None:
-    """π = 3.14159 moves angles by less than four decimals show."""
-    assert accept(other_base.supposing(CoarsePi(pi))) is None
+    """A coarse π such as 3.14159 moves angles up to 15 by at most 1.1e-5, less than four decimals
+    show.
+    """
+    assert accept(other_base.given(CoarsePi(pi))) is None

@@ -1,4 +1,11 @@
-"""Tables that are right except for a part, or except for their positions: exactly that part is named."""
+"""Tables that are right except for a part, or except for their positions: the reason names exactly
+that part.
+
+The tables are those of a scheme with some elements replaced, or NumPy's cosines and sines of
+position · 10000^(-2i/d) at other positions. Expected words are written by hand; `first_reason` is
+the first line of verify's diagnosis up to its first semicolon, behind which the size of the
+remaining error stands.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +39,9 @@ def with_wrong_rows(table: Array, rows: range | list[int]) -> Array:
     ],
 )
 def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words: str) -> None:
-    """They lie far beyond the first rows, of which a sample is searched."""
+    """The rows hold 0.3; they lie far beyond the first rows, of which a sample is searched for
+    reasons.
+    """
     assert first_reason(with_wrong_rows(LONG.tables()["pe"], rows), LONG) == words
 
 
@@ -40,7 +49,9 @@ def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words
     ("count", "is_explained"), [(40, True), (200, False)], ids=["a few", "most"]
 )
 def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_explained: bool) -> None:
-    """A table of which most rows are random turns is not one that is wrong in some rows."""
+    """Some rows hold cosines and sines of random angles: 40 of 256 are damaged rows, but with 200
+    of them the table is another one, and no rows are named.
+    """
     scheme = pecli.Rope(256, 64)
     random = np.random.default_rng(0)
     rows = random.permutation(256)[:count]
@@ -54,6 +65,7 @@ def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_expla
 
 
 def test_positions_that_wrap_in_a_long_table_are_named() -> None:
+    """Row 5000 of 16,384 is again row 0, as if a buffer of 5000 positions had been reused."""
     scheme = pecli.Sinusoidal(1 << 14, 36)
     wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
 
@@ -71,6 +83,7 @@ def test_positions_that_wrap_in_a_long_table_are_named() -> None:
 def test_a_value_that_is_far_off_hides_no_other(
     places: list[tuple[int, int]] | list[int], values: list[float], words: str
 ) -> None:
+    """One element of a million and one of 0.7 are both named; a row of NaN as well."""
     table = SINUSOIDAL.tables()["pe"]
     for place, value in zip(places, values, strict=True):
         table[place] = value
@@ -83,6 +96,7 @@ def test_a_value_that_is_far_off_hides_no_other(
     [((5, 20, 3), "bias: only element [5, 20, 3] differs"), (5, "bias: only head 5 differs")],
 )
 def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], words: str) -> None:
+    """The element, or head 5, is doubled; elements that the mask hides are −∞."""
     scheme = pecli.Alibi(8, 64, form="causal")
     bias = scheme.tables()["bias"]
     bias[place] *= 2
@@ -95,6 +109,7 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
     [("compact", "halves"), ("compact", "interleaved"), ("halves", "compact")],
 )
 def test_another_length_in_another_layout_is_named(found: str, expected: str) -> None:
+    """40 rows instead of 32, in another arrangement of the columns: both are reported."""
     wrong = pecli.Rope(40, 16, layout=found).tables()
     reason = first_reason(wrong, pecli.Rope(32, 16, layout=expected))
 
@@ -102,6 +117,7 @@ def test_another_length_in_another_layout_is_named(found: str, expected: str) ->
 
 
 def test_an_element_of_a_bias_with_two_heads_is_named_with_its_head() -> None:
+    """Two heads could also be taken for cosines and sines."""
     scheme = pecli.Alibi(2, 16, form="causal")
     bias = scheme.tables()["bias"]
     bias[1, 5, 3] = 7
@@ -121,6 +137,7 @@ def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict
 
 @pytest.mark.parametrize("cut", [16, 24])
 def test_another_base_from_some_row_on_is_named(cut: int) -> None:
+    """Base 500000 from row `cut` on."""
     found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
 
@@ -128,7 +145,9 @@ def test_another_base_from_some_row_on_is_named(cut: int) -> None:
 
 
 def test_a_dynamic_table_whose_first_rows_are_unscaled_is_named() -> None:
-    """A cache that grew keeps the rows of the short prompt."""
+    """A cache that grew with the prompt keeps the rows that were computed before dynamic scaling
+    began, at 32 positions.
+    """
     growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
     found = rows_of_two_schemes(pecli.Rope(64, 32), growing, 32)
     words = "cos, sin: the dynamic scaling is missing, and only in rows 0 to 31"
@@ -164,6 +183,9 @@ NUMBERS_OF_ROWS = [0, 1, 5, 9, 100, 1000, 4096]
 
 @pytest.mark.parametrize("by", [1, -1])
 def test_given_positions_that_are_all_off_by_one_are_named(by: int) -> None:
+    """The spec lists positions 0, 1, 5, 9, 100, 1000 and 4096; NumPy's tables are at each of them
+    plus or minus one.
+    """
     scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     assert first_reason(at_shifted(by), scheme) == f"cos, sin: all positions are off by {by}"
 
@@ -175,6 +197,9 @@ def at_shifted(by: int) -> dict[str, Array]:
 
 
 def test_swapped_functions_at_given_positions_are_named() -> None:
+    """The table called cos holds sines, and the other way round, at positions 0, 1, 5, 9, 100,
+    1000, 4096.
+    """
     scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     tables = at_shifted(0)
     found = {"cos": tables["sin"], "sin": tables["cos"]}
@@ -195,16 +220,19 @@ def test_sequences_with_one_mistake_have_its_reason() -> None:
 
 
 def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
+    """Bases 500000 and 1000000 instead of Llama 2's 10000."""
     assert pecli.verify(of_two_sequences((5e5, 1e6)), "llama-2-7b").explanations == ()
 
 
 @pytest.mark.thorough
-def test_noise_is_no_table_times_next_to_nothing() -> None:
+def test_noise_is_not_explained_as_a_table_of_small_amplitude() -> None:
+    """Normal noise of 1e-4: a table scaled by a factor near zero would come as close as zeros do."""
     noise = np.random.default_rng(0).normal(size=(64, 8)).astype("f4")
     assert pecli.verify(1e-4 * noise, pecli.Sinusoidal(64, 8), atol=1e-3).explanations == ()
 
 
-def test_slopes_that_are_all_the_same_follow_no_rule() -> None:
+def test_equal_slopes_have_no_reason() -> None:
+    """ALiBi's slopes of two heads differ by any rule."""
     slopes = {"slopes": np.full(2, 0.5, np.float32)}
     assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()
 
@@ -216,8 +244,12 @@ def test_slopes_that_are_all_the_same_follow_no_rule() -> None:
         (-1e9, "bias: values are scaled by 2, and mask differs: -1e+09"),
     ],
 )
-def test_the_most_negative_number_is_a_mask(mask: float, words: str) -> None:
-    """The visible bias is doubled; the lowest float32 stands for −∞ as usual, −1e9 does not."""
+def test_the_lowest_float32_is_a_mask_and_other_large_numbers_differ_from_it(
+    mask: float, words: str
+) -> None:
+    """The visible bias is doubled, so that the test fails in any case. Hidden elements hold the
+    lowest float32, which stands for −∞ in many projects and is not reported, or −1e9, which is.
+    """
     scheme = pecli.Alibi(12, 64, form="causal")
     bias = scheme.tables()["bias"]
     found = np.where(np.isinf(bias), mask, 2 * bias).astype("f4")
@@ -226,6 +258,7 @@ def test_the_most_negative_number_is_a_mask(mask: float, words: str) -> None:
 
 
 def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
+    """The vanilla transformer's table, checked against a model that rotates."""
     answer = pecli.verify(pecli.Sinusoidal(64, 32).tables(), "llama-3-8b", atol=1e-3)
     words = "this is a sinusoidal table, not the cosines and sines of a rotary one"
 
@@ -248,7 +281,9 @@ def test_a_scaling_that_is_applied_twice_is_named() -> None:
 
 @pytest.mark.parametrize(("expected", "found"), [(None, 3), (1, 3), (1, None)])
 def test_another_row_of_padding_is_named(expected: int | None, found: int | None) -> None:
-    """fairseq keeps the row of `padding_idx` zero."""
+    """fairseq keeps the row of `padding_idx` zero; the row is elsewhere, is missing, or should not
+    be there.
+    """
     table = pecli.Sinusoidal(64, 32, padding_idx=found).tables()
     result = pecli.verify(table, pecli.Sinusoidal(64, 32, padding_idx=expected), atol=1e-5)
     (reason,) = result.explanations
@@ -258,7 +293,10 @@ def test_another_row_of_padding_is_named(expected: int | None, found: int | None
 
 @pytest.mark.parametrize(("first", "are_angles"), [(10**8, True), (2 * 10**9, False)])
 def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_angles: bool) -> None:
-    """The frequency of the first pair is 1, so that its angles are the positions."""
+    """Values are position · 10000^(-i/8) instead of their cosines. The frequency of the first pair
+    is 1, so that its angles are the positions: those of 10^8 are named, but 2·10^9 is more than any
+    position that verify considers.
+    """
     angles = np.arange(first, first + 8)[:, None] * 10000.0 ** (-np.arange(8) / 8)
     words = first_reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
 

@@ -1,4 +1,8 @@
-"""Sentences about tables that no scheme explains."""
+"""The sentences that describe a table which no scheme explains: shape, dtype, range, standard
+deviation and rank.
+
+Expected numbers follow from the small arrays in the tests.
+"""
 
 from typing import Any
 
@@ -41,8 +45,12 @@ def test_a_single_number_is_described() -> None:
         ),
     ],
 )
-def test_tables_are_described(values: Any, sentences: list[str]) -> None:
-    """Shape, dtype, range and standard deviation; a rank is mentioned if it is not full."""
+def test_a_table_is_described_by_shape_range_deviation_and_a_rank_that_is_not_full(
+    values: Any, sentences: list[str]
+) -> None:
+    """((1, 2), (2, 4)) has the standard deviation √1.1875 = 1.09 and rank 1, as its second row is
+    twice the first. Complex numbers are described by their magnitudes.
+    """
     assert description_of(values) == sentences
 
 
@@ -57,9 +65,10 @@ def test_tables_are_described(values: Any, sentences: list[str]) -> None:
     ids=["full rank", "complex", "too large", "a stack of rows"],
 )
 def test_no_rank_is_mentioned_if_it_is_full_or_cannot_be_told(values: Any) -> None:
+    """Singular values of numbers as large as 1e308 overflow; a stack of single rows is no matrix."""
     assert len(description_of(values)) == 1
 
 
 def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
-    """1e-5 of the largest singular value counts as zero."""
+    """1e-5 of the largest singular value counts as zero, 1e-4 does not (the test above)."""
     assert description_of([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]

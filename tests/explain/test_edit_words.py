@@ -1,4 +1,9 @@
-"""The words for each edit, in a table: an edit, and the clause of a sentence that states it."""
+"""The words for each edit: a difference between a table and its spec as an object, and the clause
+that states it.
+
+An edit is, for example, Parameter("base", 500000.0, 10000.0): expected, then found. Clauses are
+written by hand.
+"""
 
 import json
 import math
@@ -152,16 +157,18 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
 @pytest.mark.parametrize(
     ("edit", "words"), EDITS_AND_THEIR_WORDS, ids=[words[:40] for _, words in EDITS_AND_THEIR_WORDS]
 )
-def test_an_edit_in_words(edit: edits.Edit, words: str) -> None:
+def test_an_edit_is_stated_in_these_words(edit: edits.Edit, words: str) -> None:
+    """Parameter("base", 500000.0, 10000.0) is «base is 10000 (the spec says 500000)», for example."""
     assert clause(edit) == words
 
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in EDITS_AND_THEIR_WORDS], ids=str)
-def test_an_edit_in_json(edit: edits.Edit) -> None:
+def test_the_json_of_an_edit_names_its_kind(edit: edits.Edit) -> None:
     assert json.loads(json.dumps(edit.as_json()))["edit"] == edit.kind
 
 
 def test_every_kind_of_edit_has_words() -> None:
+    """EDITS_AND_THEIR_WORDS has at least one edit of every class of edits."""
     public = [kind for name, kind in vars(edits).items() if not name.startswith("_")]
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
 

@@ -1,4 +1,10 @@
-"""One search explains tables: a sample of the matrix, recipes, rotations, unrelated tables, and weak passes."""
+"""The search for reasons, over a matrix of schemes, mistakes and storages: the planted mistake is
+the first reason.
+
+Mistakes are planted by formulas in tests/explain/mistakes.py, which also has the edits (differences
+such as «base is 10000») that name them. A storage keeps a table in a dtype, in decimals or in steps
+of integers. Tables of nothing that pecli knows (tests/explain/unrelated.py) must have no reason.
+"""
 
 from dataclasses import replace
 
@@ -37,7 +43,9 @@ SPECS_MISTAKES_AND_STORAGES = [
 
 
 def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
-    """Whether the planted edits are the first explanation; None where there is no mistake, or storage hides it."""
+    """Return whether the planted edits are the first explanation; None if there is no mistake, or
+    the storage hides it.
+    """
     scheme, names = SUBJECTS[subject]
     right = {
         name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names
@@ -58,9 +66,8 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
         and found
         and isinstance(found[0].edits[0], vocabulary.Runtime)
     ):
-        return "does not round YaRN's limits" in sentence(
-            found[0]
-        )  # which is the same, as a runtime reads the spec
+        # A runtime that reads the spec in this way makes the same table.
+        return "does not round YaRN's limits" in sentence(found[0])
     return bool(found) and alike(found[0].mistakes, made[1])
 
 
@@ -75,6 +82,9 @@ def test_planted_mistakes_are_the_first_explanation() -> None:
 
 @pytest.mark.thorough
 def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
+    """All cells of the matrix of schemes, mistakes and storages, of which there are more than 1000
+    without those that a storage hides.
+    """
     verdicts = [
         verdict
         for cell in SPECS_MISTAKES_AND_STORAGES
@@ -86,13 +96,14 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
 @pytest.mark.parametrize(
     ("seed", "count"), [(7, 2), pytest.param(1, 500, marks=pytest.mark.thorough)]
 )
-def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
+def test_nothing_is_claimed_of_tables_of_nothing_that_pecli_knows(seed: int, count: int) -> None:
     """Noise, weights, images and other waves: a claim about one in 200 is allowed."""
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]
     assert len(claimed) <= 0.005 * count, claimed
 
 
-def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
+def test_a_sinusoidal_table_in_three_decimals_is_recognised_without_other_parameters() -> None:
+    """Rounding could be taken for another base, scale or offset."""
     table = np.round(Sinusoidal(128, 64, dtype="float64").tables()["pe"].astype(np.float64), 3)
     scheme = recognise({"pe": table})[0].scheme
 
@@ -105,6 +116,10 @@ def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
 )
 @pytest.mark.thorough
 def test_mistakes_in_rotated_queries_are_named(name: str) -> None:
+    """Random queries are rotated with each mistake of `rotations` (for example from position 37
+    on), by formulas in float64; the only edit that is reported is that mistake, and the right
+    rotation passes. A mistake of one sequence is reported as of that sequence.
+    """
     model = pecli.load_model(name)
     encoding = model.encodings[0]
     rope = encoding.rope(LENGTH, dtype="float64")
@@ -126,7 +141,10 @@ SPEC = {**LLAMA3, "base": 5e5}
 @pytest.mark.parametrize(
     "names", [pytest.param(["cos", "sin"], marks=pytest.mark.thorough), ["inv_freq"]]
 )
-def test_two_wrong_numbers_that_nobody_uses_are_named(names: list[str]) -> None:
+def test_two_wrong_numbers_that_no_model_has_are_named(names: list[str]) -> None:
+    """Llama 3's factor is 5.5 instead of 8, and high_freq_factor 6 instead of 4: neither can be
+    found in a list of common values, so both are fitted.
+    """
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
     found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
 

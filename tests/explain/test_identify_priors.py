@@ -1,4 +1,8 @@
-"""Schemes that are found again without a spec: tables by formulas in plain NumPy, and frequencies in coarse dtypes."""
+"""identify finds a scheme from a table alone: among several that fit, the plain one is preferred.
+
+Tables are NumPy's cosines and sines of position · base^(-2i/d), some of them rounded to 16 bits;
+the expected scheme is the one whose formula made them.
+"""
 
 from typing import Any
 
@@ -28,7 +32,10 @@ def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
 
 @pytest.mark.parametrize("factor", [2.0, 4.0, 8.0])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> None:
+def test_frequencies_divided_by_a_constant_are_identified_as_linear_scaling(
+    factor: float, dtype: type
+) -> None:
+    """10000^(-2i/128) / factor, in NumPy."""
     scheme = identified_scheme((inverse_frequencies(10000.0, 2 * PAIRS) / factor).astype(dtype))
     assert scheme.base == 10000.0
     assert scheme.scaling == "linear"
@@ -36,8 +43,10 @@ def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> N
 
 
 @pytest.mark.parametrize("factor", [2.5, 4.0, 8.0])
-def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
-    """vLLM keeps cosines and sines side by side; an added table with scaled positions has the same numbers."""
+def test_a_cache_with_linear_scaling_is_identified_as_rotary(factor: float) -> None:
+    """vLLM keeps cosines and sines side by side under the name cos_sin_cache; a sinusoidal table
+    with scaled positions has the same numbers.
+    """
     cos, sin = cos_and_sin_tables(400, inverse_frequencies(10000.0, 64) / factor).values()
     scheme = identified_scheme({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
 
@@ -48,7 +57,9 @@ def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
 
 @pytest.mark.parametrize(("base", "shift"), [(10000.0, 0.0), (10000.0, 1.0), (10000.0, 0.5)])
 def test_round_numbers_are_preferred(base: float, shift: float) -> None:
-    """Base 10000 over d/2 − 1 is also base 11601.55 over d/2 − 1/2."""
+    """Exponents i / (32 − shift), as several projects have them. Base 10000 over 31 is also base
+    11601.55 over 31.5; the round base must be found.
+    """
     half = 32
     angles = np.outer(np.arange(200), base ** (-np.arange(half) / (half - shift)))
     table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
@@ -59,7 +70,7 @@ def test_round_numbers_are_preferred(base: float, shift: float) -> None:
 
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
-def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
+def test_a_base_stretched_by_a_factor_is_identified_as_ntk_scaling(factor: float) -> None:
     """10000 · factor^(64/62) is NTK's base for 64 channels."""
     stretched = 10000.0 * factor ** (64 / 62)
     scheme = identified_scheme(cos_and_sin_tables(300, inverse_frequencies(stretched, 64)))
@@ -73,7 +84,10 @@ def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
     "recipe", ["bfloat16-inv-freq", "float16-inv-freq", "bfloat16-positions", "bfloat16-phases"]
 )
 @pytest.mark.sample("bfloat16-inv-freq", "float16-inv-freq")
-def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
+def test_the_step_that_was_computed_in_16_bits_is_recognised(recipe: str) -> None:
+    """A recipe names what was rounded: the frequencies (inv-freq), the positions, or their products
+    (phases).
+    """
     tables = pecli.Rope(600, 64, layout="halves", recipe=recipe).tables()
     scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
 
@@ -83,14 +97,17 @@ def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
 
 @pytest.mark.parametrize("style", ["hunyuan-image", "hunyuan-video", "z-image"])
 def test_a_grid_is_named_by_its_project(style: str) -> None:
-    """Other styles with another base make the same tables."""
+    """Other styles with another base make the same tables of a grid of 6 × 8, but each project has
+    its own base.
+    """
     tables = pecli.Rope(dim=64, grid=(6, 8), style=style).tables()
     scheme = identified_scheme({name: tables[name] for name in ("cos", "sin")})
 
     assert scheme.style == style
 
 
-def test_llama3_scaling_is_recognised_in_sines_alone() -> None:
+def test_llama3_scaling_is_recognised_in_sines_without_cosines() -> None:
+    """Factor 8, as in Llama 3.1."""
     scheme = pecli.Rope(400, 64, 500000.0, scaling="llama3", **LLAMA3)
     found = identified_scheme({"sin": scheme.tables()["sin"]})
 
@@ -102,7 +119,9 @@ def test_llama3_scaling_is_recognised_in_sines_alone() -> None:
 @pytest.mark.parametrize("as_table", [True, False], ids=["table", "frequencies"])
 @pytest.mark.sample("frequencies-1.1", "frequencies-1.6")
 def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
-    """Divisors grow with another power than any scaling's."""
+    """Frequencies are divided by 4^((i/32)^exponent): the divisors grow from 1 to 4, as YaRN's do,
+    but by no scaling's law.
+    """
     index = np.arange(32)
     frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)
     tables: Any = (

@@ -1,4 +1,10 @@
-"""Schemes on a grid or at listed positions whose rows are misplaced, named by the edits between them."""
+"""The known mistakes of schemes on a grid or at listed positions, which the search for reasons
+tries.
+
+`neighbours` lists other schemes that someone might have computed instead, each with the edits
+(differences in parameters, expected and found) that lead to it. Expected lists and positions are
+written by hand for grids of 2 × 2 points.
+"""
 
 from typing import Any
 
@@ -36,6 +42,7 @@ def wrong_values(scheme: Scheme, subject: str) -> list[Any]:
 
 @pytest.mark.parametrize("scheme", EVERY, ids=str)
 def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> None:
+    """Expected and found differ in each edit, and the tables differ from the right ones."""
     tables = {name: table.tobytes() for name, table in scheme.tables().items()}
     mistakes = [*neighbours(scheme)]
 
@@ -47,7 +54,7 @@ def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> No
 
 
 @pytest.mark.parametrize("scheme", [Alibi(7, 4), Rope(4, 8), LearnedInit(16, 8)], ids=str)
-def test_rows_that_are_counted_cannot_be_misplaced(scheme: Scheme) -> None:
+def test_schemes_with_counted_positions_have_no_mistakes_of_axes(scheme: Scheme) -> None:
     """Positions 0, 1, 2, … have no axes that could be exchanged."""
     assert [*neighbours(scheme)] == []
 
@@ -57,14 +64,18 @@ def test_rows_that_are_counted_cannot_be_misplaced(scheme: Scheme) -> None:
     [({}, ["freq_shift"]), ({"scale": 2.0}, ["freq_shift", "scale"])],
     ids=str,
 )
-def test_parameters_of_added_tables_on_grids(
+def test_known_mistakes_of_a_sinusoidal_grid_begin_with_the_parameters_of_its_frequencies(
     parameters: dict[str, Any], expected: list[str]
 ) -> None:
+    """freq_shift changes the exponents; a scale is mistaken only if there is one."""
     scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", **parameters)
     assert wrong_parameters(scheme)[: len(expected)] == expected
 
 
-def test_sections_are_mistaken_if_axes_have_their_own_positions() -> None:
+def test_known_mistakes_of_mrope_are_its_sections_and_axes() -> None:
+    """M-RoPE gives sections of the pairs to time, row and column; they may be interleaved, of other
+    sizes, or follow other axes.
+    """
     rope = Rope(positions=((0, 1), (0, 2), (0, 3)), dim=8, mrope_section=(1, 2, 1))
     assert {*wrong_parameters(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}
 
@@ -73,10 +84,12 @@ def test_sections_are_mistaken_if_axes_have_their_own_positions() -> None:
     ("style", "grid", "channels", "pairs"),
     [("eva", (2, 2), 16, (8, 8)), ("flux", (1, 2, 2), "4,14,14", (2, 7, 7))],
 )
-def test_the_exponent_of_every_axis_over_the_whole_dim(
+def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_channels_of_an_axis(
     style: str, grid: tuple[int, ...], channels: object, pairs: tuple[int, ...]
 ) -> None:
-    """Each axis should have frequencies over its own channels; the mistake is over all 32 of them."""
+    """Each axis should have frequencies 10000^(-2i/c) over its own channels c; the mistake is
+    10000^(-2i/32), over all 32.
+    """
     rope = Rope(grid=grid, dim=32, style=style)
     (edit,) = [
         each.edits[0] for each in neighbours(rope) if each.edits[0].subject == "exponent_dim"
@@ -93,12 +106,15 @@ def test_the_exponent_of_every_axis_over_the_whole_dim(
 @pytest.mark.parametrize(
     "rope",
     [
-        Rope(grid=(2, 2), dim=32, style="pixtral"),  # Its axes share the frequencies of the dim.
+        Rope(grid=(2, 2), dim=32, style="pixtral"),
         Rope(4, 16),
     ],
     ids=str,
 )
-def test_exponents_that_cannot_be_over_another_dim(rope: Rope) -> None:
+def test_exponents_over_the_whole_dim_have_no_mistake_of_another_dim(rope: Rope) -> None:
+    """Pixtral's axes share the frequencies of the whole dim, and positions in one row have one
+    axis: dividing by the whole dim is right.
+    """
     assert schemes_with_wrong(rope, "exponent_dim") == []
 
 
@@ -107,28 +123,35 @@ def test_exponents_that_cannot_be_over_another_dim(rope: Rope) -> None:
     [({"style": "llama4-vision"}, 0), ({"style": "eva"}, 1), ({"style": "eva", "keep": 1}, 0)],
 )
 def test_rows_beside_a_grid_are_missing_or_added(parameters: dict[str, Any], wrong: int) -> None:
-    """«keep» counts rows for other tokens, such as a class token."""
+    """«keep» counts rows beside the grid, such as that of a class token: Llama 4 has one, EVA none
+    unless it is given.
+    """
     assert wrong_values(Rope(grid=(2, 2), dim=16, **parameters), "keep") == [wrong]
 
 
 def test_listed_positions_may_have_other_axes_or_another_style() -> None:
+    """EVA's known mistakes at listed coordinates: exponents over the whole dim, another style,
+    exchanged axes.
+    """
     rope = Rope(positions=((0, 1, 5), (2, 3, 7)), dim=16, style="eva")
     assert {*wrong_parameters(rope)} == {"exponent_dim", "style", "axes of positions"}
 
 
-def test_positions_of_a_grid_are_shifted_along_an_axis() -> None:
-    """Rows of a grid of 2 x 2 at 1 and 2 instead of 0 and 1."""
+def test_a_known_mistake_shifts_the_positions_of_a_grid_by_one_along_an_axis() -> None:
+    """Rows of a grid of 2 × 2 points count 1 and 2 instead of 0 and 1."""
     moved = schemes_with_wrong(GRID, "positions along h")[0]
     assert tuple(moved.positions) == ((1, 1, 2, 2), (0, 1, 0, 1))
 
 
-def test_positions_of_a_grid_are_at_the_middles_of_patches() -> None:
+def test_a_known_mistake_puts_positions_at_the_middles_of_patches() -> None:
+    """0.5 and 1.5 instead of 0 and 1, along both axes."""
     moved = schemes_with_wrong(GRID, "positions along h and w")[2]
     assert tuple(moved.positions) == ((0.5, 0.5, 1.5, 1.5), (0.5, 1.5, 0.5, 1.5))
 
 
 @pytest.mark.parametrize(("count", "names"), [(2, "h,w"), (3, "t,h,w"), (4, "0,1,2,3")])
 def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -> None:
+    """Two axes are row and column, three time, row and column; four have no usual names."""
     positions = ((0, 1), (0, 2), (0, 3), (0, 4))[:count]
     rope = Rope(positions=positions, axes=(4,) * count)
     edits = [each.edits[0] for each in neighbours(rope)]
@@ -140,6 +163,7 @@ def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -
 def test_another_style_brings_its_base_unless_one_was_given(
     parameters: dict[str, Any], base: float
 ) -> None:
+    """EVA's base is 10000, DINOv3's 100; a base of 500 that was given for DINOv3 stays with EVA."""
     rope = Rope(grid=(2, 2), dim=16, style="dinov3", **parameters)
     (wrong,) = [each.scheme for each in neighbours(rope) if each.edits[0].found == "eva"]
 

@@ -1,4 +1,9 @@
-"""`accept` is the only constructor of explanations: no search may claim what was not compared."""
+"""`accept` is the only function of the package that constructs an explanation, so that none is
+claimed without comparing it with the table.
+
+The package's source is parsed: calls of `Explanation`, and of `dataclasses.replace` with one of its
+fields.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -53,7 +58,8 @@ def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_only_accept_constructs_an_explanation() -> None:
+def test_only_the_module_of_accept_constructs_an_explanation() -> None:
+    """`accept` is in explain/hypothesis.py; no other file of the package calls Explanation(…)."""
     candidates = [path for path in FILES if "Explanation(" in path.read_text(encoding="utf-8")]
     constructors = [named(path) for path in candidates if [*calls(tree_of(path), "Explanation")]]
 
@@ -68,7 +74,10 @@ def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
     assert names == ["accept"]
 
 
-def test_only_its_methods_copy_an_explanation() -> None:
+def test_an_explanation_is_copied_only_by_its_own_methods() -> None:
+    """OTHER_COPIES lists files that copy another dataclass with a field of the same name, beside
+    that class.
+    """
     candidates = [path for path in FILES if "replace(" in path.read_text(encoding="utf-8")]
     copying = {named(path) for path in candidates if copies(tree_of(path))}
 

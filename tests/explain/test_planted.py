@@ -1,6 +1,8 @@
 """Every known mistake, planted in every scheme that can have it, is the first explanation.
 
-Tables are planted by the catalogue itself here; independent tables are in test_reasons.py.
+Here the catalogue of mistakes plants the tables itself, and names the edits (differences from the
+spec) that must be found; tables of independent formulas are in test_reasons.py. A cell is a
+mistake, a scheme and a storage, such as four decimals.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -109,8 +111,9 @@ CELLS = [*cells(tuple(STORAGES))]
 
 @pytest.mark.parametrize("cell", CELLS[::EVERY_31ST], ids=lambda cell: cell.name)
 def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
-    """Every 31st cell: a mistake of the catalogue, a scheme that can have it, and how the table is
-    stored.
+    """Every 24th cell: a mistake of the catalogue, a scheme that can have it, and how the table is
+    stored. Another reason counts only if it is as short and makes the same table, or is listed in
+    EQUIVALENT; printed commands are at most MAX_COMMAND letters long.
     """
     assert_mistake_is_first(cell)
 
@@ -118,6 +121,9 @@ def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
+    """All cells: a mistake of the catalogue, a scheme that can have it, and how the table is
+    stored.
+    """
     assert_mistake_is_first(cell)
 
 
@@ -131,10 +137,12 @@ def assert_mistake_is_first(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize(("padding_idx", "count"), [(None, 2), (1, 0)])
-def test_rows_of_zeros_are_planted_only_where_there_are_none(
+def test_padding_rows_are_planted_unless_the_scheme_has_a_padding_row(
     padding_idx: int | None, count: int
 ) -> None:
-    """They are planted before and after the table; a padding index has a row of zeros already."""
+    """Rows of zeros are planted before and after the table, which are two mistakes; padding_idx
+    makes a row of zeros in the right table already.
+    """
     scheme = pecli.Sinusoidal(40, 16, padding_idx=padding_idx)
     assert len([*planted(scheme, [PaddedRows], ["pe"])]) == count
 

@@ -1,4 +1,10 @@
-"""Positions that were used instead of the expected ones: solved from turns, written in runs, and known mistakes."""
+"""Positions at which queries were rotated instead of the expected ones: measured, written in words,
+and named as known mistakes.
+
+A turn is the complex factor from a pair of channels before the rotation to the pair after it.
+Expected positions are those at which NumPy rotated random vectors; expected words are written by
+hand. LEFT_PADDED_BY_9 is nine zeros, then 0 … 14; ROW_NUMBERS 0 … 23; PACKED 0 … 11 twice.
+"""
 
 import ml_dtypes
 import numpy as np
@@ -46,8 +52,8 @@ KNOWN_POSITIONS = {
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", KNOWN_POSITIONS)
 def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
-    """Random heads are rotated at these positions, stored in the dtype, and the positions must be
-    found again.
+    """Random heads are rotated at these positions, stored in the dtype, and exactly the positions
+    must be found again.
     """
     places = KNOWN_POSITIONS[name]
     expected = np.arange(len(places), dtype=float)
@@ -57,7 +63,8 @@ def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
     )
 
 
-def test_rows_that_are_no_rotation_are_at_no_position() -> None:
+def test_a_row_that_is_not_rotated_at_any_position_has_position_nan() -> None:
+    """Row 7 of 20 holds random factors."""
     rows = turns_of_random_heads(np.arange(20.0), np.float32)
     rows[7] = np.random.default_rng(1).normal(size=32) + 1j
     places = solve_positions(rows, INVERSE_FREQUENCIES, np.arange(20.0))
@@ -83,6 +90,7 @@ def test_rows_that_are_no_rotation_are_at_no_position() -> None:
     ],
 )
 def test_positions_are_written_in_runs(places: np.ndarray, words: str) -> None:
+    """Nine zeros and then 0 to 14 are «0 × 9, then 0 … 14»; up to six runs are written."""
     assert runs(np.array(places, float)) == words
 
 
@@ -127,7 +135,13 @@ MISTAKEN_POSITIONS = [
 
 
 @pytest.mark.parametrize(("expected", "used", "words"), MISTAKEN_POSITIONS)
-def test_known_mistakes_of_positions(expected: np.ndarray, used: np.ndarray, words: str) -> None:
+def test_a_known_mistake_of_positions_is_stated_in_words(
+    expected: np.ndarray, used: np.ndarray, words: str
+) -> None:
+    """`used` are the positions that were found. For example, 0, 0, 1, 2, … instead of 0, 1, 2, 3, …
+    is «each row has the position of the row before». Where all are expected at 5, a cached key was
+    to be moved by 5.
+    """
     mistake = find_position_mistake(expected, used)
     assert mistake is not None
     assert position_mistake_words(mistake) == words
@@ -150,7 +164,12 @@ def test_known_mistakes_of_positions(expected: np.ndarray, used: np.ndarray, wor
         (LEFT_PADDED_BY_9, ROW_NUMBERS),
     ],
 )
-def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarray) -> None:
+def test_other_differences_of_positions_are_no_known_mistake(
+    expected: np.ndarray, used: np.ndarray
+) -> None:
+    """For example, a single row that is wrong, every position tripled, no difference, or a row
+    without a position (NaN).
+    """
     assert find_position_mistake(expected, used) is None
 
 
@@ -168,18 +187,22 @@ def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarra
 def test_rows_of_padding_are_not_looked_at(
     expected: np.ndarray, used: np.ndarray, padding: int, mistake: PositionMistake | None
 ) -> None:
-    """The first `padding` rows may be anywhere."""
+    """The first `padding` rows may be anywhere: padding was ignored if the others count from the
+    beginning of the sequence.
+    """
     assert find_position_mistake(expected, used, padding) == mistake
 
 
-def test_a_table_has_a_row_for_position_0() -> None:
-    """Queries at position 0 are not rotated, but a table has a row for it."""
+def test_a_table_at_position_0_is_shifted_and_not_unrotated() -> None:
+    """Queries at position 0 are as before the rotation, «nothing is rotated»; a table has a row for
+    position 0, which is 7 too low here.
+    """
     assert find_position_mistake(ONE_ROW_AT_7, 0 * ONE_ROW_AT_7, rotated=False) == PositionMistake(
         Misplacement.SHIFTED, by=-7
     )
 
 
-def test_json_has_the_mistake_in_words() -> None:
+def test_the_json_of_positions_has_both_ranges_and_the_mistake_in_words() -> None:
     edit = positions_edit(
         ROW_NUMBERS, ROW_NUMBERS + 7, find_position_mistake(ROW_NUMBERS, ROW_NUMBERS + 7)
     )
@@ -192,6 +215,9 @@ def test_json_has_the_mistake_in_words() -> None:
 
 
 def test_axes_with_equal_positions_are_written_once() -> None:
+    """Of the axes t, h, w, the first two expect 0 … 23 and the last one 5 everywhere; all three
+    found 0 … 23.
+    """
     edit = positions_edit(
         np.stack([ROW_NUMBERS, ROW_NUMBERS, ALL_AT_POSITION_5]), np.stack([ROW_NUMBERS] * 3), None
     )

@@ -1,5 +1,10 @@
-"""Reasons for mistakes that people make: the part that is wrong, the number at hand, nothing that is no difference, and
-a command only if it makes the table. All tables are made by NumPy's own formulas.
+"""Reasons for mistakes that people make: the first reason names exactly the mistake, and a command
+is printed only if it makes the table.
+
+Wrong tables are NumPy's cosines and sines by a formula with the mistake in it (`rotary_tables`:
+1024 positions, 64 channels, base 10000; `short_rotary_tables`: 256 positions), or biases of slopes
+times distances; the spec is what they should have been. Expected words are written by hand. A
+recipe names the dtypes in which a project computes, such as float16-phases.
 """
 
 import math
@@ -97,14 +102,13 @@ def through(values: np.ndarray, dtype: type) -> np.ndarray:
     return values.astype(dtype).astype(np.float64)
 
 
-def blended(plain: np.ndarray, original_length: int = 256) -> np.ndarray:
-    """YaRN's frequencies by factor 4, by whatever exponents; of 64 channels."""
-    low, high = (
-        DIM * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(BASE))
-        for beta in (32.0, 1.0)
-    )
-    first = max(0, math.floor(low))
-    slow = np.clip((INDEX - first) / (math.ceil(high) - first), 0, 1)
+def blended(plain: np.ndarray) -> np.ndarray:
+    """Return YaRN's frequencies of 64 channels, factor 4 and 256 positions, from unscaled ones."""
+    limits = [
+        DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)
+    ]
+    low, high = max(0, math.floor(limits[0])), math.ceil(limits[1])
+    slow = np.clip((INDEX - low) / (high - low), 0, 1)
     return plain / 4 * slow + plain * (1 - slow)
 
 
@@ -214,8 +218,10 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sample(9)
 def test_the_first_reason_names_the_mistake(name: str) -> None:
-    """Each case has tables computed by NumPy with a mistake, the spec, and the words that name the
-    mistake.
+    """Each case of CASES has tables computed by NumPy with a mistake, the spec, and words of the
+    reason. For example, element [77, 3] of the cosines is 0.9: «only element [77, 3] differs». The
+    residual is the largest difference that the reason leaves unexplained; 0.04 is that of the
+    coarsest storage here, float8. Nothing is called noise.
     """
     tables, spec, words = CASES[name]
     result = pecli.verify(tables, spec, atol=1e-6)
@@ -253,6 +259,10 @@ COMMANDS = [
 def test_the_reason_has_a_command_if_one_makes_the_table(
     tables: Tables, spec: Any, words: str, command: str
 ) -> None:
+    """Each case of COMMANDS has tables by NumPy, the spec, words of the reason, and words of the
+    line with the command; these are empty if no options make such a table, as for rows that are all
+    at position 7.
+    """
     first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
     assert words in first
     assert "noise" not in first
@@ -263,8 +273,10 @@ def test_the_reason_has_a_command_if_one_makes_the_table(
 
 
 @pytest.mark.parametrize("rows", [8, 16, 24])
-def test_negated_sines_none_of_which_turns_once(rows: int) -> None:
-    """Linear scaling by 4: the fastest channel turns by 1/4 per row, the slowest hardly leaves 0."""
+def test_negated_sines_are_named_although_no_frequency_turns_once(rows: int) -> None:
+    """Linear scaling by 4: the fastest channel turns by 1/4 radian per row, 6 in 24 rows, and the
+    slowest hardly leaves 0.
+    """
     spec = pecli.Rope(rows, 16, base=1e6, scaling="linear", factor=4.0)
     angles = np.outer(np.arange(rows), 1e6 ** (-np.arange(0, 16, 2) / 16) / 4)
     (explanation, *_) = explain(spec, {"sin": -np.sin(angles).astype(np.float32)})
@@ -273,7 +285,7 @@ def test_negated_sines_none_of_which_turns_once(rows: int) -> None:
 
 
 def test_positions_in_float16_are_named() -> None:
-    """Beyond 2048, float16 holds only even numbers."""
+    """Beyond 2048, float16 holds even numbers only; NumPy's table has positions rounded so."""
     tables = of_angles(np.outer(through(np.arange(4096), np.float16), INV_FREQ))
     assert (
         "recipe float16-positions"
@@ -282,36 +294,44 @@ def test_positions_in_float16_are_named() -> None:
 
 
 def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
+    """Return NumPy's table of 128 channels, base 1e6: sections of the pairs follow time, row and
+    column.
+    """
     axes = np.repeat(np.arange(3), sections)
     angles = positions[axes].T * 1e6 ** (-np.arange(64) / 64)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-def test_sections_at_positions_of_an_image() -> None:
+def test_positions_and_sections_of_an_image_in_a_text_are_named() -> None:
     """Ten tokens of text, an image of 4 x 6, and ten more tokens, at (t, h, w) by Qwen2-VL's rule."""
     text, after = np.tile(np.arange(10), (3, 1)), np.tile(np.arange(16, 26), (3, 1))
     image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
     positions = np.concatenate([text, image, after], axis=1)
-    count, sections = positions.shape[1], (16, 24, 24)
-    right, spec = (
-        multimodal(sections, positions),
-        pecli.Rope(count, 128, base=1e6, mrope_section=sections),
-    )
-    at = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
+    count = positions.shape[1]
+    sections = (16, 24, 24)
+    in_text = pecli.Rope(count, 128, base=1e6, mrope_section=sections)
+    in_image = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
     in_order = np.tile(np.arange(count), (3, 1))
 
-    def said(tables: Tables, spec: pecli.Rope) -> str:
+    def reason(tables: Tables, spec: pecli.Rope) -> str:
         return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
-    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in said(right, spec)
-    assert "; expected 0 … 43; exact" in said(right, spec)
-    assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)
-    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(
-        multimodal((24, 20, 20), positions), at
-    )
+    # The spec counts 44 positions, and the table is at those of the image.
+    found = reason(multimodal(sections, positions), in_text)
+    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in found
+    assert "; expected 0 … 43; exact" in found
+
+    # The spec has those of the image, and the table counts.
+    found = reason(multimodal(sections, in_order), in_image)
+    assert "positions are 0, 1, 2, …, not those given" in found
+
+    # The positions are right, and the sections are not.
+    found = reason(multimodal((24, 20, 20), positions), in_image)
+    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in found
 
 
-def test_int8_tables_are_cosines_in_steps_of_1_127() -> None:
+def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
+    """NumPy's cosines times 127, rounded: by verify beside the float32 spec, and by identify."""
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT_LENGTH), INV_FREQ))).astype(np.int8)
     (why,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
 
@@ -323,7 +343,9 @@ def test_int8_tables_are_cosines_in_steps_of_1_127() -> None:
 
 @pytest.mark.thorough
 def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
-    """Of their turns up to the largest offset there are millions, which took minutes."""
+    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Of its turns up to
+    the largest offset, 2^40, there are too many to list; the search stays below 64 MiB.
+    """
     waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
     tracemalloc.start()
 
@@ -335,6 +357,9 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
 
 @pytest.mark.parametrize("rows", [SHORT_LENGTH - 12, SHORT_LENGTH + 12])
 def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
+    """12 rows fewer or more than the spec's 256: a reason, the command that makes such a table, and
+    the shapes.
+    """
     found = pecli.verify(
         pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT_LENGTH, DIM)
     )
@@ -355,13 +380,16 @@ def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
         (
             lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
             "values are the bits of bfloat16",
-        ),  # not rounded
+        ),
         (lambda x: x.astype(np.float16).view(np.int16), "values are the bits of float16; exact"),
         (lambda x: x.view(np.uint32), "values are the bits of float32; exact"),
         (np.ndarray.byteswap, "values are byte-swapped; exact"),
     ],
 )
 def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: str) -> None:
+    """The 16 or 32 bits of each number are stored as an integer, or its bytes in reverse order; the
+    second case cuts float32 to bfloat16 without rounding.
+    """
     rope = pecli.Rope(SHORT_LENGTH, DIM)
     found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
 
@@ -376,6 +404,9 @@ def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: st
 def test_columns_that_are_zero_instead_of_doubled_are_named(
     layout: str, zeros: str, base: float
 ) -> None:
+    """Cosines and sines stand in the first half, or in every other column, and zeros where they
+    should be repeated; in two cases the base is wrong as well.
+    """
     spec = pecli.Rope(SHORT_LENGTH, DIM, base, layout=layout)
     place = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
     tables = {name: np.zeros((SHORT_LENGTH, DIM), np.float32) for name in ("cos", "sin")}
@@ -389,6 +420,9 @@ def test_columns_that_are_zero_instead_of_doubled_are_named(
 
 @pytest.mark.parametrize("rows", [SHORT_LENGTH, pytest.param(70000, marks=pytest.mark.thorough)])
 def test_angles_in_the_place_of_cosines_and_sines_are_named(rows: int) -> None:
+    """The table holds position · 10000^(-2i/64); with the spec's base 500000 both mistakes are
+    named.
+    """
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
     right, other = (
@@ -400,8 +434,10 @@ def test_angles_in_the_place_of_cosines_and_sines_are_named(rows: int) -> None:
     assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); ")
 
 
-def test_an_odd_last_column_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With PECLI_DEBUG, errors of the search are raised."""
+def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With PECLI_DEBUG, errors of the search are raised instead of being reported as «no reason»."""
     monkeypatch.setenv("PECLI_DEBUG", "1")
     angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
     table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
@@ -410,8 +446,10 @@ def test_an_odd_last_column_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.filterwarnings("error")
-def test_complex_numbers_where_real_ones_are_expected_fail() -> None:
-    """Without a warning that NumPy drops their imaginary parts."""
+def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning() -> None:
+    """A failed check, without a warning of NumPy that it drops imaginary parts; biases, slopes, and
+    a table that has such parts in one row only.
+    """
     alibi, pe = pecli.Alibi(4, 16), pecli.Sinusoidal(16, 8)
     assert not pecli.verify(
         {"bias": alibi.tables()["bias"].astype(np.complex64)}, alibi, reasons=False
@@ -424,7 +462,9 @@ def test_complex_numbers_where_real_ones_are_expected_fail() -> None:
 
 
 def test_a_plain_base_over_twice_the_channels_comes_before_a_fitted_base() -> None:
-    """Over 64 channels, the base √500000 = 707.1068 would make the same frequencies."""
+    """NumPy's frequencies are 500000^(-i/64) instead of 10000^(-i/32). The base √500000 = 707.1068
+    over the right channels makes the same ones.
+    """
     twice = pecli.verify(rotary_tables(5e5 ** (-INDEX / DIM)), LONG_ROPE, atol=1e-4).diagnosis[0]
     assert (
         "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)"
@@ -433,7 +473,9 @@ def test_a_plain_base_over_twice_the_channels_comes_before_a_fitted_base() -> No
 
 
 def test_a_plain_base_with_a_shift_comes_before_a_fitted_base() -> None:
-    """Without the shift, the base 1e6 ** (32 / 31) = 1561523.006 would make the same frequencies."""
+    """Exponents i/31, base 1e6. Without the shift of one, the base 1e6^(32/31) = 1561523.006 would
+    make the same frequencies.
+    """
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
@@ -446,6 +488,9 @@ def test_a_plain_base_with_a_shift_comes_before_a_fitted_base() -> None:
 
 @pytest.mark.thorough
 def test_channels_and_a_factor_come_before_a_fitted_base() -> None:
+    """Exponents over 256 channels and Llama 3's factor 40, by the formulas of tests/tools/sweeps:
+    two plain mistakes, and no fitted base.
+    """
     right = Waves(128, 5e5, {**LLAMA3, "factor": 8.0})
     over_256 = replace(right, scaling={**LLAMA3, "factor": 40.0}, exponent_dim=256.0).tables(128)
     said = pecli.verify(
@@ -496,8 +541,10 @@ TABLES_OF_NO_SCHEME: dict[str, tuple[Tables, Any]] = {
     "bytes of ones in reverse order are next to zero",
     "bits of small integers are next to zero",
 )
-def test_no_reason_is_invented(name: str) -> None:
-    """Constants, tanh, squares and random frequencies: nothing that pecli knows makes them."""
+def test_no_reason_is_invented_for_tables_of_no_scheme(name: str) -> None:
+    """Constants, tanh, squares, random frequencies and others in TABLES_OF_NO_SCHEME: nothing that
+    pecli knows makes them, so that verify has no reason and identify no scheme.
+    """
     tables, spec = TABLES_OF_NO_SCHEME[name]
     result = pecli.verify(tables, spec, atol=1e-4)
 
@@ -510,7 +557,10 @@ def test_no_reason_is_invented(name: str) -> None:
 def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
     monkeypatch: pytest.MonkeyPatch, base: float, is_cut_short: bool
 ) -> None:
-    """A base of many digits may be two plain numbers: NTK scaling by 3 has such a base, too."""
+    """The search is stopped before it tries two mistakes at once. Base 31074.9 has many digits and
+    may be two plain numbers (NTK scaling by 3 has such a base), so a shorter reason may exist; base
+    30000 is plain.
+    """
     search = Search.find_explanations_with
 
     def ended_before_two_mistakes(self: Search, count: int) -> bool:
@@ -528,18 +578,23 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
     assert explanation.is_cut_short == is_cut_short
 
 
-def test_time_that_is_up_ends_a_search() -> None:
-    with time_limit(-1.0):
-        with pytest.raises(OutOfTimeError):
-            check_time()
-        with (
-            time_limit(60.0),
-            pytest.raises(OutOfTimeError),
-        ):  # a limit inside does not move the one outside
-            check_time()
-        assert recognise(rotary_tables()) == []
-
+def test_time_that_is_up_raises_an_error() -> None:
+    """A limit of −1 s is over at once, and ends with its block."""
+    with time_limit(-1.0), pytest.raises(OutOfTimeError):
+        check_time()
     check_time()
+
+
+def test_a_longer_time_limit_inside_does_not_move_the_one_outside() -> None:
+    """−1 s outside is over at once; 60 s inside would not be."""
+    with time_limit(-1.0), time_limit(60.0), pytest.raises(OutOfTimeError):
+        check_time()
+
+
+def test_time_that_is_up_ends_recognition_without_a_scheme() -> None:
+    """The table is NumPy's of base 10000, which is recognised without a limit."""
+    with time_limit(-1.0):
+        assert recognise(rotary_tables()) == []
     assert recognise(rotary_tables())
 
 

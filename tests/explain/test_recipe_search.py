@@ -1,4 +1,9 @@
-"""Tables that runtimes and GPUs computed are explained as that: by verify, diff and identify."""
+"""Tables that runtimes and GPUs computed are explained as that, by verify, diff and identify.
+
+Most tables were computed by the runtimes' own code (transformers, vLLM, llama.cpp, mlx-lm) or on a
+GPU; tests/engine/runtimes/data/README.md states how. Others are NumPy's in float32. A recipe names
+the dtypes in which a table is computed, such as bfloat16-module; an edit is a part of a reason.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -50,8 +55,9 @@ EVERY = [
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
 @pytest.mark.sample(7)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
-    """The tables were computed by the runtimes' own code; KNOWN_DEPARTURES lists those that differ from
-    transformers, with the cause.
+    """The first 32 rows by the runtime's own code, checked against the config. Several runtimes may
+    compute the same; the cause of a difference from transformers is that of KNOWN_DEPARTURES, which
+    was measured. As a table of that runtime it passes within 1.3e-7, one unit of float32 at 1.
     """
     model, length = pecli.load_config(config_of_case(case)), CASES[case]["context"]
     found = pecli.verify(dump_of_runtime(case, runtime), model, length=length)
@@ -68,7 +74,12 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
 
 
 def test_identify_names_the_runtime() -> None:
-    """What it finds by itself are the parameters as llama.cpp reads them."""
+    """The table is gpt-oss-20b's as this package emulates llama.cpp, and identify sees only the
+    table.
+
+    llama.cpp does not read gpt-oss's key `truncate: false`, so the scheme that makes the table has
+    no value for it (None).
+    """
     gpt_oss = pecli.load_config(config_of_case("gpt-oss-20b")).one()
     tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
     (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
@@ -81,7 +92,9 @@ def test_identify_names_the_runtime() -> None:
 
 
 def test_diff_names_the_runtime(tmp_path: Path) -> None:
-    """mlx-lm's own table of gpt-oss against the exact one."""
+    """mlx-lm's own table of gpt-oss-20b against the exact one: mlx-lm rounds YaRN's limits to 8 and
+    18 although the config has truncate: false.
+    """
     exact = pecli.load_config(config_of_case("gpt-oss-20b")).one().rope(ROWS)
     pecli.save(tmp_path / "a.safetensors", exact)
     found = pecli.diff(tmp_path / "a.safetensors", dump_of_runtime("gpt-oss-20b", "mlx-lm"))
@@ -101,7 +114,9 @@ WAYS_OF_BFLOAT16 = {
 @pytest.mark.parametrize("model", GPU_BASES)
 @pytest.mark.parametrize("way", WAYS_OF_BFLOAT16)
 def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
-    """The tables were computed on a GPU with PyTorch, in two common ways."""
+    """The tables were computed on a GPU with PyTorch, as a module in bfloat16 and under autocast;
+    verify and identify name the recipe.
+    """
     tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
     found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
 
@@ -117,10 +132,12 @@ def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
     ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"],
 )
 @pytest.mark.sample("bfloat16-inv-freq", "float32-bfloat16-table")
-def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
-    base = (
-        1e4 if recipe in ("bfloat16-positions", "bfloat16-phases") else 5e5
-    )  # told beside a wrong base, or alone
+def test_a_recipe_in_bfloat16_is_named_also_beside_a_wrong_base(recipe: str) -> None:
+    """The table has base 500000 and is made by this package's recipes, which test_recipes.py holds
+    against formulas. Positions and phases in bfloat16 are named beside the wrong base 10000, the
+    two others if nothing else is wrong.
+    """
+    base = 1e4 if recipe in ("bfloat16-positions", "bfloat16-phases") else 5e5
     tables = pecli.Rope(2048, 64, 500000.0, recipe=recipe).tables()
     found = pecli.verify(
         {name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, base)
@@ -130,7 +147,7 @@ def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
     assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
 
 
-def test_a_mistake_is_no_runtime() -> None:
+def test_another_base_is_not_explained_as_a_runtime() -> None:
     """Another base is named as that, although vLLM's arithmetic made the table."""
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
     found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
@@ -139,9 +156,13 @@ def test_a_mistake_is_no_runtime() -> None:
 
 
 @pytest.mark.parametrize("model", GPU_BASES)
-def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> None:
-    """A module with bfloat16 inputs computes in float32 and rounds the table: in the first 32 rows not one element
-    differs from the exact table rounded, so that nothing more can be said of them.
+def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_down(
+    model: str,
+) -> None:
+    """The GPU's module computes in float32 and rounds the table to bfloat16.
+
+    In its first 32 rows not one element differs from NumPy's float64 table rounded to bfloat16, so
+    that verify names the dtype only; in all rows it names the recipe.
     """
     tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
     places, few = GPU["positions"].tolist(), {part: table[:ROWS] for part, table in tables.items()}
@@ -166,8 +187,12 @@ def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> No
 @pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
 @pytest.mark.parametrize("runtime", ["llama.cpp", "transformers"])
 @pytest.mark.sample(2)
-def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> None:
-    """One element in twenty is off by one unit of the last place, as those of another library may be."""
+def test_a_runtime_is_named_although_its_sines_are_off_by_a_last_bit(
+    runtime: str, case: str, rows: int
+) -> None:
+    """One element in twenty is off by one unit of the last place, as those of another library may
+    be; the exact table with such errors is no runtime's.
+    """
     draw = np.random.default_rng(rows)
     model = pecli.load_config(config_of_case(case))
     exact, tables = (
@@ -206,8 +231,10 @@ WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
 
 @pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
 @pytest.mark.sample(1)
-def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
-    """Powers that are off by two units are more than the recipe's other roundings far down, and are no runtime's."""
+def test_float32_arithmetic_is_named_as_a_recipe_and_not_as_noise(base: float, dim: int) -> None:
+    """NumPy's float32 with every third power off by two units of its last place, which is no
+    runtime's table: verify, identify and diff name the recipe float32.
+    """
     length = 2048
     tables = single_precision(base, dim, length, units=2)
     found = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5)
@@ -226,7 +253,8 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
     assert found[0].startswith("cos, sin: in B, computed by the recipe float32")
 
 
-def test_a_runtime_is_the_only_reason_where_one_computes_the_table() -> None:
+def test_a_runtime_that_computes_the_table_is_named_without_a_recipe() -> None:
+    """NumPy's float32 in the order of operations of transformers and vLLM."""
     tables = single_precision(5e5, 64, 2048, units=0)
     reason = pecli.verify(tables, pecli.Rope(2048, 64, base=5e5), atol=1e-5).diagnosis[0]
 
@@ -234,8 +262,10 @@ def test_a_runtime_is_the_only_reason_where_one_computes_the_table() -> None:
     assert "recipe" not in reason
 
 
-def test_the_exponential_of_tutorials_is_no_noise() -> None:
-    """exp(−i·ln 10000 / d) in float32 is off by up to six units of the last place."""
+def test_frequencies_by_an_exponential_are_named_as_a_recipe_and_not_as_noise() -> None:
+    """Tutorials compute exp(−i · ln 10000 / d) in float32, which is off by up to six units of the
+    last place.
+    """
     rates = np.exp(np.arange(0, 128, 2, dtype=np.float32) * np.float32(-np.log(10000.0) / 128))
     phases = np.arange(1000, dtype=np.float32)[:, None] * rates
     table = np.stack([np.sin(phases), np.cos(phases)], axis=-1).reshape(1000, 128)
@@ -247,7 +277,10 @@ def test_the_exponential_of_tutorials_is_no_noise() -> None:
 
 
 @pytest.mark.thorough
-def test_noise_is_no_recipe() -> None:
+def test_noise_of_1e_6_is_not_explained_as_a_recipe() -> None:
+    """Normal noise on the exact table has the size of float32's errors, but none of its pattern:
+    there is no reason at all.
+    """
     exact = pecli.Sinusoidal(1000, 128).tables()["pe"]
     noise = np.random.default_rng(0).normal(size=exact.shape).astype(np.float32)
     off = exact + np.float32(1e-6) * noise

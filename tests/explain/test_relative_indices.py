@@ -1,4 +1,10 @@
-"""Indices of relative positions (T5, DeBERTa, Swin) that are transposed, negated, reversed, or have other parameters."""
+"""Indices of relative positions (T5, DeBERTa, Swin) that are transposed, negated, reversed, or have
+other parameters.
+
+An index holds the bucket, or the row of a table of biases, of each query and key. The wrong ones
+are made from the right index by NumPy; DeBERTa's buckets are also held against the formula of
+transformers.
+"""
 
 from typing import Any
 
@@ -22,6 +28,7 @@ def verify_index(index: np.ndarray, spec: pecli.Scheme) -> Any:
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin", "t5")
 def test_a_transposed_index_is_named(name: str) -> None:
+    """Queries and keys are exchanged."""
     index = SCHEMES[name].tables()["index"]
     result = verify_index(index.T, SCHEMES[name])
 
@@ -31,12 +38,15 @@ def test_a_transposed_index_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", ["t5", "swin"])
 @pytest.mark.sample("swin")
 def test_a_negated_index_is_named(name: str) -> None:
+    """Each bucket with the other sign; DeBERTa, where that is the transposed index, has a test of
+    its own.
+    """
     index = SCHEMES[name].tables()["index"]
     assert "the sign is flipped; exact" in verify_index(-index, SCHEMES[name]).diagnosis[0]
 
 
-def test_deberta_negated_is_deberta_transposed() -> None:
-    """Its index is antisymmetric."""
+def test_a_negated_index_of_deberta_is_named_as_transposed() -> None:
+    """Its index is antisymmetric, so that both are the same table."""
     index = SCHEMES["deberta"].tables()["index"]
     assert "the table is transposed; exact" in verify_index(-index, SCHEMES["deberta"]).diagnosis[0]
 
@@ -44,7 +54,9 @@ def test_deberta_negated_is_deberta_transposed() -> None:
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin")
 def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
-    """Softmax ignores a constant added to a row of scores, but not one added to indices of a table."""
+    """Softmax ignores a constant added to a row of scores, but not one added to indices of a table.
+    The rows are in reverse order here.
+    """
     result = verify_index(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
     assert not any("softmax" in line for line in result.diagnosis)
 
@@ -52,6 +64,7 @@ def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
 @pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
 @pytest.mark.sample(2)
 def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
+    """The spec has T5's default, 128."""
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
     result = verify_index(found.tables()["index"], SCHEMES["t5"])
 
@@ -59,8 +72,10 @@ def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
 
 
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 16), (256, 512), (32, 18), (64, 400)])
-def test_buckets_of_deberta_by_its_own_formula(buckets: int, max_distance: int) -> None:
-    """`make_log_bucket_position` of Hugging Face, whose float32 logarithms agree unless a quotient is a whole number."""
+def test_buckets_of_deberta_are_those_of_its_own_formula(buckets: int, max_distance: int) -> None:
+    """`make_log_bucket_position` of transformers, in NumPy. Its float32 logarithms agree unless a
+    quotient is a whole number, within 1e-9, where they may round either way.
+    """
     middle = buckets // 2
     distances = np.arange(1, 500)
     logs = np.log(distances / middle) / np.log((max_distance - 1) / middle) * (middle - 1)

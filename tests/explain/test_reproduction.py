@@ -1,4 +1,6 @@
-"""Every command that a reason prints runs, and makes the numbers of the dump."""
+"""Every command that a reason prints («reproduce with pecli …») runs, and makes the numbers of the
+wrong table.
+"""
 
 import json
 import shlex
@@ -29,7 +31,8 @@ WEIGHTS = [
     [0.33, -1.303],
     [0.905, 0.446],
     [-0.537, 0.581],
-]  # of 4 buckets and 2 heads
+]
+"""Weights of 4 buckets and 2 heads."""
 CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"base": 500000.0}),
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"positions": None, "seq_len": 12}),
@@ -93,8 +96,8 @@ def numbers(file: Path, name: str) -> np.ndarray:
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count
 ) -> None:
-    """Tables of changed schemes; each printed command must run and make the same numbers within
-    1e-5.
+    """Schemes of every kind, and tables of the same with another base, length, rule and so on. Each
+    printed command must run, and make the same numbers within 1e-5; at least `count` are printed.
     """
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
@@ -114,12 +117,8 @@ def test_printed_commands_make_the_tables(
 
     assert wrong == []
     assert len(run) >= count
-    assert {*run} == {
-        "sinusoidal",
-        "rope",
-        "alibi",
-        "relative",
-    }  # of draws, another scale is all that is told
+    # Of drawn weights only another scale is reported, without a command.
+    assert {*run} == {"sinusoidal", "rope", "alibi", "relative"}
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
@@ -127,6 +126,10 @@ def test_printed_commands_make_the_tables(
 def test_printed_commands_rotate_queries(
     model: Any, run_pecli: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
+    """Random queries are rotated by NumPy with each mistake of `rotations`, such as from position
+    37 on; the printed command rotates them to the same numbers within 1e-4. Five mistakes at least
+    have a command.
+    """
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
     np.save("before.npy", x.astype(np.float32))

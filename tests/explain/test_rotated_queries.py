@@ -1,4 +1,10 @@
-"""Queries and keys that are rotated wrongly, by formulas in plain NumPy: what is said of each mistake."""
+"""Queries and keys that are rotated wrongly: verify names the mistake.
+
+Random queries (8 heads, 64 positions, 64 channels) are rotated here by formulas in plain NumPy,
+with a mistake in the formula; the model is a Llama with base 10000, which rotates (a, b) to (a cos
+− b sin, b cos + a sin) with a and b half a head apart. An edit is a mistake as an object:
+Parameter("base", expected, found), Positions(expected, found, reason), RowsZero(rows), ….
+"""
 
 from typing import Any
 
@@ -118,7 +124,10 @@ MISTAKEN_ROTATIONS: dict[Edit, Array] = {
 @pytest.mark.parametrize("edit", MISTAKEN_ROTATIONS, ids=str)
 @pytest.mark.sample(14)
 def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
-    """Each mistake is written out as a formula on random queries; bfloat16 hides errors up to 0.08."""
+    """Each mistake is written out as a formula on random queries, for example `Negated("sin")` by
+    the angle −p·θ; it is the only explanation. In bfloat16 values differ by up to 0.08 through
+    rounding.
+    """
     if dtype == BF16 and isinstance(edit, Scaled):
         pytest.skip("a factor is not measured to 7 digits in 8 bits")
     # The rotation of rounded values differs from that of X by no more than 3 roundings of a pair.
@@ -182,6 +191,7 @@ def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[E
 
 @pytest.mark.parametrize("rows", [range(54, 64), range(5), [63], range(16, 64)])
 def test_rows_of_zeros_are_named(rows: Any) -> None:
+    """These rows are zeros after a right rotation, as if a kernel had not written them."""
     after = rotated_in_layouts(QUERIES, angles_at())
     after[..., list(rows), :] = 0
 
@@ -189,7 +199,8 @@ def test_rows_of_zeros_are_named(rows: Any) -> None:
 
 
 @pytest.mark.parametrize(("length", "row"), [(2, 1), (2, 0), (3, 1)])
-def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
+def test_a_row_of_zeros_among_two_or_three_is_named(length: int, row: int) -> None:
+    """So few rows could be explained by other positions as well."""
     before = QUERIES[..., :length, :]
     after = rotated_in_layouts(before, angles_at(ROW_NUMBERS[:length]))
     after[..., row, :] = 0
@@ -199,6 +210,7 @@ def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
 
 @pytest.mark.thorough  # The search takes most of its 2 s.
 def test_zeros_and_another_mistake_are_two() -> None:
+    """Rotated from position 2 on, and the last 14 rows are zeros."""
     after = rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 2))
     after[..., 50:, :] = 0
 
@@ -216,6 +228,9 @@ def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
 
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
+    """Unrotated queries in 255 steps, of each row or of all; only a rounding (a storage) may be
+    named.
+    """
     step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
     for edits in edits_found_in(np.rint(QUERIES / step) * step, shift=0):
         assert all(edit.storage for edit in edits)
@@ -226,8 +241,10 @@ NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)
 
 @pytest.mark.parametrize("dtype", [BF16, np.float16], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("length", [64, 256])
-def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
-    """Cosines and sines are rounded to 16 bits, products are in float32."""
+def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, length: int) -> None:
+    """Cosines and sines are rounded to 16 bits, products are in float32: the recipe bfloat16-table
+    or float16-table.
+    """
     before = NARROW_X[..., :length, :]
     phases = angles_at(np.arange(length)).astype(np.float32)
     cos, sin = (wave(phases).astype(dtype).astype(np.float32) for wave in (np.cos, np.sin))
@@ -242,6 +259,9 @@ def test_tables_in_16_bits_and_products_in_32(dtype: type, length: int) -> None:
 @pytest.mark.parametrize("atol", [1e-3, 1e-2])
 @pytest.mark.sample(2)
 def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, atol: float) -> None:
+    """Positions, frequencies, cosines, sines, and every product and sum are in 16 bits, by NumPy: a
+    recipe for the table, and the rotation itself.
+    """
     before = NARROW_X.astype(dtype)
     narrow = frequencies().astype(np.float32).astype(dtype)
     phases = (np.arange(256).astype(dtype)[:, None] * narrow).astype(np.float32)
@@ -285,6 +305,7 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
     [(0, "it was not moved"), (10, "it was moved twice"), (3, "it was moved by 3, not 5")],
 )
 def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> None:
+    """All keys were to be moved by 5 positions (shift=5), and were moved by `used`."""
     after = rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, used)))
     ((edit,),) = edits_found_in(after, model=QWEN2, shift=5)
 
@@ -296,7 +317,9 @@ def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> 
 def test_decoding_that_stays_at_one_position_is_named(
     row: int, place: int, options: dict[str, Any]
 ) -> None:
-    """From a row on, every new token is rotated at the same position."""
+    """From a row on, every new token is rotated at the same position; the expected positions 0 … 63
+    are given or not.
+    """
     used = np.where(row <= ROW_NUMBERS, place, ROW_NUMBERS)
     ((edit,),) = edits_found_in(rotated_in_layouts(QUERIES, angles_at(used)), **options)
 
@@ -319,10 +342,12 @@ def damaged(*places: Any) -> Array:
     ids=["an element", "a row", "a head"],
 )
 def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
+    """An element, a row of all heads, or a head is off by 3."""
     assert edits_found_in(after) == [(edit,)]
 
 
 def test_values_that_were_only_rounded_are_named_as_such() -> None:
+    """The right rotation, rounded to bfloat16."""
     rounded = rotated_in_layouts(QUERIES, angles_at()).astype(BF16).astype(np.float32)
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 
@@ -358,8 +383,12 @@ ROTATES_LAST_8 = {
     [(ROTATES_FIRST_8, slice(0, 4)), (ROTATES_LAST_8, slice(12, 16))],
     ids=["first channels", "last channels"],
 )
-def test_fewer_channels_lie_where_more_should(config: dict[str, Any], channels: slice) -> None:
-    """Four of 16 channels are rotated, at the start or at the end of a head, instead of eight."""
+def test_fewer_rotated_channels_are_named_at_either_end_of_a_head(
+    config: dict[str, Any], channels: slice
+) -> None:
+    """Four of 16 channels are rotated instead of eight: GPT-NeoX rotates the first ones of a head,
+    DeepSeek-V3 the last ones.
+    """
     before = QUERIES[:, :2, :24, :16]
     angles = np.outer(np.arange(24), frequencies(4))
     after = before.copy()
@@ -375,5 +404,6 @@ def test_fewer_channels_lie_where_more_should(config: dict[str, Any], channels: 
     ids=["tanh", "reversed rows", "reversed heads", "squares"],
 )
 @pytest.mark.sample(2)
-def test_what_is_no_rotation_has_no_reason(after: Array) -> None:
+def test_values_that_are_no_rotation_have_no_reason(after: Array) -> None:
+    """tanh and squares of the queries, and rows or heads in reverse order without a rotation."""
     assert edits_found_in(np.ascontiguousarray(after)) == []

@@ -1,4 +1,10 @@
-"""Tables that were rounded, cut off or stored as integers: the reason is the storage, beside any mistake."""
+"""Tables that were rounded, cut off or stored as integers: the reason names the storage, beside any
+mistake.
+
+Tables are those of a scheme, rounded by NumPy, ml_dtypes or by masking bits. `kinds_of_edits`
+lists, for each explanation, the kinds of its edits: "dtype" and "rounding_mode" are ways of
+rounding, "fixed_point" are steps of an integer, "parameter" is a wrong parameter of the scheme.
+"""
 
 from collections.abc import Callable
 
@@ -57,11 +63,15 @@ def kinds_of_edits(answer: Verification) -> list[list[str]]:
     ],
     ids=["cut", "rounded", "rounded twice", "rounded and scaled"],
 )
-def test_a_sinusoidal_table_in_bfloat16(stored: Array, edits: list[str]) -> None:
+def test_rounding_and_cutting_to_bfloat16_are_named(stored: Array, edits: list[str]) -> None:
+    """Cut off instead of rounded, rounded, rounded twice (by way of float16), and multiplied by
+    0.996 before it was rounded.
+    """
     assert kinds_of_edits(pecli.verify(stored, SINUSOIDAL, atol=1e-5)) == [edits]
 
 
 def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
+    """The lower 16 bits of float32 are cut off; the spec has Llama 3's scaling and the table none."""
     stored = {
         name: cut_to_bfloat16(table)
         for name, table in cosines_and_sines_of(pecli.Rope(512, 64, 5e5)).items()
@@ -71,7 +81,7 @@ def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
     assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
-def test_digits_that_are_cut_off_are_no_attention_factor() -> None:
+def test_digits_that_are_cut_off_are_not_taken_for_an_attention_factor() -> None:
     """Cutting makes all values smaller, as a factor below 1 would."""
     yarn = pecli.Rope(
         512, 64, 5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=128
@@ -87,6 +97,7 @@ def test_digits_that_are_cut_off_are_no_attention_factor() -> None:
 def test_the_rounding_of_a_table_on_a_grid_is_named(
     change: Callable[[Array], Array], edit: str
 ) -> None:
+    """Pixtral's table of 8 × 8 patches."""
     stored = {name: change(table) for name, table in cosines_and_sines_of(GRID).items()}
     assert kinds_of_edits(pecli.verify(stored, GRID, atol=1e-5)) == [[edit]]
 
@@ -95,6 +106,7 @@ def test_the_rounding_of_a_table_on_a_grid_is_named(
     ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
 )
 def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
+    """Random numbers of no scheme, so that diff has only the two arrays."""
     rows = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
     difference = pecli.diff(rows, change(rows), atol=1e-9)
 
@@ -128,12 +140,16 @@ def tables_in_integers(
 
 @pytest.mark.parametrize("length", [512, 1024, 2048])
 def test_integers_pass_although_halves_go_either_way(length: int) -> None:
+    """127 · cos rounded to int8: an element that lies halfway between two integers may have been
+    rounded up or down.
+    """
     scheme = pecli.Rope(length, 64)
     assert pecli.verify(tables_in_integers(scheme, 127, "int8"), scheme).passed
 
 
 @pytest.mark.parametrize(("largest", "dtype"), [(127, "int8"), (32767, "int16")])
 def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
+    """Base 500000 instead of 10000, in steps of 1/127 or 1/32767."""
     stored = tables_in_integers(pecli.Rope(512, 64, 5e5), largest, dtype)
     answer = pecli.verify(stored, pecli.Rope(512, 64), atol=1e-4)
 
@@ -141,6 +157,7 @@ def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
 
 
 def test_integers_that_were_cut_off_are_named() -> None:
+    """127 · cos cut toward zero instead of rounded to int8."""
     scheme = pecli.Rope(512, 64)
     answer = pecli.verify(tables_in_integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
 
@@ -148,6 +165,7 @@ def test_integers_that_were_cut_off_are_named() -> None:
 
 
 def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None:
+    """From position 1 on, cut to int16 instead of rounded."""
     stored = tables_in_integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
     answer = pecli.verify(stored, pecli.Rope(256, 64), atol=1e-6)
 
@@ -156,6 +174,9 @@ def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None
 
 @pytest.mark.parametrize(("off", "passed"), [(0, True), (400, False)])
 def test_integers_of_32_bits_are_finer_than_float32(off: int, passed: bool) -> None:
+    """The exact table in steps of 2^-31 passes; 400 steps off are 1.9e-7, more than the rounding of
+    float32 (6e-8), and fail.
+    """
     scheme = pecli.Sinusoidal(64, 32)
     largest = 2**31 - 1
     exact = np.rint(pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"] * largest) - off
@@ -165,6 +186,7 @@ def test_integers_of_32_bits_are_finer_than_float32(off: int, passed: bool) -> N
 
 
 def test_float32_values_in_a_file_of_float64_are_named() -> None:
+    """Without a tolerance, a float64 table is compared with the exact float64 one."""
     scheme = pecli.Sinusoidal(64, 32)
     answer = pecli.verify(scheme.tables()["pe"].astype(np.float64), scheme)
 
@@ -172,6 +194,7 @@ def test_float32_values_in_a_file_of_float64_are_named() -> None:
 
 
 def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
+    """uint32 instead of float32, as by a cast of a pointer."""
     scheme = pecli.Rope(40, 16)
     stored = {name: table.view(np.uint32) for name, table in cosines_and_sines_of(scheme).items()}
     answer = pecli.verify(stored, scheme)

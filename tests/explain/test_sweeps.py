@@ -1,4 +1,9 @@
-"""A few cases of the sweeps that attack the search for reasons; `python -m tests.tools.sweep` tries thousands."""
+"""A few random cases of the sweeps that attack the search for reasons; `python -m
+tests.tools.sweep` tries thousands.
+
+A sweep draws a scheme, a mistake and a storage from a seed, by formulas of its own in NumPy, so
+that it knows the answer; `problem` is empty if verify or identify found it.
+"""
 
 from collections.abc import Callable
 
@@ -13,13 +18,15 @@ from tests.tools.sweeps.unrelated import attempt_unrelated
 @pytest.mark.parametrize("seed", range(len(KINDS)))
 @pytest.mark.sample("2", "5", "6", "7", "8")
 def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
-    """Each seed draws a scheme, a mistake and a storage; the sweep knows the answer."""
+    """Each seed draws another kind of mistake."""
     assert attempt_attack(seed).problem == ""
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("attempt", [attempt_verdict, attempt_unrelated])
 @pytest.mark.sample("attempt_verdict-2", "attempt_verdict-6", "attempt_unrelated-9")
-def test_nothing_false_is_said(attempt: Callable[[int], Attempt], seed: int) -> None:
-    """Each seed draws a right, wrong or unrelated table; the sweep knows the verdict."""
+def test_no_table_has_a_wrong_verdict_or_an_invented_reason(
+    attempt: Callable[[int], Attempt], seed: int
+) -> None:
+    """Each seed draws a right, wrong or unrelated table."""
     assert attempt(seed).problem == ""

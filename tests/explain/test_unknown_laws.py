@@ -1,7 +1,8 @@
-"""Frequencies that follow no law of ours: nothing is claimed of them.
+"""Frequencies that follow the law of no scaling: nothing is claimed of them.
 
-YaRN blends two laws linearly in the index. A blend by a power of the index, 4^(x^e) with x = i/32, looks much like it
-and is none of it: numbers of a scaling that come near would be invented.
+YaRN blends two laws linearly in the index. A blend by a power of the index, division by 4^(x^e)
+with x = i/32, looks much like it and is none of it: a scaling whose parameters come near would be
+invented.
 """
 
 import numpy as np

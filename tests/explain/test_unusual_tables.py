@@ -1,4 +1,8 @@
-"""Mistakes that are planted in unusual tables: of other shapes, on grids, with lists of factors."""
+"""Mistakes that are planted in unusual tables: of other shapes, on grids, with lists of factors.
+
+The wrong table is that of the same scheme with another parameter, or the right one changed by
+NumPy; the sentence is written by hand. An explanation is «exact» if it makes every number.
+"""
 
 from typing import Any, NamedTuple
 
@@ -157,11 +161,16 @@ PLANTED |= {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_mistake_is_named_in_an_unusual_table(name: str) -> None:
+    """Each case of PLANTED has tensors with a mistake, the right scheme, and the whole first
+    sentence. For example, a bias with the heads last and max_bias 16: «bias: the table is
+    transposed, and max_bias is 16 (the spec says 8); exact».
+    """
     planted = PLANTED[name]
     assert pecli.verify(planted.tensors, planted.scheme).diagnosis[0] == planted.reason
 
 
 def test_wrong_rows_are_named_beside_errors_within_the_tolerance() -> None:
+    """Rows 5 and 6 hold 0.25; all others have noise up to 1e-4, a tenth of the tolerance."""
     noise = np.random.default_rng(0).uniform(-1e-4, 1e-4, VALUES.shape)
     table = VALUES + noise
     table[5:7] = 0.25

@@ -1,4 +1,10 @@
-"""Schemes of waves in common words, and back."""
+"""Sinusoidal and rotary schemes described as waves, in common parameters, and schemes made from
+such a description.
+
+A WaveTable has a base, an exponent (frequencies are base^(−i/exponent)), a scale, an amplitude, a
+scaling, and the order of columns; the search for reasons changes these. Expected values are the
+scheme that was described, or arithmetic in the docstrings.
+"""
 
 from dataclasses import replace
 
@@ -59,7 +65,9 @@ def waves_of(scheme: Scheme) -> WaveTable:
     ids=str,
 )
 def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
-    """The scheme may have other parameters, but must make the same bytes."""
+    """The recovered scheme may have other parameters, but must make the same bytes. Without a
+    scaling, its frequencies are scale · base^(−i/exponent).
+    """
     waves = waves_of(scheme)
     recovered = scheme_of_waves(waves, dtype=scheme.dtype)
 
@@ -77,7 +85,8 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
 @pytest.mark.parametrize(
     "scheme", [Alibi(4), LearnedInit(4, 4), Rope(2, 4, positions=(5, 1))], ids=str
 )
-def test_schemes_without_waves_of_consecutive_positions(scheme: Scheme) -> None:
+def test_schemes_without_waves_at_consecutive_positions_have_no_description(scheme: Scheme) -> None:
+    """Slopes, drawn weights, and positions 5 and 1."""
     assert wave_table(scheme) is None
 
 
@@ -96,11 +105,15 @@ LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
     ],
     ids=str,
 )
-def test_waves_that_no_scheme_has(waves: WaveTable) -> None:
+def test_waves_that_no_scheme_has_make_none(waves: WaveTable) -> None:
+    """`separate` means two tables, cosines and sines, as only rotary schemes have; those have no
+    shift of exponents.
+    """
     assert scheme_of_waves(waves) is None
 
 
 def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
+    """A rotary table times 1.5, with unscaled frequencies."""
     louder = scheme_of_waves(ROTARY._replace(amplitude=1.5))
     assert louder is not None
     assert louder.attention_factor_value() == 1.5
@@ -109,8 +122,8 @@ def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
 
 @pytest.mark.parametrize(("pairs", "rotating"), [(22, 15), (23, 13), (4, 1), (4, 3)])
 def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotating: int) -> None:
-    """The share is a float: its product with the number of pairs may fall just below the whole
-    number.
+    """partial_rotary_factor is a float: 15/22 times 22, for example, may fall just below 15, but 15
+    pairs rotate.
     """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
@@ -120,6 +133,7 @@ def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotati
 
 
 def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
+    """One of four pairs rotates: 0.25."""
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(rotating=1))
 
@@ -144,10 +158,13 @@ def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
 def test_a_difference_of_waves_is_a_parameter(
     scheme: Scheme, field: str, expected: float, found: float, edit: tuple[str, float, float]
 ) -> None:
-    """Frequencies are base^(−i / exponent): the exponent is dim / 2 − freq_shift, or exponent_dim / 2."""
+    """Frequencies are base^(−i / exponent): the exponent is dim/2 − freq_shift, or exponent_dim/2
+    if that is no plain shift. The edit is (parameter, expected, found).
+    """
     assert wave_edit(scheme, field, expected, found) == edit
 
 
-def test_the_length_and_the_attention_factor_are_given() -> None:
+def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
+    """LongRoPE computes √(1 + ln 4 / ln 16) = 1.22 unless it is given, here 1.25."""
     plain = replace(LONG, length=None, attention_factor=None)
     assert waves_of(plain).amplitude != waves_of(LONG).amplitude

@@ -1,4 +1,9 @@
-"""Sentences about explanations, commands, and tables that nothing explains."""
+"""Sentences about explanations, and the commands that reproduce them.
+
+An explanation has edits (differences from the spec, such as Parameter("base", 1.0, 2.0): expected
+1, found 2), the scheme that makes the table, and the tensors that it is about. All expected
+sentences are written by hand.
+"""
 
 import math
 from typing import Any
@@ -67,6 +72,7 @@ def explanation_with(*edits: Edit, scheme: Any = ROPE_4_BY_8, **fields: Any) -> 
     ],
 )
 def test_values_are_formatted(value: Any, words: str) -> None:
+    """None is «none», integers from 10,000 on have commas, whole floats no decimals."""
     assert format_value(value) == words
 
 
@@ -86,25 +92,32 @@ def test_values_are_formatted(value: Any, words: str) -> None:
     ],
 )
 def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], words: str) -> None:
+    """vLLM computes in float32 by itself; beside another mistake the recipe stays."""
     assert sentence(explanation_with(*edits)) == words
 
 
 def test_an_unknown_residual_is_not_mentioned() -> None:
+    """The residual is the largest difference that an explanation leaves; infinity stands for
+    unknown.
+    """
     found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
     assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
 
 
-def test_only_a_rotation_has_a_rotary_dimension() -> None:
+def test_the_dim_of_a_sinusoidal_table_is_not_called_a_rotary_dimension() -> None:
+    """The same edit of a rotary table is «rotary dimension is 6», in the test above."""
     found = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
     assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
 
 
-def test_sines_at_position_0_are_zeros() -> None:
+def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
+    """Not «all rows are at position 0», since sin 0 = 0 at every frequency."""
     found = Explanation((Rows("constant", 0),), None, ("sin",))
     assert sentence(found) == "sin: all values are 0; exact"
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
+    """3 of 9 rows were compared."""
     found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
 
@@ -119,11 +132,14 @@ def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
     assert sentence(found) == f"x: sin and cos are swapped; exact; {doubt}"
 
 
-def test_of_two_files_the_value_of_a_is_quoted() -> None:
+def test_a_difference_of_two_files_quotes_the_value_in_a() -> None:
     assert sentence(explanation_with(BASE_2_FOR_1), FILE_A) == "x: in B, base is 2 (in A 1); exact"
 
 
 def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
+    """A factor of 4 that is named since it matters for another edit; of two files, A stands for the
+    spec.
+    """
     same = explanation_with(Parameter("factor", 4.0, 4.0))
     assert sentence(same) == "x: factor is 4, as the spec says; exact"
     assert sentence(same, FILE_A) == "x: in B, factor is 4, as in A; exact"
@@ -165,7 +181,10 @@ def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None
         (Recipe("float32"), ROPE_4_BY_8),
     ],
 )
-def test_edits_that_a_command_does_not_make(edit: Edit, scheme: Any) -> None:
+def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
+    """`lacking` returns the edits that no option of a command makes: swapped functions of a rotary
+    table, negative offsets, and so on.
+    """
     assert lacking([edit], scheme) == (edit,)
 
 
@@ -181,11 +200,17 @@ def test_edits_that_a_command_does_not_make(edit: Edit, scheme: Any) -> None:
         (Rotation("none"), ROPE_4_BY_8),
     ],
 )
-def test_edits_that_a_command_makes(edit: Edit, scheme: Any) -> None:
+def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
+    """`lacking` returns the edits that no option of a command makes: none here. Swapped functions
+    of a sinusoidal table are --cos-first, and 1.1 is YaRN's attention factor.
+    """
     assert lacking([edit], scheme) == ()
 
 
-def test_a_runtime_has_its_own_recipe() -> None:
+def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
+    """`lacking` returns the edits that no option of a command makes; --runtime vllm computes in
+    float32.
+    """
     assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
 
@@ -193,6 +218,7 @@ ROPE_COMMAND = "pecli rope --seq-len 4 --dim 8"
 
 
 def test_a_command_reproduces_parameters() -> None:
+    """The scheme with base 2 is Rope(4, 8) here, as the explanation was made by hand."""
     assert [*reproduction(explanation_with(BASE_2_FOR_1))] == [f"reproduce with {ROPE_COMMAND}"]
 
 
@@ -206,6 +232,9 @@ def test_a_command_reproduces_parameters() -> None:
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
 def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
+    """Exchanged functions of a rotary table cannot be asked for on the command line; an explanation
+    without a scheme has no command either.
+    """
     assert [*reproduction(found)] == []
 
 
@@ -218,6 +247,7 @@ def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
     ],
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
+    """The aside of a negated sine, «it rotates the other way», is left out."""
     words = f"apart from that ({statement}), reproduce with {ROPE_COMMAND}"
     assert [*reproduction(explanation_with(edit, BASE_2_FOR_1))] == [words]
 
@@ -226,12 +256,16 @@ def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, state
 def test_a_command_of_more_than_200_letters_is_not_printed(
     last: int, length: int, count: int
 ) -> None:
+    """85 listed positions make a command of 200 letters, and one of them with two digits a command
+    of 201.
+    """
     scheme = pecli.Rope(dim=8, positions=[0] * 84 + [last])
     assert len(command_of(scheme, output=False)) == length
     assert len([*reproduction(explanation_with(BASE_2_FOR_1, scheme=scheme))]) == count
 
 
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
+    """A .npy file holds one array, and no bfloat16."""
     narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
     waves = "pecli sinusoidal --seq-len 4 --dim 8"
 

@@ -1,4 +1,9 @@
-"""What all layers have in common."""
+"""What all layers have in common: dtypes, shapes, strides, gradients, memory and refusals.
+
+The layers add a sinusoidal or learned table, rotate pairs of channels, or add ALiBi's biases; each
+test runs for each layer in LAYERS, with an input of the shape beside it. Expected values are the
+same layer on the plain NumPy array, and finite differences for gradients.
+"""
 
 import copy
 import pickle
@@ -45,12 +50,12 @@ def first(result):
 
 
 class TestEveryLayer:
+    """What does not depend on the mathematics of a layer."""
+
     @every_layer
     @every_float
     def test_dtype_is_kept_and_the_input_untouched(self, make, shape, dtype):
-        """Each layer is called with random inputs in each dtype; 16 bits are rounded once from
-        float32.
-        """
+        """The output and the gradient are new arrays that can be written to; the input cannot."""
         layer, x = make(), random_uniform(*shape, dtype=dtype)
         x.flags.writeable = False
         before = x.tobytes()
@@ -65,15 +70,26 @@ class TestEveryLayer:
         assert x.tobytes() == before
         assert (out != x).any()
 
-        swapped = x.astype(x.dtype.newbyteorder(">")) if dtype == np.float32 else x
-        assert_same_bits(layer(swapped), out.astype(swapped.dtype))
+    @every_layer
+    def test_another_byte_order_is_kept(self, make, shape):
+        """Big-endian float32, as from an old file, has the same values."""
+        layer, x = make(), random_uniform(*shape, dtype=np.float32)
+        swapped = x.astype(">f4")
+        assert_same_bits(layer(swapped), layer(x).astype(">f4"))
 
-        if dtype.itemsize == 2:  # which is rounded once from float32
-            assert_same_bits(out, layer(x.astype(np.float32)).astype(dtype))
+    @every_layer
+    @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
+    def test_results_in_16_bits_are_rounded_once_from_float32(self, make, shape, dtype):
+        """The expected values are the layer's in float32, rounded by NumPy or ml_dtypes."""
+        layer, x = make(), random_uniform(*shape, dtype=dtype)
+        assert_same_bits(layer(x), layer(x.astype(np.float32)).astype(dtype))
 
     @every_layer
     @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
     def test_layers_take_tensors_of_torch_and_lists(self, make, shape, dtype):
+        """Tensor is a stand-in for torch.Tensor: NumPy cannot read it before `detach`, and has no
+        bfloat16 of torch.
+        """
         layer, x = make(), random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
         assert_same_bits(layer(random_uniform(*shape).tolist()), layer(random_uniform(*shape)))
 
@@ -101,6 +117,7 @@ class TestEveryLayer:
     def test_backward_needs_the_shape_of_the_last_output_and_a_refused_call_does_not_count(
         self, make, shape
     ):
+        """A call with a number instead of an array is refused, so that the last output stays."""
         layer = make()
         layer(np.zeros(shape))
 
@@ -122,6 +139,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_the_gradient_of_a_layer_is_that_of_finite_differences(self, make, shape):
+        """Of the loss Σ weight · layer(x), by central differences of 1e-6 in float64."""
         layer, x, weight = make(), random_uniform(*shape), random_uniform(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
@@ -130,11 +148,18 @@ class TestEveryLayer:
             found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8
         )
 
+    @every_layer
+    def test_a_layer_can_be_copied_and_pickled(self, make, shape):
+        """The copies give the same bits for a random input."""
+        layer, x = make(), random_uniform(*shape)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert_same_bits(other(x), layer(x))
 
     @every_layer
     def test_a_layer_allocates_little_more_than_its_output(self, make, shape, monkeypatch):
+        """At most 1.6 times the size of the input, which is that of the output; reversed channels
+        as well.
+        """
         monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
         layer = make()
         if isinstance(layer, LearnedPosEmbedding):
@@ -151,20 +176,31 @@ class TestEveryLayer:
 
 
 @every_layer
-def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape):
+@pytest.mark.parametrize("dtype", NOT_FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape, dtype):
+    """With the advice to convert them, except complex numbers, which would lose a part."""
     layer = make()
     layer(np.zeros(shape))
-    for dtype in NOT_FLOATS:
-        advice = "$" if np.dtype(dtype).kind == "c" else "; convert"
-        with pytest.raises(
-            KindError, match=rf"it must be float64, float32, float16 or bfloat16{advice}"
-        ):
-            layer(np.zeros(shape, dtype))
-        with pytest.raises(KindError, match="grad is of dtype"):
-            layer.backward(np.zeros(shape, dtype))
+    advice = "$" if np.dtype(dtype).kind == "c" else "; convert"
 
+    with pytest.raises(
+        KindError, match=rf"it must be float64, float32, float16 or bfloat16{advice}"
+    ):
+        layer(np.zeros(shape, dtype))
+    with pytest.raises(KindError, match="grad is of dtype"):
+        layer.backward(np.zeros(shape, dtype))
+
+
+@every_layer
+def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
     with pytest.raises(ParameterError, match="different lengths"):
-        layer([[1.0, 2.0], [3.0]])
+        make()([[1.0, 2.0], [3.0]])
+
+
+@every_layer
+def test_masked_arrays_are_refused(make, shape):
+    """Adding to the data below a mask would bring masked values back."""
+    layer = make()
     with pytest.raises(TypeError, match="is a masked array; its masked values would be used"):
         layer(np.ma.masked_greater(np.ones(shape), 0))
 

@@ -1,4 +1,10 @@
-"""Turning queries and keys."""
+"""The layer that rotates queries and keys by position: (u, v) → (u cos − v sin, v cos + u sin).
+
+The angle of pair i at position p is p · 10000^(-2i/dim). Expected values are this formula in
+float64 (`rotated` in formulas.py), the tables of Rope, which are held against arbitrary precision
+elsewhere, and finite differences for gradients. Pairs are channels (0, 1), (2, 3), … if
+interleaved, else (i, i + dim/2).
+"""
 
 from dataclasses import replace
 
@@ -24,6 +30,8 @@ from tests.layers.formulas import (
 
 
 class TestRotary:
+    """Calls of the layer: positions from 0 on, or position ids."""
+
     @both_layouts
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
@@ -40,10 +48,12 @@ class TestRotary:
     @both_layouts
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
     def test_the_rotary_layer_turns_unit_vectors_into_the_exact_table(self, interleaved, dtype):
+        """Float32 has exactly the bits of the table, float64 may be off by 2^-53."""
         dim, length = 8, 300
         x = np.zeros((length, dim), dtype)
         for a, _ in pairs(dim, interleaved):
             x[:, a] = 1
+        # (1, 0) becomes (cos, sin).
         out = RotaryPosEmbedding(interleaved=interleaved)(x)
         tables = Rope(length, dim, dtype=dtype).tables()
         for i, (a, b) in enumerate(pairs(dim, interleaved)):
@@ -54,6 +64,7 @@ class TestRotary:
     @both_layouts
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
     def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
+        """Up to 12 random positions, also as arrays of unsigned and signed integers."""
         x, layer = random_uniform(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
         assert_near(layer(x, ids), rotated(x, ids, interleaved))
 
@@ -69,21 +80,22 @@ class TestRotary:
             RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected
         )
 
-        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[
-            0, 0
-        ]  # the first pair of the rows' axis
+        # The first pair of the 64 channels that follow the row.
+        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[0, 0]
         assert expected[1, 0] == pytest.approx(closed)
 
-    def test_the_last_position_that_can_be_rotated_is_two_to_the_40(self):
+    def test_position_two_to_the_40_is_rotated_by_id_as_by_offset(self):
+        """It is the last position."""
         x = random_uniform(2, 4)
-        by_id, by_offset = (
-            RotaryPosEmbedding()(x, [2**40 - 1, 2**40]),
-            RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0],
-        )
+        by_id = RotaryPosEmbedding()(x, [2**40 - 1, 2**40])
+        by_offset, _ = RotaryPosEmbedding().apply(x, x, 2**40 - 1)
 
         np.testing.assert_array_equal(by_id, by_offset)
 
     def test_position_ids_are_copied_for_the_gradient(self):
+        """The caller overwrites its array before `backward`, which rotates by −3 and −5 all the
+        same.
+        """
         layer, ids = RotaryPosEmbedding(), np.array([3, 5])
         grad = random_uniform(2, 4)
         layer(np.zeros((2, 4)), ids)
@@ -93,15 +105,21 @@ class TestRotary:
 
 
 class TestRotaryApply:
+    """`apply` rotates queries and keys together, from an offset on."""
+
     @both_layouts
     @pytest.mark.parametrize("offset", [0, 3, np.int64(1000)])
     def test_apply_rotates_queries_and_keys_from_the_offset_on(self, interleaved, offset):
+        """4 heads of queries and 2 of keys, 5 positions from `offset` on, by the closed form in
+        float64.
+        """
         q, k = random_uniform(2, 4, 5, 6), random_uniform(2, 2, 5, 6, seed=1)
         found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
         for turned, x in zip(found, (q, k), strict=True):
             assert_near(turned, rotated(x, range(offset, offset + 5), interleaved))
 
     def test_queries_and_keys_may_differ_in_dtype_and_length(self):
+        """One query and four keys from position 2 on; without an offset they begin at 0."""
         q, k = random_uniform(1, 6, dtype=np.float64), random_uniform(4, 6, dtype=BF16)
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
 
@@ -113,13 +131,14 @@ class TestRotaryApply:
 
     @both_layouts
     def test_gradients_of_apply_are_finite_differences(self, interleaved):
+        """Of the loss Σ dq · q′ + Σ dk · k′, where q′ and k′ are rotated from position 7 on."""
         layer = RotaryPosEmbedding(interleaved=interleaved)
         q, k, dq, dk = (
             random_uniform(*shape, seed=s)
             for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])
         )
         layer.apply(q, k, offset=7)
-        layer(random_uniform(1, 2))  # a call does not disturb the gradients of apply
+        layer(random_uniform(1, 2))  # Calling the layer does not change what apply_backward needs.
         grad_q, grad_k = layer.apply_backward(dq, dk)
 
         def loss(q, k):
@@ -130,6 +149,9 @@ class TestRotaryApply:
         np.testing.assert_allclose(grad_k, gradient(lambda k: loss(q, k), k), atol=1e-8)
 
     def test_backward_is_of_calls_and_apply_backward_of_apply(self):
+        """The gradient of a rotation is the rotation by the negative angle: by −4, −5, −6 for the
+        call and −1, −2, −3 for apply.
+        """
         layer, x = RotaryPosEmbedding(), random_uniform(3, 4)
         layer(x, [4, 5, 6])
         layer.apply(x, x, offset=1)
@@ -151,9 +173,14 @@ SCALED = {
 
 
 class TestGivenRope:
+    """A layer made from a scheme or a model, with its scaling and layout."""
+
     @both_layouts
     @pytest.mark.parametrize("name", SCALED)
     def test_the_rotary_layer_rotates_by_the_tables_of_a_given_scheme(self, name, interleaved):
+        """The rotation is written out with the scheme's float64 tables; channels beyond the rotary
+        dimension stay. For dynamic scaling the length is max_seq_len.
+        """
         x, given = random_uniform(2, 40, 16, dtype=np.float64), SCALED[name]
         layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
         length = {"length": 40} if name == "dynamic" else {}
@@ -171,12 +198,13 @@ class TestGivenRope:
         np.testing.assert_allclose(layer(x), expected, rtol=1e-14, atol=1e-14)
         np.testing.assert_array_equal(layer(x)[..., d:], x[..., d:])
 
+        # The gradient is the transpose of a linear map: ⟨layer(x), g⟩ = ⟨x, backward(g)⟩.
         grad = random_uniform(2, 40, 16, dtype=np.float64)
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
     def test_a_model_brings_its_own_layout_and_dim(self):
-        """Llama 3.1 rotates halves of 128 channels with base 500000; GPT-J's heads have 256
-        channels.
+        """Llama 3.1 rotates halves of 128 channels with base 500000, by its config; the rotation
+        is written out with the tables of its scheme.
         """
         from pecli.models.find import load_model
 
@@ -185,9 +213,6 @@ class TestGivenRope:
         assert layer.embed_dim == 128
         assert layer.interleaved is False
         assert layer.base == 5e5
-        assert (
-            RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
-        )  # of which 64 rotate
 
         x = random_uniform(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
@@ -195,12 +220,21 @@ class TestGivenRope:
 
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
 
+    def test_a_layer_takes_whole_heads_of_which_only_some_channels_rotate(self):
+        """GPT-J's heads have 256 channels, of which 64 rotate."""
+        from pecli.models.find import load_model
+
+        assert RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
+
 
 class TestRotaryCache:
+    """The layer keeps a table of cos + i·sin for positions from 0 on, and lengthens it as needed."""
+
     def tables(self, layer):
         return [factors.kept for factors in layer._cache.values()]
 
     def test_the_cached_table_is_reused_while_it_covers_the_call(self):
+        """A table of 16 rows serves all calls with positions below 16."""
         layer = RotaryPosEmbedding()
         layer(np.zeros((16, 4)))
         (table,) = self.tables(layer)
@@ -209,13 +243,14 @@ class TestRotaryCache:
         layer(np.zeros((2, 4)), [15, 0])
         layer.apply(np.zeros((4, 4)), np.zeros((2, 4)), offset=12)
         layer.backward(np.zeros((2, 4)))
-        layer(np.zeros((16, 4)))[...] = 7  # results are not the cache
+        layer(np.zeros((16, 4)))[...] = 7  # Writing into a result does not change the table.
 
         assert self.tables(layer)[0] is table
         assert len(table) == 16
         assert not table.flags.writeable
 
     def test_the_cached_table_doubles_when_it_must_grow(self):
+        """Position 16 is beyond 16 rows: in a call of 17 positions, by its id, and by offset."""
         x, true = random_uniform(1, 4), Rope(32, 4, dtype="float64").tables()
         for call in (
             lambda layer: layer(np.concatenate([x] * 17)),
@@ -232,7 +267,7 @@ class TestRotaryCache:
             )
 
     def test_a_few_positions_far_out_make_no_table(self):
-        """A table up to 2^40 would not fit into memory."""
+        """A table up to 2^40 would not fit into memory; each row is as if it were rotated alone."""
         ids, x = [2**39, 5, 2**40 - 1, 5], random_uniform(2, 4, 4)
         layer = RotaryPosEmbedding()
         out = layer(x, ids)
@@ -241,12 +276,16 @@ class TestRotaryCache:
 
         for row, position in enumerate(ids):
             alone = x[:, row : row + 1]
-            assert_near(
-                out[:, row], RotaryPosEmbedding().apply(alone, alone, offset=position)[0][:, 0]
-            )
-        assert_near(layer.backward(out), x)
+            rotated_alone, _ = RotaryPosEmbedding().apply(alone, alone, offset=position)
+            assert_near(out[:, row], rotated_alone[:, 0])
+
+    def test_backward_undoes_a_rotation_far_out(self):
+        """The gradient of a rotation is its inverse."""
+        layer, x = RotaryPosEmbedding(), random_uniform(2, 4, 4)
+        assert_near(layer.backward(layer(x, [2**39, 5, 2**40 - 1, 5])), x)
 
     def test_the_cached_table_is_built_at_max_seq_len(self):
+        """The first call has 3 positions, and the table 50 rows, which serve a call of 50."""
         layer = RotaryPosEmbedding(max_seq_len=50)
         layer(np.zeros((3, 4)))
         (table,) = self.tables(layer)
@@ -257,12 +296,18 @@ class TestRotaryCache:
         assert_near(layer(x), rotated(x, range(50)))
         assert self.tables(layer)[0] is table
 
-        layer = RotaryPosEmbedding(max_seq_len=2**40)  # for which no table is made
+    def test_a_table_is_not_built_at_a_max_seq_len_that_does_not_fit_into_memory(self):
+        """2^40 rows would not fit: the table has the 50 rows that were needed."""
+        x = random_uniform(50, 4)
+        layer = RotaryPosEmbedding(max_seq_len=2**40)
         assert_near(layer(x), rotated(x, range(50)))
         assert len(self.tables(layer)[0]) == 50
         assert layer(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
 
     def test_a_run_of_positions_far_out_is_rotated_by_the_engines_table(self):
+        """(1, 0) becomes (cos, sin), exactly as in the float32 tables of Rope. The layer keeps no
+        table, which would have to begin at position 0.
+        """
         offset, length = 2**39 + 7, 200
         layer, x = RotaryPosEmbedding(), np.tile(np.array([1, 0], np.float32), (length, 4))
         q, _ = layer.apply(x, x[:1], offset=offset)
@@ -271,10 +316,10 @@ class TestRotaryCache:
         np.testing.assert_array_equal(q[:, ::2], tables["cos"])
         np.testing.assert_array_equal(q[:, 1::2], tables["sin"])
         assert_same_bits(layer(x, np.arange(offset, offset + length)), q)
-        assert len(self.tables(layer)[0]) == 0  # a table is of the positions from 0 on
+        assert len(self.tables(layer)[0]) == 0
 
 
-def test_a_repr_makes_the_same_layer() -> None:
+def test_a_repr_of_a_layer_has_the_scheme_that_it_was_made_from() -> None:
     rope = pecli.Rope(8, 64, scaling="linear", factor=2.0)
     assert (
         repr(pecli.RotaryPosEmbedding(rope=rope))

@@ -1,4 +1,12 @@
-"""Recording models over stand-ins for torch's classes: right ones pass, and mistakes are named."""
+"""pecli.record on models over stand-ins for torch's classes: right models pass, and mistakes are
+named.
+
+A recording keeps the tables of the rotary module, and queries and keys of each layer before and
+after the rotation; verify checks them against the configuration. The models are small, over NumPy,
+written as transformers' Llama (3 layers, 4 heads of 16 channels, base 10000), Gemma 3 and SmolLM3
+are; mistakes are planted in them, and expected words are written by hand. A call has 2 sequences of
+12 tokens.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -68,7 +76,7 @@ def test_a_right_model_passes(case: str) -> None:
     assert result.unchecked == ()
 
 
-def test_everything_is_recorded_layer_by_layer() -> None:
+def test_tables_queries_and_keys_are_recorded_layer_by_layer() -> None:
     """A call keeps the tables of the rotary module, and queries and keys of every layer before and
     after the rotation. The stand-in for a Llama has 3 layers with 4 heads of queries, 2 of keys, 16
     channels each; the batch is 2 sequences of 12 tokens.
@@ -126,7 +134,9 @@ FAULTS_OF_A_MODEL = {
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS_OF_A_MODEL)
 def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
-    """Each fault is planted in a right model."""
+    """Each fault of FAULTS_OF_A_MODEL is planted in a right model: for example, frequencies of base
+    500000 instead of 10000, which layer 0 shows first, or layer 1 shifted by one position.
+    """
     make, layer, reason = FAULTS_OF_A_MODEL[fault]
     model = llama_model()
     make(model)
@@ -154,7 +164,7 @@ def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
     be 1000000; the model computes with 500000.
     """
     model = gemma_model()
-    change_theta(model)  # that of full attention, layer 2
+    change_theta(model)
     result = record_call(model, token_ids()).verify()
 
     assert result.wrong_layers == (2,)
@@ -310,9 +320,12 @@ def test_ids_that_go_on_from_the_call_before_are_wrong_if_the_mask_states_others
 
 
 @pytest.mark.parametrize("start", [0, 5])
-def test_complex_tables_and_a_start_position(start: int) -> None:
-    """Meta's code multiplies pairs by rows of exp(i · position · frequency), from `start_pos` on."""
-    config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
+def test_a_model_with_complex_tables_and_a_start_position_is_verified(start: int) -> None:
+    """Meta's code multiplies pairs by rows of exp(i · position · frequency), from `start_pos` on.
+    Cohere's configuration rotates interleaved pairs, as Meta's code does; with another base it
+    fails.
+    """
+    config = {**LLAMA, "model_type": "cohere"}
     run = record_call(MetaModel(), token_ids(), start)
 
     assert run.verify(config)
@@ -431,6 +444,7 @@ def test_a_call_after_one_that_failed_is_recorded() -> None:
 
 
 def test_recording_does_not_change_the_output() -> None:
+    """The same token ids, with and without a recording."""
     model = llama_model()
     expected = model(token_ids())
     with pecli.record(model):
@@ -501,6 +515,7 @@ def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: b
 
 
 def test_a_saved_run_of_learned_rows_is_verified(tmp_path: Path) -> None:
+    """The stand-in looks up rows 0, 1, … of its table `wpe`, as GPT-2 does."""
     record_call(LearnedModel(), token_ids()).save(tmp_path / "run.safetensors")
     assert pecli.verify(tmp_path / "run.safetensors", LearnedModel.config)
 
@@ -536,6 +551,7 @@ def test_a_run_of_another_kind_of_model_is_refused() -> None:
 
 
 def test_a_run_without_calls_is_refused() -> None:
+    """The model was not called inside the block: there is nothing to verify or to save."""
     with pecli.record(llama_model()) as run:
         pass
     with pytest.raises(pecli.ParameterError, match="call the model inside the with block"):

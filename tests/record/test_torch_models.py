@@ -1,6 +1,9 @@
-"""Recording live torch models: right ones pass, and mistakes are named with the first wrong layer.
+"""pecli.record on live torch models: right ones pass, and mistakes are named with the first wrong
+layer.
 
-Skipped without torch and transformers. Last run with torch 2.13.0 and transformers 5.23.0, on the CPU.
+The models are transformers' own classes of many families with random weights (4 layers), and some
+of our own, written as Meta's code and others are; mistakes are planted in them. Skipped without
+torch and transformers. Last run with torch 2.13.0 and transformers 5.23.0, on the CPU.
 """
 
 import sys
@@ -94,6 +97,9 @@ def test_every_rotating_layer_is_recorded(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*ENCODERS}))
 def test_generation_of_a_padded_batch_passes(family: str) -> None:
+    """The second of two sequences has 4 tokens of padding; the prompt and three new tokens are four
+    calls.
+    """
     model = hugging_face_model(family)
     with pecli.record(model) as run:
         model.generate(
@@ -139,6 +145,9 @@ def uninitialised(values: Any) -> Any:
     ],
 )
 def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> None:
+    """The buffer of inverse frequencies is rounded to bfloat16, set to zeros, or holds memory that
+    was never written.
+    """
     model = hugging_face_model(family)
     set_frequencies(model, change)
     result = record_call(model, input_ids=token_ids()).verify()
@@ -150,6 +159,7 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
 def test_a_shifted_layer_is_named(family: str) -> None:
+    """Layer 2 of 4 rotates by the tables of the next position."""
     model = hugging_face_model(family)
     shift_layer(model, layer=2)
     result = record_call(model, input_ids=token_ids()).verify()
@@ -161,6 +171,9 @@ def test_a_shifted_layer_is_named(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "phi3", "olmo2", "gpt_neox", "falcon"])
 def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the family is replaced by one that rotates channels (0, 1), (2, 3), … instead
+    of halves.
+    """
     model = hugging_face_model(family)
 
     def turned(x: Any, cos: Any, sin: Any) -> Any:
@@ -185,6 +198,9 @@ def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
+    """Full attention of Gemma 3, which only layer 2 of the small model has, should have base
+    1000000.
+    """
     model = hugging_face_model("gemma3_text")
     set_frequencies(model, lambda _: torch_models.frequencies(500000.0), "full_attention_inv_freq")
     result = record_call(model, input_ids=token_ids()).verify()
@@ -194,6 +210,7 @@ def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
 
 
 def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
+    """GPT-J keeps a table in every layer; that of layer 1 is rolled by one row."""
     model = hugging_face_model("gptj")
     attention = model.transformer.h[1].attn
     attention.embed_positions = attention.embed_positions.roll(-1, dims=0)
@@ -220,6 +237,7 @@ def test_ignored_left_padding_is_named(family: str) -> None:
 
 
 def test_right_ids_for_left_padding_pass() -> None:
+    """The caller counts the tokens of the mask from 0."""
     mask = left_padded()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
     model = hugging_face_model("llama")
@@ -228,6 +246,7 @@ def test_right_ids_for_left_padding_pass() -> None:
 
 
 def test_a_layer_that_does_not_rotate_is_named() -> None:
+    """SmolLM3 rotates in layer 1; the flag of the module is switched off."""
     model = hugging_face_model("smollm3")
     attention_of(model, 1).use_rope = False
     result = record_call(model, input_ids=token_ids()).verify()
@@ -236,6 +255,7 @@ def test_a_layer_that_does_not_rotate_is_named() -> None:
 
 
 def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+    """SmolLM3 does not rotate in layer 3; the flag of the module is switched on."""
     model = hugging_face_model("smollm3")
     attention_of(model, 3).use_rope = True
     result = record_call(model, input_ids=token_ids()).verify()
@@ -248,6 +268,7 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_models_in_half_precision_are_verified(dtype: Any) -> None:
+    """Weights in 16 bits; frequencies stay in float32, as from_pretrained leaves them."""
     model = hugging_face_model("llama", dtype=dtype)
     run = record_call(model, input_ids=token_ids())
 
@@ -265,6 +286,7 @@ def test_a_cast_that_rounds_frequencies_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_models_under_autocast_are_verified(dtype: Any) -> None:
+    """autocast computes products in 16 bits; transformers excludes the rotary module from it."""
     model = hugging_face_model("llama")
     with torch.autocast("cpu", dtype), pecli.record(model) as run:
         model(input_ids=token_ids())
@@ -274,6 +296,7 @@ def test_models_under_autocast_are_verified(dtype: Any) -> None:
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
+    """Tensors that need a gradient, or that inference mode froze, are recorded as well."""
     model = hugging_face_model("qwen3")
     with context(), pecli.record(model) as run:
         model(input_ids=token_ids())
@@ -297,6 +320,7 @@ def test_compiled_models_are_verified(frequency: float) -> None:
 
 
 def test_training_is_not_disturbed() -> None:
+    """The gradient of a projection is the same with and without a recording."""
     model = hugging_face_model("llama")
     model(input_ids=token_ids()).logits.sum().backward()
     expected = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
@@ -309,7 +333,8 @@ def test_training_is_not_disturbed() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_hooks_and_functions_are_restored(fails: bool) -> None:
+def test_hooks_and_functions_are_restored_after_a_recording(fails: bool) -> None:
+    """Also if the model raises an error, by the token id 999,999, which has no embedding."""
     model = hugging_face_model("llama")
     namespace = vars(sys.modules[type(model).__module__])
     before = dict(namespace)
@@ -329,6 +354,9 @@ def test_hooks_and_functions_are_restored(fails: bool) -> None:
 
 
 def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
+    """The right run passes (0), and that of a model whose layer 1 is shifted by one position fails
+    (1).
+    """
     from pecli.cli.app import run as command
 
     model = hugging_face_model("gemma3_text")
@@ -347,6 +375,7 @@ def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
 
 
 def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
+    """bfloat16 is kept in the file."""
     record_call(hugging_face_model("llama", dtype=torch.bfloat16), token_ids()).save(
         tmp_path / "run.safetensors"
     )
@@ -379,6 +408,9 @@ def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", [0, 9])
 def test_complex_tables_of_metas_models_are_verified(start: int) -> None:
+    """Meta's code multiplies pairs by exp(i · position · frequency) with base 10000, from
+    `start_pos` on.
+    """
     run = record_call(torch_models.MetaModel(), token_ids(), start_pos=start)
     assert run.verify(INTERLEAVED)
 
@@ -388,11 +420,15 @@ def test_complex_tables_of_metas_models_are_verified(start: int) -> None:
 
 
 def test_complex_tables_in_another_layout_are_named() -> None:
+    """Meta's code rotates interleaved pairs, and the Llama of transformers halves."""
     result = record_call(torch_models.MetaModel(), token_ids()).verify(LLAMA)
     assert "layout is interleaved (the spec says halves)" in diagnosis_of(result)
 
 
 def test_rotary_modules_of_each_layer_are_verified() -> None:
+    """A model of our own with a rotary module in each of its layers; doubled frequencies in layer 1
+    are named.
+    """
     model = torch_models.HalvesModel()
     assert record_call(model, token_ids(), left_padded()).verify(LLAMA)
 
@@ -402,6 +438,7 @@ def test_rotary_modules_of_each_layer_are_verified() -> None:
 
 
 def test_a_rotation_in_place_with_a_cache_of_its_own_is_verified() -> None:
+    """Prompts of 12, 1 and 3 tokens go on from each other; base 20000 instead of 10000 fails."""
     model = torch_models.InPlaceModel()
     with torch.no_grad(), pecli.record(model) as run:
         model(token_ids())
@@ -413,12 +450,14 @@ def test_a_rotation_in_place_with_a_cache_of_its_own_is_verified() -> None:
     assert not run.verify({**LLAMA, "rope_theta": 20000.0})
 
 
-def test_attributes_of_a_module_are_found() -> None:
+def test_tables_that_are_attributes_of_a_module_are_verified() -> None:
+    """Meta's model keeps freqs_cis as an attribute, which is no buffer; with base 500000 it fails."""
     assert pecli.verify(torch_models.MetaModel(), INTERLEAVED, atol=1e-5)
     assert not pecli.verify(torch_models.MetaModel(500000.0), INTERLEAVED, atol=1e-5, reasons=False)
 
 
-def test_a_meta_tensor_is_named() -> None:
+def test_a_meta_tensor_is_refused_by_its_name() -> None:
+    """A tensor on the device «meta» has no values."""
     with torch.device("meta"):
         model = torch_models.MetaModel()
     with pytest.raises(pecli.KindError, match="freqs_cis is a meta tensor"):
@@ -440,19 +479,23 @@ def implementation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> t
 
 
 def test_a_right_implementation_passes() -> None:
+    """Qwen3's rotation in torch: halves of 128 channels, base 1e6; the last case is in bfloat16."""
     result = pecli.check(implementation, "qwen3-8b")
     assert result.diagnosis == ()
     assert [case.name for case in result.cases][-1] == "bfloat16"
 
 
 def test_an_implementation_that_ignores_positions_is_named() -> None:
+    """It counts from 0, whatever positions it is given."""
+
     def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
         return implementation(q, k, torch.arange(q.shape[2])[None])
 
     assert "left padding is ignored" in pecli.check(counted, "qwen3-8b").diagnosis[0]
 
 
-def test_a_module_is_an_implementation() -> None:
+def test_the_rotary_module_of_transformers_passes_as_an_implementation() -> None:
+    """It returns cosines and sines at the positions that it is given."""
     config = hugging_face_model("llama").config
 
     def tables(positions: Any) -> Any:

@@ -1,4 +1,10 @@
-"""Identification of lines of text, of files of several tensors, and of the form of a table."""
+"""identify finds the scheme of a table in lines of text, in files of several tensors, and in other
+forms of a table.
+
+A form is an arrangement of the columns or axes, such as complex numbers or [cos | sin]. The tables
+are those of a scheme, or COS and SIN: NumPy's of 12 positions, 16 channels and base 500000
+(rope_dumps.py). Expected commands are the parameters of that scheme.
+"""
 
 from pathlib import Path
 
@@ -32,17 +38,20 @@ ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safeten
     ],
     ids=["cosines", "cosines above sines", "head after head", "float16"],
 )
-def test_lines_of_text_have_neither_dtypes_nor_more_than_two_axes(
+def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
     tmp_path: Path, table: Array, command: str
 ) -> None:
-    """A CSV file must lead to the same command as the table that was written."""
+    """A CSV file of the table must lead to the command of the scheme, whatever axes and dtype it
+    had.
+    """
     file = tmp_path / "t.csv"
     np.savetxt(file, table, delimiter=",", fmt="%s")
 
     assert pecli.identify(str(file)).matches[0].command == command
 
 
-def test_copies_of_cosines_and_sines_in_two_tensors() -> None:
+def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
+    """Three copies, as for a batch of three sequences."""
     match = pecli.identify({"a": np.stack([COS] * 3), "b": np.stack([SIN] * 3)}).matches[0]
     assert match.tensors == ("a", "b")
     assert match.form == "repeated 3× along axis 0"
@@ -60,10 +69,12 @@ def test_copies_of_cosines_and_sines_in_two_tensors() -> None:
     ids=["passed", "failed"],
 )
 def test_the_representation_of_an_identification(arrays: Array, text: str) -> None:
+    """The first command if it was identified, otherwise the description."""
     assert repr(pecli.identify(arrays)) == text
 
 
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
+    """position · 500000^(-2i/16), without cos or sin."""
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
 
@@ -73,9 +84,12 @@ def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
     assert match.form == form
 
 
-def test_cosines_then_sines_are_halves() -> None:
+def test_cosines_beside_sines_are_identified_as_halves() -> None:
+    """vLLM keeps [cos | sin] under the name cos_sin_cache; COS and SIN have base 500000."""
     match = pecli.identify(as_cos_sin_cache(np.hstack([COS, SIN]))).matches[0]
-    assert match.command == ROPE_COMMAND
+
+    command = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
+    assert match.command == command
     assert match.form == "layout is halves"
 
 
@@ -100,11 +114,15 @@ def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) 
     ],
     ids=["cosines", "an axis of length 1", "flat", "complex", "pairs"],
 )
-def test_the_form_of_a_rotary_table(table: Array, form: str) -> None:
+def test_the_form_of_a_rotary_table_is_named(table: Array, form: str) -> None:
+    """COS and SIN of 12 positions, as one function, as cos + i·sin, and as pairs along a last axis
+    of 2.
+    """
     assert pecli.identify(table).matches[0].form == form
 
 
 def test_a_grid_with_other_axes_is_that_grid() -> None:
+    """Axes of length 1 are added before and between rows and channels."""
     scheme = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
     dump = scheme.tables()["pe"][None, :, None]
 
@@ -112,6 +130,7 @@ def test_a_grid_with_other_axes_is_that_grid() -> None:
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
+    """Sinusoids times 127, rounded to int8."""
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
 
@@ -119,7 +138,9 @@ def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
 
 
 def test_slopes_that_are_exact_need_no_runtime() -> None:
-    """Powers of two are the same in every precision, so nothing tells which program made them."""
+    """1/2, 1/4, …, 1/256: powers of two are the same in every precision, so nothing tells which
+    program made them.
+    """
     match = pecli.identify(SLOPES).matches[0]
     assert match.recipe == "exact"
     assert match.runtimes == ()
@@ -130,10 +151,12 @@ def test_slopes_that_are_exact_need_no_runtime() -> None:
 @pytest.mark.parametrize(
     ("count", "ending", "passed"), [(8, "", True), (9, "", False), (9, ".slopes", True)]
 )
-def test_more_than_eight_tensors_are_looked_at_if_their_names_speak_of_positions(
+def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_positions(
     count: int, ending: str, passed: bool
 ) -> None:
-    """A checkpoint has hundreds of tensors; a search of each would take minutes."""
+    """A checkpoint has hundreds of tensors; a search of each would take minutes. The names end in
+    «slopes» or in nothing.
+    """
     arrays = {f"x{k}{ending}": SLOPES for k in range(count)}
     assert pecli.identify(arrays).passed == passed
 
@@ -150,5 +173,8 @@ def test_more_than_eight_tensors_are_looked_at_if_their_names_speak_of_positions
     ],
     ids=["nothing", "nine tensors", "a long vector of zeros"],
 )
-def test_what_is_not_identified_is_described(arrays: Array, description: str) -> None:
+def test_a_file_that_is_not_identified_is_described(arrays: Array, description: str) -> None:
+    """No tensor at all; nine, of which none is searched since their names are «x0» to «x8»; and
+    zeros, which no scheme has.
+    """
     assert pecli.identify(arrays).description == (description,)

@@ -1,4 +1,9 @@
-"""Whole files and arrays: random schemes are found again, and what is no table is not."""
+"""identify finds schemes in whole files and arrays, and nothing in tables of no scheme.
+
+Tables are made by NumPy from the formulas of other programs (vLLM, BLOOM, Whisper, …), by
+transformers (torch_rope.json), or by a scheme that must be found again from its numbers alone.
+`undetermined` lists parameters that the numbers do not show.
+"""
 
 import json
 import math
@@ -35,7 +40,10 @@ TABLES_70000_WIDE = {
 
 
 @pytest.mark.parametrize("name", TABLES_70000_WIDE)
-def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(name: str) -> None:
+def test_a_table_wider_than_any_model_is_not_identified_and_takes_little_memory(name: str) -> None:
+    """70,000 columns or slopes, and 5,000 frequencies by a square: at most 200 MiB at the end,
+    where a matrix of all pairs would take gigabytes.
+    """
     tracemalloc.start()
     try:
         assert pecli.identify(TABLES_70000_WIDE[name]).matches == ()
@@ -47,7 +55,9 @@ def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 8])
 @pytest.mark.sample(4)
 def test_random_tables_are_found_and_made_again(seed: int) -> None:
-    """A small part of the sweep, which prints every failure of thousands."""
+    """Each seed draws a scheme and a storage; the scheme that is found must make the table. A small
+    part of the sweep, which tries thousands.
+    """
     assert attempt_identification(seed).problem == ""
 
 
@@ -82,9 +92,9 @@ HARD_TO_MEASURE = {
 
 @pytest.mark.parametrize("name", HARD_TO_MEASURE)
 @pytest.mark.sample(4)
-def test_tables_that_leave_little_to_measure(name: str) -> None:
-    """Only cosines and sines are given; the scheme that is found must make the same table within
-    1e-6.
+def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
+    """For example, one channel only lies between Llama 3's limits. Only cosines and sines (or the
+    table) are given; the scheme that is found must make the same numbers within 1e-6.
     """
     tables = HARD_TO_MEASURE[name].tables()
     tables.pop("inv_freq", None)
@@ -96,7 +106,7 @@ def test_tables_that_leave_little_to_measure(name: str) -> None:
 
 
 FREQUENCIES_OF_NO_LAW = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
-"""Frequencies of no law."""
+"""Random frequencies, in falling order."""
 FREQUENCIES_OF_FEW_ROWS = {
     "a base that nobody has": 918_729.5 ** (-np.arange(64) / 64),
     "divisors": 1000.0 ** (-np.arange(32) / 32) / np.round(np.linspace(1, 5, 32) ** 2, 2),
@@ -114,7 +124,10 @@ FREQUENCIES_OF_FEW_ROWS = {
 )
 @pytest.mark.sample(4)
 def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
-    """Float32 tells such numbers; divisors and bases of seven digits do not show in the last rows of float16."""
+    """64 rows with a base of seven digits or with a divisor for each frequency, by NumPy in
+    float64. Float32 shows such numbers at position 2351; float16 shows the base from position 0.
+    The found table is within two units of the dtype at 1.
+    """
     exact = cos_and_sin_tables(
         np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64
     )
@@ -139,8 +152,8 @@ PHASES = {
 
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.sample(1)
-def test_waves_of_no_law_or_that_no_position_starts_are_nothing(phases: str) -> None:
-    """Random frequencies, or phases by which no position has angle 0."""
+def test_waves_of_random_frequencies_or_phases_are_not_identified(phases: str) -> None:
+    """Random frequencies; or phases by which no position has angle 0, as half a row."""
     angles = (
         np.outer(np.arange(64 if phases == "none" else 512), FREQUENCIES_OF_NO_LAW) + PHASES[phases]
     )
@@ -173,8 +186,10 @@ TABLES_OF_NO_SCHEME = negatives()
 
 
 @pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
-def test_what_is_no_table_is_not_identified(name: str) -> None:
-    """Matrices of low rank, ramps, identities and noise: none of them is a table of positions."""
+def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
+    """Matrices of low rank, ramps, identities and noise: none of them is a table of positions, and
+    each is described in words.
+    """
     table = TABLES_OF_NO_SCHEME[name]
     found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
 
@@ -192,11 +207,14 @@ WORDS_FOR_UNKNOWN_TABLES["not numbers"] = "64 of 64 elements are infinite or not
 
 @pytest.mark.parametrize(("name", "words"), WORDS_FOR_UNKNOWN_TABLES.items())
 def test_an_unknown_table_is_described(name: str, words: str) -> None:
+    """Tables of TABLES_OF_NO_SCHEME: the product of a (200, 3) and a (3, 64) matrix has rank 3, 0.7
+    everywhere is constant, (0, 16) is empty, and 8 × 8 are NaN.
+    """
     assert words in "\n".join(pecli.identify(TABLES_OF_NO_SCHEME[name]).description)
 
 
-def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
-    """Slopes are found beside noise, in a file, by name, and in a dictionary of lists."""
+def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
+    """The tensor of noise is described instead; a tensor can be named behind a colon."""
     path = tmp_path / "t.npz"
     slopes = pecli.Alibi(12).tables()["slopes"]
     pecli.save(path, {"a": slopes, "b": np.random.default_rng(1).normal(size=(50, 20))})
@@ -206,26 +224,41 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
     assert found.description[0].startswith("b: 50 × 20, float64")
     assert pecli.identify(f"{path}:a").description == ()
     assert not pecli.identify(f"{path}:b").identified
+
+
+def test_slopes_are_found_in_a_list() -> None:
+    """ALiBi's slopes of 12 heads, as Python's floats."""
+    slopes = pecli.Alibi(12).tables()["slopes"]
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
-    assert pecli.identify(
-        np.float32(pecli.Rope(4, 48).tables()["inv_freq"].astype(ml_dtypes.float8_e5m2))
-    ).identified
 
 
-def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> None:
-    """The file claims to be sinusoidal but holds slopes; twelve equal tensors are one match."""
+def test_frequencies_in_float8_are_identified() -> None:
+    """24 frequencies with 3 bits of precision each, in a float32 array."""
+    frequencies = pecli.Rope(4, 48).tables()["inv_freq"]
+    coarse = np.float32(frequencies.astype(ml_dtypes.float8_e5m2))
+
+    assert pecli.identify(coarse).identified
+
+
+def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
+    """The file claims to be sinusoidal, but holds slopes."""
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
 
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
 
-    one = pecli.Alibi(12).tables()["slopes"]
-    assert (
-        len(pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)}).matches[0].tensors)
-        == 12
-    )
 
+def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
+    """A checkpoint may keep ALiBi's slopes in every layer."""
+    slopes = pecli.Alibi(12).tables()["slopes"]
+    found = pecli.identify({f"layers.{k}.alibi_slopes": slopes for k in range(12)})
+
+    assert len(found.matches[0].tensors) == 12
+
+
+def test_thirty_tensors_whose_names_say_nothing_are_not_searched() -> None:
+    """A checkpoint has hundreds of weights; searching each of them would take minutes."""
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
     assert found.description == (
@@ -234,8 +267,9 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
 
 
 def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None:
-    """Four rows of cosines alone do not determine a scheme, although an offset of millions, in
-    float32 arithmetic, comes within the bounds of any four rows.
+    """Four rows of cosines at positions 0, 1/4, 1/2, 3/4 do not determine a scheme, although an
+    offset of millions, whose phases in float32 are coarse, comes within the bounds of any four
+    rows.
     """
     positions = np.arange(4) / 4
     frequencies = 10000.0 ** (-np.arange(4) / 4)
@@ -262,7 +296,9 @@ TORCH_ROPE_CASES = json.loads(
 @pytest.mark.parametrize(
     "case", TORCH_ROPE_CASES, ids=lambda case: f"{case['dim']}-{case['base']:g}"
 )
-def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None:
+def test_frequencies_that_transformers_computed_are_identified_with_their_scaling(
+    case: dict[str, Any],
+) -> None:
     """The bits of inv_freq and the settings are those of transformers' modules, in torch_rope.json."""
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
@@ -271,7 +307,8 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
     assert scheme.dim == case["dim"]
     assert scheme.base == case["base"]
     assert scheme.scaling == scaling.get("rope_type", "none")
-    if scheme.scaling == "longrope":  # whose factor makes no difference to them
+    if scheme.scaling == "longrope":
+        # The factor of LongRoPE makes no difference to frequencies, so it cannot be known.
         assert scheme.factor is None
         assert "factor" in " ".join(match.undetermined)
         np.testing.assert_allclose(scheme.long_factor, scaling["long_factor"], rtol=2e-7)
@@ -286,7 +323,9 @@ def sinusoids(rows: int, dim: int) -> np.ndarray:
 
 
 def whisper() -> np.ndarray:
-    """In float32 throughout, so that late rows are off by a thousand units of the last place."""
+    """Return Whisper's table in float32 throughout, so that late rows are off by a thousand units
+    of the last place.
+    """
     step = np.float32(np.log(10000) / (384 // 2 - 1))
     angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(
         -step * np.arange(192, dtype=np.float32)
@@ -295,7 +334,7 @@ def whisper() -> np.ndarray:
 
 
 def doubles(scheme: Any) -> dict[str, np.ndarray]:
-    """The first table as a .csv gives it back, which knows no dtypes."""
+    """Return the first table as a .csv file gives it back, without its dtype."""
     name, table = next(iter(scheme.tables().items()))
     return {name: table.astype(np.float64)}
 
@@ -346,14 +385,17 @@ TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
 @pytest.mark.sample(9)
-def test_tables_as_other_programs_write_them(name: str) -> None:
-    """Each table is built here by the formula and in the form of another program, beside the scheme
-    that it must be identified as.
+def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
+    """Each case of TABLES_OF_OTHER_PROGRAMS has a table, built by the formula and in the form of
+    another program, and the scheme that it must be identified as: for example cos + i·sin, as
+    Meta's code keeps it. A third value are the edits, differences that are reported, such as
+    another mask. Whisper's own float32 is off by up to 3e-4.
     """
     tables, scheme, *edits = TABLES_OF_OTHER_PROGRAMS[name]
     match = next(
         match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name
     )
+    # In float32 the recipe by which the table was computed may be recognised as well.
     expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
 
     assert match.scheme == expected
@@ -363,7 +405,7 @@ def test_tables_as_other_programs_write_them(name: str) -> None:
         assert match.edits == some
 
 
-def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
+def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
     """Row 900 is overwritten; the rest is a sinusoidal table."""
     table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
@@ -373,7 +415,7 @@ def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
 
 
 def bloom_slopes(heads: int) -> np.ndarray:
-    """As BLOOM's code computes them: powers of a base, in float32."""
+    """Return the slopes as BLOOM's code computes them: powers of a base, in float32."""
     closest = 2 ** math.floor(math.log2(heads))
     base = np.float32(2 ** (-(2 ** -(math.log2(closest) - 3))))
     slopes = np.power(base, np.arange(1, 1 + closest, dtype=np.float32))
@@ -397,7 +439,7 @@ def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize(("batch", "heads", "length"), [(1, 16, 64), (4, 12, 40), (2, 8, 7)])
-def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
+def test_a_bias_as_bloom_writes_it_is_identified(batch: int, heads: int, length: int) -> None:
     """build_alibi_tensor multiplies slopes by key positions, and folds batch and heads into one
     axis.
     """
@@ -415,7 +457,9 @@ def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
-    """The slope of head h is 2^(−8h/12); the paper interpolates those of 8 and 16 heads instead."""
+    """The slope of head h of 12 is 2^(−8h/12) by the naive rule; the paper takes those of 8 heads
+    and every other one of 16 instead.
+    """
     naive = 2.0 ** (-8 * np.arange(1, 13) / 12)
     match = pecli.identify(naive.astype(dtype)).matches[0]
 
@@ -424,6 +468,9 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
 
 
 def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
+    """Three equal biases are identified; with one element of the second one wrong, the batch is
+    not.
+    """
     batch = np.repeat(pecli.Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
     assert pecli.identify(batch).identified
 
@@ -432,6 +479,7 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
 
 
 def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
+    """Columns c0 c1 … c0 c1 … beside s0 s0 s1 s1 …, as no program pairs them."""
     tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     found = pecli.identify(
         {"cos": doubled_as_halves(tables["cos"]), "sin": doubled_as_neighbours(tables["sin"])}
@@ -440,20 +488,27 @@ def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
 
-    flat = (
-        pecli.identify({name: table[:8].ravel() for name, table in tables.items()})
-        .matches[0]
-        .scheme
-    )
-    assert flat == pecli.Rope(8, 32)
 
+def test_flattened_cosines_and_sines_are_identified() -> None:
+    """8 positions of 16 frequencies in a vector of 128 numbers each."""
+    tables = cos_and_sin_tables(8, inverse_frequencies(10000.0, 32))
+    (match,) = pecli.identify({name: table.ravel() for name, table in tables.items()}).matches
+
+    assert match.scheme == pecli.Rope(8, 32)
+
+
+def test_equal_complex_tables_are_one_match() -> None:
+    """cos + i·sin under the name that Meta's code gives it, in two layers."""
+    tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     table = tables["cos"] + 1j * tables["sin"]
     (match,) = pecli.identify({"a.freqs_cis": table, "b.freqs_cis": table}).matches
     assert [edit.found for edit in match.edits] == ["complex"]
 
 
 def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise noise in two tensors would take three times the limit."""
+    """Cosines and sines are searched together and then each for itself: with a limit for each
+    search, noise would take three times as long.
+    """
     entered = []
     limit = identification.time_limit
     monkeypatch.setattr(identification, "time_limit", lambda: entered.append(1) or limit())
@@ -463,7 +518,9 @@ def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.M
     assert len(entered) == 1
 
 
-def test_a_mapping_whose_items_cannot_be_had_is_refused() -> None:
+def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
+    """A dictionary of another library whose device is gone."""
+
     class Broken(dict[str, Any]):
         def items(self) -> Any:
             raise OSError("the device is gone")
@@ -478,7 +535,9 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192,
 def float32_dump_of(
     frequency: np.ndarray, rows: int, offset: int = 0, dtype: Any = np.float32
 ) -> dict[str, np.ndarray]:
-    """Cosines and sines (1, rows, dim) with both halves alike; angles are products in float32."""
+    """Return cosines and sines (1, rows, dim) with both halves alike; angles are products in
+    float32.
+    """
     angles = np.arange(offset, offset + rows, dtype=np.float32)[:, None] * frequency.astype(
         np.float32
     )
@@ -488,8 +547,8 @@ def float32_dump_of(
     }
 
 
-def test_bfloat16_beyond_the_first_positions() -> None:
-    """Positions 17 to 528, angles in float32 and values in bfloat16."""
+def test_a_bfloat16_table_that_begins_at_position_17_is_identified() -> None:
+    """Positions 17 to 528, angles in float32 and values in bfloat16, by NumPy."""
     (match,) = pecli.identify(
         float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
     ).matches
@@ -498,8 +557,8 @@ def test_bfloat16_beyond_the_first_positions() -> None:
     assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
-def test_llama3_is_recognised_in_cosines_alone() -> None:
-    """The table was made from Meta's formula with factor 16."""
+def test_llama3_is_recognised_in_cosines_without_sines() -> None:
+    """The table was made from Meta's formula (tests/tools/sweeps/tables.py) with factor 16."""
     cosine = float32_dump_of(
         Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
     )["cos"]
@@ -515,7 +574,7 @@ def test_llama3_is_recognised_in_cosines_alone() -> None:
 
 @pytest.mark.thorough
 def test_yarn_is_told_from_few_rows() -> None:
-    """64 channels, limits at 64 rotations and 1: no line of a coarse grid."""
+    """1000 positions in float16; 64 channels, beta_fast 64 instead of the usual 32."""
     tables = float32_dump_of(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
 
@@ -525,8 +584,10 @@ def test_yarn_is_told_from_few_rows() -> None:
     assert found.truncate is None
 
 
-def test_divided_frequencies_in_one_tensor() -> None:
-    """Cosines beside sines, as vLLM keeps them, with a divisor for each frequency."""
+def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
+    """Cosines beside sines, as vLLM keeps them; the divisors grow by a square, as no other
+    scaling's. The fast half of the frequencies is found to 1e-5.
+    """
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
     tables = float32_dump_of(inverse_frequencies(10000.0, 64) / divisors, 512)
     cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
@@ -545,8 +606,10 @@ def test_divided_frequencies_in_one_tensor() -> None:
 
 
 @pytest.mark.parametrize("count", [8, 64])
-def test_falling_vectors_are_not_frequencies_yet(count: int) -> None:
-    """Short numbers fit into any dtype, which must not make them coarse."""
+def test_falling_vectors_are_not_taken_for_frequencies(count: int) -> None:
+    """Lines, squares and cosines of few numbers: each would fit the frequencies of some scheme in a
+    coarse dtype.
+    """
     place = np.arange(count)
     for vector in (
         1 - place / count,

@@ -1,7 +1,9 @@
-"""Mixtures of experts: Hugging Face has one tensor per expert, or fused ones; GGUF stacks them.
+"""Mixtures of experts as a Hugging Face folder and as a .gguf file: right pairs pass, mistakes are
+named.
 
-What the converter does is that of llama.cpp's conversion/deepseek.py, gpt_oss.py, llama.py and
-qwen.py.
+Hugging Face has one tensor per expert, or fused ones; GGUF stacks them. Both forms are written here
+with random weights, by the rules of llama.cpp's conversion/deepseek.py, gpt_oss.py, llama.py and
+qwen.py, with the gguf package. A is the folder and B the .gguf file.
 """
 
 import re
@@ -230,7 +232,9 @@ def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = No
 @pytest.mark.parametrize("model", CONFIGS)
 @pytest.mark.sample(4)
 def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str) -> None:
-    """Both forms are written by the rules of llama.cpp's converter and the gguf package."""
+    """The .gguf file holds the same weights in the order and shapes of llama.cpp's converter, as
+    F16 or Q8_0; `weak` would list what was not compared.
+    """
     found = diff_mixture(tmp_path, model, kind)
     assert found, found
     assert not found.weak
@@ -238,7 +242,9 @@ def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str
 
 @pytest.mark.parametrize("model", CONFIGS)
 def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
-    """Planted: a missing tensor, one expert doubled, and two experts exchanged."""
+    """Planted in the .gguf file: the up projections of layer 1 are missing, expert 1 of layer 0 is
+    doubled, and experts 1 and 2 of layer 2 are exchanged.
+    """
 
     def plant(tensors: Arrays, keys: Settings) -> None:
         del tensors["blk.1.ffn_up_exps.weight"]

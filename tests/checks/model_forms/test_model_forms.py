@@ -1,4 +1,11 @@
-"""Two forms of one model: right pairs pass, and known mistakes of converters are named."""
+"""Two forms of one model (a Hugging Face folder, Meta's .pth files, a .gguf file): right pairs
+pass, and mistakes of converters are named.
+
+The forms are written in model_files.py with random weights, by the rules of llama.cpp's
+convert_hf_to_gguf.py (which permutes the rows of q and k, for example) and with the gguf package:
+hidden size 256, 8 heads of 32, 2 key heads, 3 layers. A is the first file and B the second;
+expected sentences are written by hand. `write_converted` plants mistakes in the .gguf file.
+"""
 
 import re
 from collections.abc import Callable
@@ -191,11 +198,11 @@ def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path
 @pytest.mark.parametrize("kind", GGUF_TYPES)
 @pytest.mark.parametrize("model", CONFIGS)
 @pytest.mark.sample(3)
-def test_a_right_pair_passes(
+def test_a_converted_model_passes_in_every_quantisation(
     hugging_face: HuggingFace, tmp_path: Path, model: str, kind: str
 ) -> None:
-    """The .gguf file is written with the gguf package by the rules of llama.cpp's converter, in
-    every quantisation.
+    """The .gguf file is written with the gguf package by the rules of llama.cpp's converter. All
+    tensors are compared (`weak` would list others), in both directions.
     """
     path = write_converted(tmp_path / "model.gguf", model, kind)
     found = pecli.diff(hugging_face(model), path)
@@ -212,11 +219,13 @@ def test_a_right_pair_passes(
     ("model", "number"), [(model, k) for model in MISTAKES_OF_CONVERTERS for k in range(5)]
 )
 @pytest.mark.sample(9)
-def test_a_mistake_is_named(
+def test_a_mistake_of_a_converter_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
 ) -> None:
-    """Each planted mistake is one of a real converter, with a pattern of the sentence that must
-    name it.
+    """MISTAKES_OF_CONVERTERS has five mistakes for each model, as real converters made them, and a
+    pattern of the sentence: for example, keys of Llama permuted by the 8 query heads instead of the
+    2 key heads (llama.cpp#3364). The quantisation differs from case to case. The whole report has
+    fewer than 24 lines.
     """
     kind = ("F16", "Q8_0", "Q4_K", "Q6_K")[(number + shift) % 4]
     mistake, expected = MISTAKES_OF_CONVERTERS[model][number]
@@ -248,11 +257,12 @@ def test_a_mistake_is_named(
     ],
     ids=str,
 )
-def test_settings_are_compared(
+def test_keys_of_a_gguf_file_that_differ_from_the_config_are_named(
     hugging_face: HuggingFace, tmp_path: Path, changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    """Keys of the .gguf file are changed or left out (None); the expected sentences are the
-    differences from config.json.
+    """Keys of Qwen2's .gguf file are changed or left out (None); the expected sentences are the
+    differences from config.json. One of 4 blocks may be a layer for predicting further tokens
+    (nextn), which the config does not count.
     """
 
     def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
@@ -266,8 +276,10 @@ def test_settings_are_compared(
     assert pecli.diff(hugging_face("qwen2"), path).diagnosis == expected
 
 
-def test_two_gguf_files_of_one_model(tmp_path: Path) -> None:
-    """Both keep norms in float32; the other matrices are rounded differently."""
+def test_two_gguf_files_of_one_model_pass_within_their_rounding(tmp_path: Path) -> None:
+    """F16 against Q8_0. Both keep the two norms of each of 3 layers and the last one in float32, 7
+    equal tensors; the 7 matrices per layer, the embedding and the output are rounded differently.
+    """
     half = write_converted(tmp_path / "F16.gguf", "llama", "F16")
     quantised = write_converted(tmp_path / "Q8_0.gguf", "llama", "Q8_0")
     found = pecli.diff(half, quantised)
@@ -276,7 +288,10 @@ def test_two_gguf_files_of_one_model(tmp_path: Path) -> None:
     assert f": {2 * LAYERS + 1} equal, {7 * LAYERS + 2} within the rounding" in found.forms
 
 
-def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
+def test_a_gguf_file_that_is_not_permuted_is_named_beside_a_right_one(tmp_path: Path) -> None:
+    """Two mistakes in the second file: rows of q and k in Hugging Face's order, and no factors of
+    Llama 3.1's frequencies.
+    """
     right = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     mistakes = edit_tensors("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", *mistakes)
@@ -288,10 +303,12 @@ def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("against", ["folder", "gguf"])
-def test_verify_names_lost_factors(
+def test_verify_names_factors_of_frequencies_that_a_converter_lost(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any, against: str
 ) -> None:
-    """A converter that drops rope_freqs.weight loses Llama 3.1's scaling."""
+    """A converter that drops rope_freqs.weight loses Llama 3.1's scaling; the model is given as a
+    folder or as a right .gguf file.
+    """
     right = write_converted(tmp_path / "right.gguf", "llama", "F16")
     mistake = leave_out("rope_freqs.weight")
     wrong = write_converted(tmp_path / "wrong.gguf", "llama", "F16", mistake)
@@ -351,7 +368,9 @@ def test_factors_may_be_in_another_part_of_a_split_file(
 def test_tensors_with_the_same_problem_take_one_line(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
-    """The edit is applied to all tensors whose names match the pattern, in three layers."""
+    """The edit is applied to all tensors of a Llama whose names match the pattern, in three layers;
+    there are at most two lines in all.
+    """
     path = write_converted(tmp_path / "model.gguf", "llama", "F16", edit_tensors(pattern, edit))
     found = pecli.diff(hugging_face("llama"), path)
 
@@ -368,7 +387,7 @@ def pack_ffn_up(tensors: Arrays, keys: dict[str, Any]) -> None:
 def test_types_that_are_not_read_are_named_and_not_missing(
     hugging_face: HuggingFace, tmp_path: Path
 ) -> None:
-    """IQ4_XS is not decoded: the tensors are listed as not compared."""
+    """IQ4_XS is not decoded: its tensors are listed as not compared (`weak`), the rest passes."""
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F32", pack_ffn_up)
     found = pecli.diff(hugging_face("qwen2"), path)
 
@@ -390,8 +409,10 @@ def test_a_model_of_which_nothing_is_read_fails(tmp_path: Path) -> None:
     assert found.diagnosis == ("no tensor of A can be compared with one of B",)
 
 
-def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
-    """The converter transposes GPT-2's Conv1D weights, and leaves out its masks."""
+def test_gpt2_whose_weights_hugging_face_keeps_transposed_passes(tmp_path: Path) -> None:
+    """The converter transposes GPT-2's Conv1D weights, and leaves out its masks (attn.bias). verify
+    finds the learned table position_embd.weight in the .gguf file.
+    """
     linear = {"attn.c_attn": 3 * HIDDEN, "attn.c_proj": HIDDEN, "mlp.c_fc": 4 * HIDDEN}
     shapes: dict[str, tuple[int, ...]] = {
         "wte.weight": (64, HIDDEN),
@@ -437,10 +458,12 @@ def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_right_pair_with_metas_weights(
+def test_metas_weights_pass_against_both_other_forms(
     hugging_face: HuggingFace, tmp_path: Path, shards: int
 ) -> None:
-    """Meta's consolidated.NN.pth, whole or in two model-parallel shards."""
+    """Meta's consolidated.NN.pth, whole or in two model-parallel shards, with interleaved rows of q
+    and k, against a Hugging Face folder and a .gguf file.
+    """
     write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS, shards)
     path = write_converted(tmp_path / "model.gguf", "llama", "Q8_0")
 
@@ -456,9 +479,10 @@ def test_a_right_pair_with_metas_weights(
         ("1.*wq", lambda array: permute(array, HEADS), "q of layer 1 is permuted twice"),
     ],
 )
-def test_mistakes_in_metas_weights(
+def test_a_wrong_order_of_rows_in_metas_weights_is_named(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
+    """Meta's rows of q (wq) and k (wk) are interleaved within a head."""
     tensors = meta_weights(weights_of("llama"))
     edit_tensors(pattern, edit)(tensors, {})
     write_meta(tmp_path / "meta", tensors, META_PARAMS, 1)
@@ -477,9 +501,10 @@ def test_mistakes_in_metas_weights(
     ],
     ids=str,
 )
-def test_mistakes_in_metas_params(
+def test_a_wrong_setting_in_metas_params_is_named(
     hugging_face: HuggingFace, tmp_path: Path, params: dict[str, Any], expected: str
 ) -> None:
+    """params.json should have rope_theta 500000, use_scaled_rope: true and 2 key heads."""
     write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS | params, 1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
 
@@ -487,9 +512,10 @@ def test_mistakes_in_metas_params(
     assert expected in "\n".join(found.diagnosis)
 
 
-def test_the_command_reports_a_right_pair(
+def test_the_command_diff_reports_a_right_pair_as_the_same_model(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
+    """A folder and its .gguf file in Q8_0, whose rounding is not reported."""
     path = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     right = run_pecli("diff", hugging_face("llama"), path)
 
@@ -497,9 +523,10 @@ def test_the_command_reports_a_right_pair(
     assert right.out.startswith("same model")
 
 
-def test_the_command_reports_a_wrong_pair(
+def test_the_command_diff_reports_a_wrong_pair_in_json(
     hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
+    """Keys are in Hugging Face's order in all three layers: one sentence, and each tensor by name."""
     mistake = edit_tensors("attn_k", lambda array: unpermute(array, KV_HEADS))
     path = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", mistake)
     wrong = run_pecli("diff", hugging_face("llama"), path, "--json")
@@ -511,7 +538,8 @@ def test_the_command_reports_a_wrong_pair(
     assert names == [f"blk.{layer}.attn_k.weight" for layer in range(LAYERS)]
 
 
-def test_tensors_with_unknown_names_are_listed(tmp_path: Path) -> None:
+def test_tensors_with_unknown_names_are_listed_as_not_compared(tmp_path: Path) -> None:
+    """The folder has an adapter, for which GGUF has no name; the rest passes."""
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", config_of("llama"), weights_of("llama") | adapter)
@@ -521,9 +549,10 @@ def test_tensors_with_unknown_names_are_listed(tmp_path: Path) -> None:
     assert found.weak == ("not compared: model.layers.0.adapter.weight (A)",)
 
 
-def test_a_missing_package_is_named(
+def test_the_missing_package_gguf_is_named_with_how_to_install_it(
     hugging_face: HuggingFace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quantised tensors are decoded with the gguf package, which is optional."""
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     monkeypatch.setattr(model_files, "find_spec", lambda name: None)
 
@@ -567,7 +596,10 @@ def test_an_overflow_is_found(tmp_path: Path, kind: str, dtype: str, value: floa
 def test_an_element_of_q8_0_may_be_off_by_four_steps(
     tmp_path: Path, steps: float, passes: bool
 ) -> None:
-    """One element of the block with the largest step of its row: its row, in sum, may be off more."""
+    """Q8_0 stores 32 elements in steps of their largest magnitude / 127. One element of the block
+    with the largest step of its row is off by 3.5 or 4.5 steps; beyond four, the reported error is
+    exact.
+    """
     path = write_converted(tmp_path / "model.gguf", "qwen2", "Q8_0")
     tensors = weights_of("qwen2")
     row = tensors["model.layers.1.mlp.up_proj.weight"][7]

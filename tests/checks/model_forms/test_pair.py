@@ -1,4 +1,11 @@
-"""One tensor in two forms: equal bytes, the rounding of dtypes, steps of Q8_0, and tolerances."""
+"""One tensor in two forms of a model: which differences are rounding, and how many elements are
+wrong.
+
+`compare_pair` counts the elements (`mismatched`) beyond the rounding of the stored type, or beyond
+a tolerance. The tensor of 4 × 2 has the values 1, 1.125, …, 1.875; the block of Q8_0 has 32
+elements in steps of 0.5, of which the largest is 127 steps. Expected counts follow from these
+numbers.
+"""
 
 from typing import Any
 
@@ -30,6 +37,7 @@ def compare_pair(
 
 @pytest.mark.parametrize(("error", "mismatched"), [(0, 0), (1e-3, 2)])
 def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
+    """Both elements of the second row are off by 0.001, in float32."""
     is_second_row = (np.arange(4) == 1)[:, None]
     checked = FLOAT32_4_BY_2 + np.float32(error) * is_second_row
 
@@ -37,6 +45,7 @@ def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int)
 
 
 def test_a_comparison_has_both_dtypes() -> None:
+    """Multiples of 1/8 are exact in float16."""
     result = compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2.astype(np.float16))
     assert result.expected_dtype == "float32"
     assert result.dtype == "float16"
@@ -57,6 +66,9 @@ def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
 )
 def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -> None:
+    """All elements, between 1 and 2, are off by 2^-9: within 2^-8, absolute or relative, and beyond
+    2^-12.
+    """
     assert (
         compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + np.float32(2.0**-9), **tolerance).mismatched
         == mismatched
@@ -77,6 +89,7 @@ def test_norms_may_have_one_added() -> None:
 
 
 def test_nan_is_an_infinite_error() -> None:
+    """All elements are NaN in the checked tensor only."""
     result = compare_pair(FLOAT32_4_BY_2, np.full_like(FLOAT32_4_BY_2, np.nan))
     assert result.max_abs_error == np.inf
     assert result.mismatched == 8
@@ -92,7 +105,10 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 @pytest.mark.parametrize(
     ("width", "dtype"), [(3, np.float16), (1, np.uint8), (4, np.float64), (5, np.float32)]
 )
-def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
+def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
+    width: int, dtype: Any
+) -> None:
+    """Rows of 1 to 48 bytes, ones against ones and against twos."""
     ones = Stored("float32", (2, width), np.ones((2, width), dtype))
     twos = Stored("float32", (2, width), np.full((2, width), 2, dtype))
 
@@ -101,23 +117,26 @@ def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
 
 
 def test_float64_is_compared_in_float64() -> None:
+    """1e-12 counts if both tensors are float64, and not if one of them is float32."""
     doubles = FLOAT32_4_BY_2.astype(np.float64)
     assert compare_pair(doubles, FLOAT32_4_BY_2).mismatched == 0
+
     assert compare_pair(doubles + 1e-12, FLOAT32_4_BY_2).mismatched == 0
     assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(0, 0), (0.5, 0), (0.55, 32)])
 def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched: int) -> None:
-    """The step of the block is 0.5."""
+    """The step of the block is 0.5: an error of a whole row up to it is rounding."""
     assert compare_pair(Q8_0_VALUES + np.float32(off), Q8_0).mismatched == mismatched
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
 def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
-    """Four steps of 0.5 in one element."""
+    """Four steps of 0.5 in one element; beyond them the whole block of 32 counts as wrong."""
     assert compare_pair(Q8_0_VALUES + np.float32(off) * AT_INDEX_3, Q8_0).mismatched == mismatched
 
 
 def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
+    """One element is off by 2.5, five steps."""
     assert compare_pair(Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3, Q8_0).max_abs_error == 2.5

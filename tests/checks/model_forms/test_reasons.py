@@ -1,4 +1,10 @@
-"""Mistakes of converters, found in tensors of two forms of a model."""
+"""The mistake of a converter is recognised from one tensor in two forms of a model.
+
+A form is how files keep the weights: Hugging Face's folder with the channels of a head as halves
+(A), GGUF with interleaved ones (B). Tensors are random; the mistakes are made here by NumPy, and
+the expected finding is written by hand. `permutation` is LlamaModel.permute of llama.cpp's
+convert_hf_to_gguf.py.
+"""
 
 from typing import Any
 
@@ -89,7 +95,10 @@ def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
     assert problems == [TensorProblem("b", MissingTensor("A"))]
 
 
-def test_an_output_that_is_tied_to_the_embedding_is_not_missing() -> None:
+def test_an_output_projection_is_not_missing_if_it_is_tied_to_the_embedding() -> None:
+    """A tied model uses the embedding as output projection, which one form may store and the other
+    not.
+    """
     tied = {"token_embd.weight": RANDOM_SQUARE}
     assert not match_tensors_of(tied, {**tied, "output.weight": RANDOM_SQUARE}).problems
 
@@ -102,12 +111,15 @@ def test_empty_tensors_are_not_compared() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
 def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
+    """(12, 3) is expected: transposed, or with a fourth column."""
     problems = match_tensors_of({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
     assert problems == [TensorProblem("a", DifferentShape(shape, (12, 3)))]
 
 
-def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
-    """Early .gguf files of DeepSeek-V2 have one tensor, later ones two."""
+def test_a_latent_projection_in_one_tensor_equals_the_two_of_later_files() -> None:
+    """Early .gguf files of DeepSeek-V2 have keys and values in one tensor, (heads · 6, 64); later
+    ones have keys, transposed, and values.
+    """
     by_head = RANDOM.normal(size=(2, 6, 64))
     fused = {"attn_kv_b.weight": by_head.reshape(12, 64)}
     split = {
@@ -148,6 +160,7 @@ def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, add
     ],
 )
 def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expected: Finding) -> None:
+    """GGUF should hold Gemma's weights + 1, and Llama's as they are."""
     found = reason_of_difference(
         NORM_WEIGHTS, NORM_WEIGHTS + added, "attn_norm.weight", architecture=architecture
     )
@@ -161,10 +174,12 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
 ) -> None:
+    """By 1 (no difference), 0, 2 and 1/8."""
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] * factor) == expected
 
 
 def test_exchanged_halves_are_named() -> None:
+    """Rows 6 to 11 come before rows 0 to 5."""
     assert (
         reason_of_difference(RANDOM_TABLES[0], np.roll(RANDOM_TABLES[0], 6, axis=0))
         == Mistake.HALVES_EXCHANGED
@@ -172,6 +187,7 @@ def test_exchanged_halves_are_named() -> None:
 
 
 def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
+    """All elements are off by 0.1."""
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] + 0.1) == BeyondRounding(
         "float64"
     )
@@ -182,6 +198,7 @@ def test_a_transposed_square_matrix_is_named() -> None:
 
 
 def test_a_tensor_of_another_layer_is_named() -> None:
+    """B has layer 1's «up» in layer 0 as well."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.1.up.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
@@ -189,6 +206,7 @@ def test_a_tensor_of_another_layer_is_named() -> None:
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
+    """B has «gate» of layer 0 under the name «up»."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
@@ -206,6 +224,7 @@ def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int)
 
 
 def test_values_are_not_permuted() -> None:
+    """Only q and k are rotated, so that only their channels are reordered."""
     (pair,) = match_tensors_of(
         {"attn_v.weight": RANDOM_QUERIES}, {"attn_v.weight": RANDOM_QUERIES}, heads=TWO_HEADS
     ).pairs
@@ -224,7 +243,9 @@ def test_values_are_not_permuted() -> None:
     ],
 )
 def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
-    """The right order is llama.cpp's permutation of 2 heads (None: no mistake)."""
+    """The right order is llama.cpp's permutation of 2 heads (None: no mistake); the others are no
+    permutation, it applied twice, and so on.
+    """
     assert (
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=TWO_HEADS)
         == expected
@@ -232,6 +253,7 @@ def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | 
 
 
 def test_an_inverse_permutation_is_named() -> None:
+    """One head of 16 channels: even channels first, instead of interleaving the halves."""
     rows = np.argsort(permutation(1))
     found = reason_of_difference(
         RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=Heads(1)
@@ -259,6 +281,7 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
 def test_keys_have_as_many_heads_as_queries_unless_stated(
     rows: Any, expected: Finding | None
 ) -> None:
+    """The model has 2 heads of 8 channels, and no number of key heads."""
     heads = Heads(2, head_dim=8)
     assert (
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)

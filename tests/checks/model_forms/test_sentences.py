@@ -1,4 +1,9 @@
-"""Sentences about two forms of a model: tensors with the same problem share a line."""
+"""The sentences of a comparison of two forms of a model: tensors with the same problem share a
+line.
+
+A is a Hugging Face folder, B a .gguf file, whose names of tensors are used (blk.3.attn_q.weight is
+q of layer 3). Expected sentences are written by hand.
+"""
 
 import pytest
 
@@ -42,7 +47,9 @@ def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> N
         ("output.weight", "", "output"),
     ],
 )
-def test_names_are_shortened(name: str, layer: str, short: str) -> None:
+def test_names_of_tensors_are_shortened_and_parted_from_their_layer(
+    name: str, layer: str, short: str
+) -> None:
     parsed = TensorName.parse(name)
     assert parsed.layer == layer
     assert parsed.short == short
@@ -66,6 +73,7 @@ def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
 
 
 def test_a_line_has_the_largest_error_of_its_tensors() -> None:
+    """Errors of 0.25 and 0.5 in two layers of ffn_up share a line; the output has its own."""
     finding = BeyondRounding("float16")
     problems = [
         TensorProblem("blk.0.ffn_up.weight", finding, 0.25),
@@ -80,19 +88,22 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
 
 
 @pytest.mark.parametrize(("experts", "text"), [((0, 1), "(experts 0–1)"), ((4,), "(expert 4)")])
-def test_experts_are_listed(experts: tuple[int, ...], text: str) -> None:
+def test_experts_of_a_stacked_tensor_are_listed_by_number(
+    experts: tuple[int, ...], text: str
+) -> None:
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
     assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
 
 
-def test_three_tensors_are_listed() -> None:
+def test_three_tensors_are_listed_with_commas() -> None:
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=MissingTensor("A"))
 
     assert lines == ["B: a, b, c of layer 0 are missing in A"]
 
 
-def test_more_than_twelve_lines_are_counted() -> None:
+def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
+    """Each of 14 tensors has a problem of its own: layer k of the other file."""
     problems = [TensorProblem("x", SwappedLayer(str(layer))) for layer in range(14)]
     assert describe_tensors(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
     assert describe_tensors(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"

@@ -1,4 +1,8 @@
-"""Inputs to which rows of a learned table were added, and the positions of these rows."""
+"""Inputs to which rows of a learned table were added: verify finds whether the right rows were.
+
+`before` are the inputs (2 sequences of 5 tokens, all ones), the dump is their sum with rows of a
+random table of 8 rows; the sums are NumPy's. Expected words are written by hand.
+"""
 
 from typing import Any
 
@@ -34,10 +38,11 @@ def test_inputs_plus_a_table_pass(times: int, passed: bool) -> None:
     assert result.scheme == "learned table"
 
 
-def test_a_table_is_taken_by_dlpack() -> None:
-    """Arrays of other libraries give their values by DLPack."""
+def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
+    """Arrays of other libraries do so (`Exchanged` has no other access). 1 + 1 is 2, and 3 wrong."""
     table: Any = Exchanged(INPUTS_OF_ONES[0])
     assert pecli.verify(2 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES).passed
+    assert not pecli.verify(3 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES, reasons=False).passed
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,9 @@ def test_other_rows_are_not_named_without_reasons() -> None:
 
 
 @pytest.mark.parametrize(("offset", "passed"), [(3, True), (2, False)])
-def test_rows_from_an_offset_on(offset: int, passed: bool) -> None:
+def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
+    offset: int, passed: bool
+) -> None:
     """Rows 3 to 7 of the table were added."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
@@ -92,7 +99,9 @@ def test_rows_from_an_offset_on(offset: int, passed: bool) -> None:
     ids=["from 0 on", "positions", "a mask"],
 )
 def test_padding_is_not_compared(place: dict[str, Any], passed: bool) -> None:
-    """Two tokens of padding got row 4, which a mask leaves out."""
+    """Two tokens of padding got row 4; the other three are at positions 0, 1, 2, which the
+    positions or a mask of the padding say.
+    """
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[[4, 4, 0, 1, 2]]
     assert (
         pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, **place).passed
@@ -111,6 +120,7 @@ def test_a_mask_moves_the_first_position() -> None:
 
 
 def test_sums_that_are_not_finite_are_a_problem() -> None:
+    """5 tokens of 8 channels are 40 sums."""
     problem = "array: 40 of the sums are no finite numbers, of which nothing can be told"
     assert pecli.verify(
         INPUTS_OF_ONES[0], LEARNED_TABLE * np.inf, before=INPUTS_OF_ONES[0]
@@ -118,12 +128,14 @@ def test_sums_that_are_not_finite_are_a_problem() -> None:
 
 
 def test_infinite_values_fail() -> None:
+    """The dump holds infinity, and the table does not."""
     assert not pecli.verify(
         INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
     ).passed
 
 
-def test_inputs_without_a_sum_are_listed() -> None:
+def test_inputs_without_a_sum_are_listed_as_unchecked() -> None:
+    """`before` has the inputs a and c, and the dump only the sum of a."""
     dump = {"a": INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]}
     result = pecli.verify(
         dump, LEARNED_TABLE, before={"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}, atol=1e-6

@@ -1,4 +1,11 @@
-"""Files held against models: caches as other programs make them, in every layout, right and wrong."""
+"""Tables as other programs dump them, checked against a model's config: right ones pass in every
+layout, wrong ones fail.
+
+The dumps are made here in NumPy by the formulas of each program, in float32 as transformers
+computes them (`float32_tables`: 24 positions, 16 channels, base 500000), so that they are off by
+less than 2e-6 from exact. `readings` say in words how a tensor was understood, for example «cos,
+one column per frequency».
+"""
 
 import json
 import math
@@ -72,9 +79,9 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
-def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
-    """Each form holds tables as transformers computes them in float32; one position off must be
-    named, and one wrong element found at its index.
+def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
+    """Each form holds tables as transformers computes them in float32, arranged as one program
+    keeps them: «meta» has complex numbers, for example. The file has no name for the array.
     """
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
@@ -90,30 +97,44 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     (tensor,) = result.tensors
     assert tensor.name == name
     assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
-    assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
+    # The phases are in float32, and verify must see that they are not exact.
+    assert 0 < tensor.max_abs_error < 2e-6
 
-    shifted = verify_with_config(tmp_path / "dump.npy", offset=1)
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sample(4)
+def test_another_first_position_is_named_in_any_layout(form) -> None:
+    """Position 1 is expected in the first row, and the table begins at 0."""
+    array, name, words = FORMS[form]
+    shifted = verify_with_config(array.copy(), offset=1)
+
     assert not shifted.passed
-    assert shifted.readings == {name: words}  # whatever the values are
+    assert shifted.readings == {name: words}
     assert {edit for each in shifted.explanations for edit in each.mistakes} == {
         Parameter("offset", 1, 0)
     }
 
-    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sample(4)
+def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
+    """The third element from the end is off by 1; blocks of a few rows are compared at a time."""
+    array, name, words = FORMS[form]
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
-    array.reshape(-1)[-3] += 1
-    spoilt = verify_with_config(array, reasons=False)
-    array.reshape(-1)[-3] -= 1
-
-    assert spoilt.readings == {name: words}
-    assert spoilt.tensors[0].mismatched == 1
-
+    spoilt = np.ascontiguousarray(array).copy()
+    spoilt.reshape(-1)[-3] += 1
+    result = verify_with_config(spoilt, reasons=False)
     place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
-    assert spoilt.tensors[0].worst_index[: len(place)] == place
+
+    assert result.readings == {name: words}
+    assert result.tensors[0].mismatched == 1
+    assert result.tensors[0].worst_index[: len(place)] == place
 
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
-def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
+def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth(shape) -> None:
+    """500000^(-2i/16) in NumPy; a thousandth more is found by the shape alone to be inv_freq."""
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
     assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
 
@@ -121,7 +142,10 @@ def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
     assert not result.passed
     assert result.tensors[0].name == "inv_freq"
 
-    np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
+
+def test_a_single_inverse_frequency_needs_no_axis(tmp_path) -> None:
+    """A head of 2 channels has one frequency, 1."""
+    np.save(tmp_path / "inv_freq.npy", np.float32(1))
     assert verify_with_config(
         tmp_path / "inv_freq.npy", {**LLAMA_OF_BASE_500000, "head_dim": 2}
     ).passed
@@ -140,22 +164,27 @@ LONGROPE_LLAMA = {
 }
 
 
-def test_an_offset_and_a_length_choose_the_expected_rows() -> None:
-    """Dynamic NTK at length 32 has base 5e5 · (2 · 32 / 8 − 1)^(16/14)."""
+def test_an_offset_chooses_the_expected_rows() -> None:
+    """The table holds positions 7 to 30."""
     assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
     assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
 
+
+def test_a_length_chooses_the_base_of_dynamic_scaling() -> None:
+    """Dynamic NTK at length 32 has base 5e5 · (2 · 32 / 8 − 1)^(16/14); the table itself ends at 24,
+    which is another length.
+    """
     grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
+
     assert verify_with_config(grown, DYNAMIC_LLAMA, length=32).passed
-    assert not verify_with_config(
-        grown, DYNAMIC_LLAMA, reasons=False
-    ).passed  # the table ends at 24
+    assert not verify_with_config(grown, DYNAMIC_LLAMA, reasons=False).passed
 
 
 @pytest.mark.parametrize("config", [DYNAMIC_LLAMA, LONGROPE_LLAMA], ids=["dynamic", "longrope"])
 def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
-    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: a dump may
-    hold either.
+    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: a dump of
+    24 rows may hold either. At length 24, dynamic scaling has base 5e5 · (2 · 24/8 − 1)^(16/14),
+    and LongRoPE divides by 4.
     """
     exact = Tolerance(rtol=1e-14)
     base, divisor = (
@@ -178,8 +207,10 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     assert not verify_with_config({"inv_freq": grown}, config, exact, reasons=False).passed
 
 
-def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
-    """Ernie's module stores frequencies of rows, then of columns, then of time."""
+def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved() -> None:
+    """Ernie's module stores frequencies of rows (0, 2, 4), then of columns (1, 3, 5), then of time
+    (6, 7); its tables have them in their order.
+    """
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
 
@@ -191,21 +222,24 @@ def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
         assert found.readings["inv_freq"] == words
 
 
-def test_a_name_counts_more_than_the_content(tmp_path) -> None:
+def test_a_name_counts_more_than_the_content() -> None:
+    """cos_cached holds sines, and sin_cached cosines: both fail, and are said to be swapped."""
     result = verify_with_config(
         {"cos_cached": doubled_as_halves(SIN), "sin_cached": doubled_as_halves(COS)}
     )
     assert [tensor.passed for tensor in result.tensors] == [False, False]
-    assert {*result.readings.values()} == {
-        TWO_COLUMNS_AS_HALVES
-    }  # a layout is seen whatever the values are
+    assert {*result.readings.values()} == {TWO_COLUMNS_AS_HALVES}
     assert result.explanations[0].mistakes == (Swapped(),)
 
-    np.save(tmp_path / "sin.npy", COS)  # the name of the file, where the array has none
+
+def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
+    """sin.npy holds cosines, which without a name would pass."""
+    np.save(tmp_path / "sin.npy", COS)
     assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
 
-def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
+def test_tables_without_telling_names_are_found_by_their_content(tmp_path) -> None:
+    """np.savez calls them arr_0, arr_1 and arr_2; the third is noise, which is left out."""
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = verify_with_config(tmp_path / "all.npz")
@@ -217,9 +251,9 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     }
 
 
-def test_layer_types_by_name_and_by_fit() -> None:
-    """Full layers have base 1e6 and sliding ones 1e4; layer 5 of Gemma 3 is a full one, layer 0 is
-    not.
+def test_tables_belong_to_a_layer_type_by_name_by_number_or_by_fit() -> None:
+    """Gemma 3: full attention has base 1e6, sliding attention 1e4; layer 5 is of full attention,
+    layer 0 is not. Beside each table stands whether it is right for the layers of its name.
     """
     full, sliding = float32_tables(1e6), float32_tables(1e4)
     found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
@@ -243,13 +277,16 @@ def test_layer_types_by_name_and_by_fit() -> None:
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
+    """Columns c0 c1 … c0 c1 … beside s0 s0 s1 s1 …."""
     result = verify_with_config({"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)})
     assert not result.passed
     assert result.problems[0] == "cos and sin are doubled in two ways: no rotation takes both"
 
 
-def test_each_kind_of_layer_has_its_own_sentence() -> None:
-    """Gemma's two bases the wrong way round, under the names that other projects give their layers; then others."""
+def test_tables_of_exchanged_layer_types_are_named() -> None:
+    """Gemma's bases 1e6 (full attention) and 1e4 (sliding) the wrong way round, under the names
+    local and global that other projects give these layers.
+    """
     swapped = verify_with_config(
         {"cos_local": float32_tables(1e6)[0], "cos_global": float32_tables(1e4)[0]}, GEMMA
     )
@@ -260,6 +297,9 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
 
     assert {*swapped.diagnosis} == right_for
 
+
+def test_each_layer_type_has_its_own_reason_and_command() -> None:
+    """Full attention has base 500000 instead of 1e6, sliding attention begins at position 1."""
     dumped = {
         "full_attention": float32_tables(5e5),
         "sliding_attention": float32_tables(1e4, first=1),
@@ -280,7 +320,8 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
     assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
 
 
-def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -> None:
+def test_tables_of_a_vision_tower_that_the_configuration_does_not_know_are_left_out() -> None:
+    """The config is of a text model; «visual» is a part of another one."""
     result = verify_with_config(
         {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
     )
@@ -288,17 +329,24 @@ def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -
     assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
 
 
-def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) -> None:
-    weights = {
-        f"model.layers.{k}.mlp.down_proj.weight": np.zeros((4, 4), np.float32) for k in range(20)
-    }
+CHECKPOINT = {
+    f"model.layers.{k}.mlp.down_proj.weight": np.zeros((4, 4), np.float32) for k in range(20)
+}
+"""Weights of 20 layers, none of which is a table."""
+
+
+def test_tables_among_the_weights_of_a_checkpoint_are_found_by_name() -> None:
+    """cos_cached and sin_cached among 20 weights."""
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
-    result = verify_with_config({**weights, **dump})
+    result = verify_with_config({**CHECKPOINT, **dump})
 
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == list(dump)
 
-    save_file({**weights, "lm_head": COS}, tmp_path / "model.safetensors")
+
+def test_a_table_in_a_checkpoint_without_a_telling_name_has_to_be_named(tmp_path) -> None:
+    """A tensor is named behind a colon, FILE:NAME."""
+    save_file({**CHECKPOINT, "lm_head": COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
         verify_with_config(tmp_path / "model.safetensors")
 
@@ -311,6 +359,9 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
     "array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)]
 )
 def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array) -> None:
+    """Heads of 16 channels have 8 frequencies, one column or two columns each; the problem is in
+    the JSON as well.
+    """
     result = verify_with_config(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
@@ -322,13 +373,17 @@ def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array)
 
 @pytest.mark.parametrize("size", [DIM // 2, DIM])
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_vectors_of_zeros_or_ones_are_no_table_of_one_row(value: float, size: int) -> None:
-    """Where sines of position 0 are zeros, and cosines ones; frequencies that nobody set are zeros as well."""
+def test_vectors_of_zeros_or_ones_do_not_pass_as_the_row_of_position_0(
+    value: float, size: int
+) -> None:
+    """Sines of position 0 are zeros, and cosines ones; but frequencies that nobody set are zeros as
+    well.
+    """
     assert not verify_with_config(np.full(size, value, np.float32), reasons=False).passed
 
 
 @pytest.mark.parametrize("dim_of_file", [32, 64])
-def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> None:
+def test_frequencies_of_a_larger_head_are_not_taken_for_a_flat_table(dim_of_file: int) -> None:
     """LLAMA's heads have 64 / 4 = 16 channels, and so 8 frequencies; the file has 16 or 32.
 
     These are multiples of 8, and could be 2 or 4 rows of 8 cosines whose rows were joined.
@@ -341,6 +396,9 @@ def test_frequencies_of_a_larger_head_are_no_flat_table(dim_of_file: int) -> Non
 
 
 def test_learned_tables_are_checked_for_their_shape() -> None:
+    """Any finite values pass, since they are learned; GPT-2's wte is the embedding of tokens, which
+    is no table of positions.
+    """
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = verify_with_config({"wpe.weight": weights, "wte.weight": weights}, config)
@@ -349,11 +407,17 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
     assert result.readings == {"wpe.weight": "values are learned; the shape is right"}
     assert result.as_json()["tensors"][0]["max_abs_error"] is None
 
+
+def test_a_learned_table_that_lacks_a_row_fails() -> None:
+    """n_positions is 12."""
+    config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
+    weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = verify_with_config({"wpe.weight": weights[1:]}, config)
     assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
 
 
 def sinusoids(rows: int) -> np.ndarray:
+    """Return tensor2tensor's table of 8 channels: sines, then cosines, of exponents i / 3."""
     angles = np.arange(rows)[:, None] * np.exp(-np.arange(4) * math.log(10000) / 3)
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
 
@@ -374,7 +438,9 @@ def sinusoids(rows: int) -> np.ndarray:
     ],
 )
 def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
-    """T5 has 32 buckets and 8 heads, Swin (2 · 7 − 1)² = 169 offsets of a window of 7."""
+    """T5 has 32 buckets and 8 heads, Swin (2 · 7 − 1)² = 169 offsets of a window of 7; a missing
+    row or a NaN fails.
+    """
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     others = {"shared.weight": np.ones((4, 4), np.float32)}
 
@@ -383,38 +449,49 @@ def test_biases_by_relative_position_are_checked_for_their_rows(config, name, sh
         assert not pecli.verify({name: wrong, **others}, config, reasons=False)
 
 
-def test_sinusoidal_and_learned_side_by_side() -> None:
-    """Whisper's encoder has sinusoids by tensor2tensor's formula, its decoder a learned table."""
-    config = {
-        "model_type": "whisper",
-        "d_model": 8,
-        "max_source_positions": 10,
-        "max_target_positions": 5,
-    }
-    encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
+WHISPER = {
+    "model_type": "whisper",
+    "d_model": 8,
+    "max_source_positions": 10,
+    "max_target_positions": 5,
+}
+ENCODER_TABLE = "model.encoder.embed_positions.weight"
+DECODER_TABLE = "model.decoder.embed_positions.weight"
+
+
+def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
+    """The encoder has sinusoids by tensor2tensor's formula, the decoder any learned values."""
     pe = sinusoids(10)
-    result = verify_with_config({encoder: pe, decoder: pe[:5] * 2}, config)
+    result = verify_with_config({ENCODER_TABLE: pe, DECODER_TABLE: pe[:5] * 2}, WHISPER)
 
     assert result.passed
     assert result.scheme == "learned, sinusoidal"
-    assert result.readings[encoder] == "encoder layers, as in whisper"
-    assert (
-        ", from position 3"
-        in verify_with_config({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[
-            encoder
-        ]
-    )
+    assert result.readings[ENCODER_TABLE] == "encoder layers, as in whisper"
 
-    wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
-    assert not verify_with_config(wrong, config, reasons=False).passed
 
-    found = verify_with_config(wrong, config, layer_type="decoder")
+def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
+    """Rows 3 to 9 of Whisper's encoder."""
+    rows = {ENCODER_TABLE: sinusoids(10)[3:]}
+    result = verify_with_config(rows, WHISPER, layer_type="encoder", offset=3)
+
+    assert ", from position 3" in result.readings[ENCODER_TABLE]
+
+
+def test_a_layer_type_leaves_the_tables_of_other_layers_out() -> None:
+    """The encoder's channels are reversed, which is wrong; the decoder's table may be anything."""
+    pe = sinusoids(10)
+    wrong = {ENCODER_TABLE: pe[:, ::-1], DECODER_TABLE: pe[:5] * 2}
+    assert not verify_with_config(wrong, WHISPER, reasons=False).passed
+
+    found = verify_with_config(wrong, WHISPER, layer_type="decoder")
     assert found.passed
-    assert [tensor.name for tensor in found.tensors] == [decoder]
+    assert [tensor.name for tensor in found.tensors] == [DECODER_TABLE]
 
 
 def test_a_fairseq_table_begins_at_position_zero() -> None:
-    """fairseq puts the padding row, of zeros, at index 1 and positions after it."""
+    """fairseq puts the padding row, of zeros, at index 1 and positions after it: with these two
+    rows the table is from position 0 on, and without them it passes as well.
+    """
     config = {
         "model_type": "m2m_100",
         "d_model": 8,
@@ -430,9 +507,8 @@ def test_a_fairseq_table_begins_at_position_zero() -> None:
     assert verify_with_config({"embed_positions.weights": pe[2:]}, config).passed
 
 
-SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[
-    :, None, None
-]  # the paper's, of six
+SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[:, None, None]
+"""ALiBi's slopes of six heads, by the paper's rule."""
 BIAS = -SLOPES * np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
 KEYS = SLOPES * np.arange(9, dtype=np.float32)
 ALIBI = {
@@ -457,8 +533,10 @@ ALIBI = {
 
 @pytest.mark.parametrize("case", ALIBI)
 @pytest.mark.sample(5)
-def test_alibi_in_every_form(case) -> None:
-    """The slopes of six heads are the paper's; each form is the bias of another program."""
+def test_alibi_passes_in_the_form_of_every_program(case) -> None:
+    """Each case of ALIBI is the bias or the slopes as another program keeps them, such as slopes
+    times key positions in one row («bloom»). Halving the last row, or everything, fails.
+    """
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
     result = verify_with_config(array, bloom, Tolerance())
@@ -472,8 +550,10 @@ def test_alibi_in_every_form(case) -> None:
         assert not verify_with_config(other, bloom, Tolerance(), reasons=False).passed
 
 
-def test_a_recipe_is_part_of_what_is_expected() -> None:
-    """Angles are products in float32 here, which are visibly off beyond position 5000."""
+def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> None:
+    """Angles are products in float32, as in transformers, which are off by more than 2e-6 at
+    position 5000; recipe="float32" expects just that.
+    """
     inv_freq = (
         1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))
     ).astype(np.float32)
@@ -485,7 +565,12 @@ def test_a_recipe_is_part_of_what_is_expected() -> None:
 
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
-def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
+def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
+    tmp_path, function
+) -> None:
+    """The model has 16 channels, base 500000, and the table 8 channels, base 10000; with one
+    function only, other parameters could make up for the base.
+    """
     np.save(
         tmp_path / f"{function}_cached.npy",
         cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))[function],
@@ -501,8 +586,10 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
     assert Parameter("dim", DIM, 8) in edits
 
 
-def test_tables_in_lines_of_text(tmp_path) -> None:
-    both, bloom = np.concatenate([COS, SIN]), {"model_type": "bloom", "n_head": 6}
+def test_tables_in_lines_of_text_pass(tmp_path) -> None:
+    """A CSV file has no more than two axes: cosines above sines, or head after head of a bias."""
+    both = np.concatenate([COS, SIN])
+    bloom = {"model_type": "bloom", "n_head": 6}
     for lines, config in (
         (both, LLAMA_OF_BASE_500000),
         (doubled_as_halves(both), LLAMA_OF_BASE_500000),
@@ -545,22 +632,25 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
     ids=["exact", "rounded", "bias", "three axes", "divided", "exact, divided"],
 )
 @pytest.mark.sample("exact", "rounded", "three axes", "exact, divided")
-def test_falcon_as_transformers_computes_it(
+def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
-    """build_alibi_tensor of transformers' Falcon multiplies bfloat16 slopes and positions; Falcon-
-    RW divides by √head_dim.
+    """build_alibi_tensor of transformers' Falcon multiplies bfloat16 slopes and positions, and
+    Falcon-RW divides by √head_dim = 8; exact ones pass too. The paper's slopes of 12 heads are
+    those of 8 and every other one of 16. BLOOM does not round them.
     """
     found = verify_with_config({name: values}, FALCON, Tolerance())
     assert found.passed
     assert found.readings.get(name) == words
-    if words == "rounded to bfloat16":  # other models do not round their slopes
+    if words == "rounded to bfloat16":
         bloom = {"model_type": "bloom", "n_head": 12}
         assert not verify_with_config({name: values}, bloom, Tolerance(), reasons=False).passed
 
 
-def test_frequencies_of_a_model_without_a_table() -> None:
-    """DINOv3 rotates by fractions of the image: base 100, and no table over positions."""
+def test_frequencies_of_dinov3_pass_although_it_has_no_table() -> None:
+    """DINOv3 rotates by fractions of the image: base 100, 32 channels per axis, and no table over
+    positions, so cosines cannot be checked and fail.
+    """
     config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
     right = inverse_frequencies(100.0, 32).astype(np.float32)
     both = {"cos": np.ones((8, 64)), "inv_freq": right}
@@ -577,8 +667,10 @@ T5 = {"model_type": "t5", "d_model": 64, "num_heads": 4}
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
-def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
-    """T5's own formula: 8 exact distances, then logarithms up to 128; keys after the query have the other 16."""
+def test_buckets_of_t5_pass_in_integers_of_any_width(dtype) -> None:
+    """T5's own formula in NumPy: 8 exact distances, then logarithms up to 128; keys after the query
+    have the other 16 buckets. One bucket off by one fails, and so does a table that is not square.
+    """
     distance = np.arange(40) - np.arange(40)[:, None]
     far = np.abs(distance)
     grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
@@ -592,7 +684,7 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
     index[3, 5] += 1
     assert not pecli.verify({"index": index}, T5, reasons=False).passed
 
-    shape = pecli.verify({"index": index[:3, :4]}, T5)  # which has neither heads nor channels
+    shape = pecli.verify({"index": index[:3, :4]}, T5)
     assert shape.problems == (
         "index: its shape is (3, 4) where (positions, positions) is expected",
     )
@@ -600,10 +692,13 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
 
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.sample("2")
-def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(
+def test_a_table_for_each_axis_of_positions_is_checked_as_qwen2_vl_returns_it(
     batch: int,
 ) -> None:
-    """`Qwen2VLRotaryEmbedding` multiplies every axis of positions with all frequencies; sections are taken later."""
+    """`Qwen2VLRotaryEmbedding` multiplies every axis of positions (t, h, w) with all frequencies,
+    of base 1e6, and takes the sections later. Exchanged axes and another base fail, and positions
+    that differ within a batch are refused.
+    """
     places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
 
     def verified(base: float, positions: np.ndarray, reasons: bool = True) -> Any:
@@ -627,7 +722,5 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
         .diagnosis[0]
         .startswith("cos, sin: base is 100000 (the spec says 1000000); ")
     )
-    with pytest.raises(
-        ParameterError, match=r"of shape \(3, 2, 2\)"
-    ):  # which differ within a batch
+    with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):
         verified(1e6, np.arange(12).reshape(3, 2, 2))

@@ -1,4 +1,10 @@
-"""Queries and keys whose axes lie differently before and after the rotation."""
+"""Queries and keys whose axes lie differently before and after the rotation: right ones pass with a
+note.
+
+Random queries (3 sequences, 6 heads, 5 positions, 8 channels) and keys (2 heads) are rotated here
+by the textbook formula, and then transposed, folded or repeated by NumPy. The model is a Llama with
+6 heads, base 10000.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -94,8 +100,8 @@ AXES_OF_HEADS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_the_right_rotation_passes_with_a_note(case: str) -> None:
-    """Each case has queries before and after a rotation by the textbook formula, with axes in
-    another order.
+    """Each case of AXES_OF_HEADS has queries before and after the rotation with axes in another
+    order, such as (…, heads · channels) with all heads in one row, and the words that note it.
     """
     before, after, note = AXES_OF_HEADS[case]
     result = pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9)
@@ -118,17 +124,23 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
-def test_a_rotation_that_is_off_by_a_thousandth_fails(case: str) -> None:
+def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None:
+    """In every case of AXES_OF_HEADS. A single row is skipped, whose axes are those of one head at
+    position 0.
+    """
     before, after, _ = AXES_OF_HEADS[case]
     if case == "a single row":
         pytest.skip("position 0 is not rotated")
-    unrotated = np.empty_like(after)
-    unrotated[...] = after * 1.001
+    scaled = np.empty_like(after)
+    scaled[...] = after * 1.001
 
-    assert not pecli.verify(unrotated, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
+    assert not pecli.verify(scaled, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
 
 
 def test_a_mistake_of_all_folded_heads_is_named() -> None:
+    """All heads of a row in one vector of 48 channels, rotated as interleaved pairs instead of
+    halves.
+    """
     interleaved = pecli.apply(QUERIES, LLAMA_CONFIG, layout="interleaved")
     result = pecli.verify(
         heads_folded_into_columns(interleaved),
@@ -164,12 +176,14 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
 
 
 def test_positions_are_never_taken_for_copies() -> None:
+    """10 positions after the rotation, which are 5 twice, and 5 before it."""
     longer = np.concatenate([rotated_by_formula(KEYS)] * 2, axis=2)
     with pytest.raises(ParameterError, match="they must be alike"):
         pecli.verify(longer, LLAMA_CONFIG, before=KEYS)
 
 
-def test_columns_that_are_no_number_of_heads_are_not_unfolded() -> None:
+def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None:
+    """40 columns would be 5 heads of 8 channels; the model has 6 and 2."""
     before = RANDOM.normal(size=(LENGTH, 5 * DIM))
     with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
         pecli.verify(before, LLAMA_CONFIG, before=before)
@@ -195,7 +209,7 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
 
 
 def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
-    """Six positions go with the axis of 6, though the model has 6 heads, too."""
+    """Six given positions belong to the axis of 6, though the model has 6 heads as well."""
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)

@@ -1,4 +1,10 @@
-"""Which tensors of a file are tables of a model, and of which layers."""
+"""Which tensors of a file are tables of the model, of which layers they are, and what is reported
+of wrong ones.
+
+COS and SIN are NumPy's for 12 positions, 16 channels and base 500000, the config of CONFIG;
+TWO_LAYER_KINDS is a Gemma 3 with base 100 in sliding and 500000 in full attention. Expected
+sentences are written by hand.
+"""
 
 from typing import Any
 
@@ -16,12 +22,14 @@ LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 
 @pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
-def test_tables_of_other_parts_are_not_checked(name: str) -> None:
+def test_tables_of_other_parts_are_listed_as_unchecked(name: str) -> None:
+    """A vision tower's, and a learned table that a Llama does not have."""
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
 
 
 def test_tensors_beside_the_tables_do_not_fail() -> None:
+    """«junk» holds three ones; it is listed as unchecked."""
     dump = {"cos": COS, "sin": SIN, "rotary_emb.junk": np.ones(3, "f4")}
     result = pecli.verify(dump, CONFIG, atol=1e-6)
 
@@ -30,6 +38,7 @@ def test_tensors_beside_the_tables_do_not_fail() -> None:
 
 
 def test_a_file_without_tables_is_refused() -> None:
+    """The error says what else the file could be compared as, and how to dump tables or queries."""
     dump = {"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}
     with pytest.raises(pecli.PecliError) as caught:
         pecli.verify(dump, CONFIG)
@@ -47,11 +56,13 @@ def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
 
 
 def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
+    """A Llama has no rule for channels on a grid."""
     with pytest.raises(pecli.ParameterError, match="the grid 4x4 needs a style"):
         pecli.verify({"cos": COS}, CONFIG, grid=(4, 4))
 
 
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
+    """«a» holds the model's cosines, «b» ones."""
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
 
@@ -75,6 +86,7 @@ def test_a_table_of_other_layers_is_named() -> None:
 
 
 def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
+    """With layer_type, only tables of full attention are compared."""
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL_ATTENTION, atol=1e-6)
 
@@ -83,6 +95,9 @@ def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
 
 @pytest.mark.parametrize(("dtype", "passed"), [("f2", False), ("f4", True), ("f8", True)])
 def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, passed: bool) -> None:
+    """A tolerance is for tables; frequencies that are off by a thousandth are wrong at large
+    positions, whatever tables of few rows show.
+    """
     dump = {"inv_freq": INV_FREQ.astype(dtype)}
     assert pecli.verify(dump, CONFIG, atol=1, reasons=False).passed == passed
 
@@ -99,10 +114,14 @@ def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, pas
 def test_the_name_of_a_tensor_says_which_kind_of_layer_it_is_of(
     name: str, kind: str | None
 ) -> None:
+    """Gemma 3: layer 5 has full attention, layer 4 slides; «local» is a name of sliding layers, and
+    a vision tower has neither.
+    """
     assert pecli.load_model("gemma-3-4b").layer_named(name) == kind
 
 
 def test_numbers_of_layers_can_be_left_out() -> None:
+    """Layer 5 of Gemma 3 has full attention, which its number says, if numbers count."""
     model = pecli.load_model("gemma-3-4b")
     assert model.layer_named("layers.5.cos", by_number=False) is None
 
@@ -127,13 +146,14 @@ def test_numbers_of_layers_can_be_left_out() -> None:
 def test_layers_are_those_of_a_key_or_else_of_the_family(
     changes: dict[str, Any], layers: list[str]
 ) -> None:
-    """Gemma 3's default is full attention in every sixth layer; keys that make no sense count as
-    missing.
+    """The key layer_types lists the types; Gemma 3's default is full attention in every sixth
+    layer, and keys that make no sense count as missing.
     """
     assert [*pecli.load_config({**TWO_LAYER_KINDS, **changes}).layers[:6]] == layers
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
+    """As in the config of the model (layers 5, 11, …)."""
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
         SLIDING_ATTENTION,
@@ -209,7 +229,8 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
     return dump
 
 
-def test_layers_that_are_wrong_alike_are_told_once() -> None:
+def test_layers_with_the_same_mistake_share_a_sentence() -> None:
+    """Layers 1 and 2 begin at position 2, and layer 3 at 5."""
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
 
@@ -220,6 +241,7 @@ def test_layers_that_are_wrong_alike_are_told_once() -> None:
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:
+    """Layer 1 of two begins at position 2."""
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
 
@@ -227,12 +249,14 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
-def test_a_table_of_one_row_is_row_0(row: int, passed: bool) -> None:
+def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> None:
+    """Row 1 instead fails."""
     dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 
 
-def test_where_a_table_is_wrong_is_said_without_any_reason() -> None:
+def test_the_place_of_a_wrong_element_is_in_the_json_without_a_search_for_reasons() -> None:
+    """2 sequences, 4 heads, 12 positions, 16 columns; element [1, 2, 5, 3] of the cosines is 2."""
     cos = np.tile(COS, (2, 4, 1, 2))
     cos[1, 2, 5, 3] = 2
     dump = {"cos": cos, "sin": SIN}
@@ -249,7 +273,8 @@ def test_where_a_table_is_wrong_is_said_without_any_reason() -> None:
     assert result["explanations"] == []
 
 
-def test_the_place_is_told_where_no_reason_is_found() -> None:
+def test_the_place_of_wrong_elements_is_printed_without_a_reason() -> None:
+    """Columns 3 and 7 of row 5 hold 0.1, among 64 × 8 elements."""
     cos = pecli.Rope(64, 16).tables()["cos"].copy()
     cos[5, [3, 7]] = 0.1
     result = pecli.verify({"cos": cos}, pecli.Rope(64, 16), atol=1e-6, reasons=False)

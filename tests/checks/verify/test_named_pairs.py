@@ -1,4 +1,10 @@
-"""Queries and keys before and after a rotation in one file, which `verify` checks without `before`."""
+"""Queries and keys before and after a rotation in one file: verify pairs them by name and checks
+the rotation.
+
+Random queries (4 heads, 12 positions, 64 channels) are rotated by the formula of the RoFormer paper
+(Su et al. 2021, eq. 34), with the config's base 10000 unless a test says otherwise. Logs are those
+of llama.cpp's eval-callback, which prints the first and last elements of each axis.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -59,6 +65,7 @@ def queries(heads: int = 4) -> Floats:
     ],
 )
 def test_names_of_queries_before_and_after_belong_together(before: str, after: str) -> None:
+    """Names as scripts of several projects write them; other tensors are in the file as well."""
     (pair,) = find_pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
     assert pair.before == before
     assert pair.after == after
@@ -76,11 +83,12 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
+    """Inputs and outputs of other layers are no rotation, and q is no pair of k."""
     assert find_pair_names(names) == {}
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
-def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
+def test_queries_and_keys_in_one_file_pass_in_every_format(tmp_path: Path, suffix: str) -> None:
     """The rotation is computed by the formula of the RoFormer paper, with the config's base 10000."""
     tensors = {
         "q_pre": queries(),
@@ -96,6 +104,7 @@ def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path) -> None:
+    """The queries are rotated with base 500000; the command reads them from the file by name."""
     tensors = {
         "q_pre": queries(),
         "q_post": rotated_by_formula(queries(), 500000).astype(np.float32),
@@ -109,6 +118,7 @@ def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path
 
 
 def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
+    """A file whose queries are right and whose tables have base 500000 fails."""
     tables = pecli.Rope(12, 64).tables()
     wrong = pecli.Rope(12, 64, theta=500000).tables()
     tensors = {"q": queries(), "q_rope": rotated_by_formula(queries(), 10000).astype(np.float32)}
@@ -121,7 +131,7 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
     assert not pecli.verify(wrong_file, LLAMA_CONFIG, atol=1e-5, reasons=False).passed
 
 
-def test_options_of_a_rotation_apply() -> None:
+def test_an_offset_applies_to_queries_in_one_file() -> None:
     """The queries are at positions 7 to 18."""
     tensors = {
         "q": queries(),
@@ -132,8 +142,8 @@ def test_options_of_a_rotation_apply() -> None:
     assert pecli.verify(tensors, LLAMA_CONFIG, atol=1e-5, offset=7).passed
 
 
-def test_a_model_without_rotation_checks_its_tables() -> None:
-    """GPT-2 has learned rows; its queries are not its business."""
+def test_a_model_without_rotation_leaves_queries_unchecked() -> None:
+    """GPT-2 has a learned table, which is checked; its queries are not rotated."""
     weights = np.random.default_rng(0).standard_normal((1024, 768)).astype(np.float32)
     tensors = {"wpe.weight": weights, "q_pre": queries(), "q_post": queries()}
     result = pecli.verify(tensors, "gpt2")
@@ -174,7 +184,7 @@ def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
     assert channel in (62, 63)
 
 
-def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
+def test_a_log_of_halves_is_refused_because_it_has_no_whole_pair(tmp_path: Path) -> None:
     """The log prints three channels of each end; of halves, the partner of a channel is half a head
     away.
     """
@@ -184,7 +194,10 @@ def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("base", "passed"), [(10000, True), (500000, False)])
-def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> None:
+def test_a_log_with_all_elements_is_checked_in_halves(
+    tmp_path: Path, base: float, passed: bool
+) -> None:
+    """4096 elements are printed at either end, so all of them; base 500000 is wrong."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", 4096, tokens=9))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG)
 
@@ -193,13 +206,17 @@ def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> N
         assert "base is 500000" in result.reasons[0]
 
 
-def test_a_log_is_not_a_file_before(tmp_path: Path) -> None:
+def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> None:
+    """It holds the values before and after the rotation."""
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, before=tmp_path / "x.log")
 
 
-def test_two_files_whose_names_end_in_before_and_after(tmp_path: Path) -> None:
+def test_tensors_of_two_files_are_paired_by_names_that_end_in_before_and_after(
+    tmp_path: Path,
+) -> None:
+    """Keys are twice the queries, so that exchanging them would fail."""
     queries = np.random.default_rng(1).normal(size=(9, 64)).astype(np.float32)
     keys = 2 * queries
     scheme = pecli.Rope(9, 64)

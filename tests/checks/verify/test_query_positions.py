@@ -1,4 +1,11 @@
-"""Queries after a rotation: the axis of positions, the first one, and the shift of a cache."""
+"""Queries and keys after a rotation: the first position, the axis of positions, the shift of a
+cache; and tables per sequence of a batch.
+
+BEFORE are random queries (3 heads, 12 positions, 16 channels); rotated_queries(offset=5) rotates
+them from position 5 on by this package, which tests/engine/test_apply_rotation.py holds against the
+formula. CONFIG is a Llama with base 500000; COS_BESIDE_SIN is NumPy's [cos | sin] for its 12
+positions.
+"""
 
 from typing import Any
 
@@ -28,7 +35,9 @@ def error_of_verify(*arguments: Any, **settings: Any) -> str:
 
 
 @pytest.mark.parametrize(("offset", "passed"), [(5, True), (0, False)])
-def test_queries_from_an_offset_on(offset: int, passed: bool) -> None:
+def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
+    offset: int, passed: bool
+) -> None:
     """The queries were rotated from position 5 on."""
     result = pecli.verify(
         rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset
@@ -37,13 +46,16 @@ def test_queries_from_an_offset_on(offset: int, passed: bool) -> None:
 
 
 def test_another_first_position_is_named() -> None:
+    """The queries were rotated from position 5 on."""
     diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
 
 @pytest.mark.parametrize(("shift", "passed"), [(4, False), (5, True)])
 @pytest.mark.parametrize("config", [CONFIG, YARN], ids=["no scaling", "yarn"])
-def test_a_cache_that_was_moved(config: dict[str, Any], shift: int, passed: bool) -> None:
+def test_a_cache_that_was_moved_by_5_passes_with_that_shift_only(
+    config: dict[str, Any], shift: int, passed: bool
+) -> None:
     """Rotated keys of a cache are rotated by 5 more positions, as llama.cpp's context shift does."""
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
@@ -55,6 +67,7 @@ def test_a_cache_that_was_moved(config: dict[str, Any], shift: int, passed: bool
 
 
 def test_how_far_a_cache_was_moved_is_named() -> None:
+    """All keys were moved by 5 positions and should have been by 4."""
     result = pecli.verify(
         rotated_queries(offset=5), CONFIG, before=rotated_queries(), shift=4, atol=1e-9
     )
@@ -64,7 +77,8 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
 
 
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
-def test_positions_along_an_axis_that_is_given(axis: int, passed: bool) -> None:
+def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, passed: bool) -> None:
+    """The positions are moved to the first axis of three."""
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
@@ -73,6 +87,7 @@ def test_positions_along_an_axis_that_is_given(axis: int, passed: bool) -> None:
 
 
 def test_the_axis_of_positions_is_noted() -> None:
+    """The positions are moved to the first axis of three."""
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=0, atol=1e-9)
@@ -81,6 +96,7 @@ def test_the_axis_of_positions_is_noted() -> None:
 
 
 def test_a_rotation_along_another_axis_gets_advice() -> None:
+    """Rotated along the heads."""
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
 
@@ -97,6 +113,7 @@ def test_heads_below_each_other_get_advice() -> None:
 
 
 def test_the_tensor_that_is_wrong_is_explained() -> None:
+    """Queries are rotated as interleaved pairs, keys as halves, which is right."""
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
     result = pecli.verify(dump, CONFIG, before=before, atol=1e-9)
@@ -105,6 +122,7 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
+    """The array is rotated as interleaved pairs, which is wrong."""
     result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
 
@@ -115,11 +133,15 @@ def test_a_tensor_without_a_name_is_called_after() -> None:
     ids=["layout", "offset"],
 )
 def test_nothing_is_explained_without_reasons(rotated: Array) -> None:
+    """Two wrong rotations, which fail; no search for a reason is made."""
     result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, reasons=False)
     assert result.explanations == ()
 
 
 def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
+    """Rotated with base 100 as in sliding attention, plus up to 1e-3; full attention has base
+    500000.
+    """
     noise = 1e-3 * np.sin(np.arange(16) ** 2)
     rotated = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type="sliding_attention") + noise
     result = pecli.verify(rotated, TWO_LAYER_KINDS, before=BEFORE, reasons=False)
@@ -128,6 +150,7 @@ def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
 
 
 def test_tensors_before_and_after_have_the_same_names() -> None:
+    """q and k after the rotation, q and z before it."""
     message = error_of_verify({"q": X, "k": X}, CONFIG, before={"q": X, "z": X})
     assert message == (
         "arrays: holds k, and those before q, z; the names must agree; "
@@ -137,6 +160,7 @@ def test_tensors_before_and_after_have_the_same_names() -> None:
 
 @pytest.mark.parametrize("layer_type", [None, ""])
 def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> None:
+    """BERT has a learned table."""
     message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 
@@ -152,12 +176,14 @@ def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> 
     ],
     ids=["an option of queries", "an unknown option"],
 )
-def test_options_that_tables_do_not_have(settings: dict[str, Any], message: str) -> None:
+def test_options_of_queries_are_refused_for_tables(settings: dict[str, Any], message: str) -> None:
+    """seq_axis is the axis of positions in queries; axis is no option of a check."""
     assert error_of_verify(cosines_and_sines(np.copy), CONFIG, **settings) == message
 
 
 def test_queries_without_those_before_get_advice() -> None:
-    # Values above 2 are neither cosines nor sines.
+    """Values up to 75 are neither cosines nor sines."""
+
     dump = np.full((2, 2, 16), 5.0) * np.arange(16)
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == (
         "if these are queries or keys after the rotation, and not tables, "
@@ -170,7 +196,8 @@ def test_queries_without_those_before_get_advice() -> None:
     [np.full((2, 2, 16), 2.0), np.full((2, 16), 5.0)],
     ids=["small values", "two axes"],
 )
-def test_what_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
+def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
+    """Values up to 2, or two axes: neither need be queries."""
     dump = table * np.arange(16) / 15
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == ()
 
@@ -180,12 +207,27 @@ def test_what_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
     [(np.stack([COS_BESIDE_SIN] * 3), 3), (as_cos_sin_cache(np.stack([COS_BESIDE_SIN] * 2)), 2)],
     ids=["three without a name", "two with a name"],
 )
-def test_a_table_for_each_sequence_of_a_batch(dump: Any, batch: int) -> None:
+def test_a_table_for_each_sequence_of_a_batch_passes_with_a_mask(dump: Any, batch: int) -> None:
+    """Some models compute one table per sequence: (batch, 12 positions, [cos | sin]). A mask of ones
+    means that all sequences count from 0. Two copies need a name (cos_sin_cache), because they
+    could be cosines and sines.
+    """
     mask = np.ones((batch, 12), int)
     assert pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6).passed
 
 
-def test_two_tables_without_a_name_are_cosines_and_sines() -> None:
+def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
+    """The second of three tables begins at position 1."""
+    dump = np.stack([COS_BESIDE_SIN, np.roll(COS_BESIDE_SIN, -1, axis=0), COS_BESIDE_SIN])
+    mask = np.ones((3, 12), int)
+
+    assert not pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6, reasons=False).passed
+
+
+def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a_batch() -> None:
+    """(2, 12, 16) may be a batch of two [cos | sin], or cosines and sines with doubled columns; a
+    mask does not decide.
+    """
     message = error_of_verify(
         np.stack([COS_BESIDE_SIN] * 2), CONFIG, attention_mask=np.ones((2, 12), int)
     )
@@ -196,7 +238,7 @@ def test_two_tables_without_a_name_are_cosines_and_sines() -> None:
 
 
 def test_rows_of_padding_are_not_compared() -> None:
-    """The second sequence has one row of padding: 12 + 11 = 23 tokens."""
+    """The second sequence has one row of padding, which repeats row 0: 12 + 11 = 23 tokens."""
     dump = cosines_and_sines(lambda table: np.stack([table, np.vstack([table[:1], table[:-1]])]))
     mask = [[1] * 12, [0] + [1] * 11]
     result = pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6)

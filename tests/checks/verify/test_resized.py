@@ -1,4 +1,9 @@
-"""Tables that were resized: the interpolation is named, and mistakes are."""
+"""Learned tables that were resized to another grid: the interpolation is named, and mistakes are.
+
+Most tables are torch's (F.interpolate, see tests/tensors/data); others are pecli.resize's, which
+tests/tensors/test_resize.py holds against torch. The old table is a random grid of 5 × 6 rows
+behind one row for the class token.
+"""
 
 from typing import Any
 
@@ -17,7 +22,7 @@ GRID = (5, 6)
 
 
 def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.ndarray]:
-    """Return what torch made of the same table with the same options: its rows."""
+    """Return the tables that torch made of the same rows with an interpolation."""
     tables = []
     for other in INTERPOLATED_BY_TORCH:
         if other["given"] == case["given"] and Interpolation(**options_of(other)) == interpolation:
@@ -30,7 +35,8 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 @pytest.mark.sample(24)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
     """torch's F.interpolate made the tables with many options (see the data's README); `keep` rows
-    before the grid stay.
+    before the grid stay. Another interpolation may be named as well if torch makes the same table
+    with it.
     """
     kept = np.random.default_rng(keep).standard_normal((keep, 2)).astype(np.float32)
     old = np.concatenate((kept, decoded(case["given"], case["old"]))).astype(np.float32)
@@ -67,28 +73,34 @@ def verify_against_old_table(new: np.ndarray, **options: Any) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_the_project_is_named(options: dict[str, Any], project: str, dtype: str) -> None:
-    """Each set of options is that of the project's code."""
+def test_the_project_that_interpolates_so_is_named(
+    options: dict[str, Any], project: str, dtype: str
+) -> None:
+    """Each set of options is that of the project's code: timm resizes by cubic with antialias, for
+    example.
+    """
     result = verify_against_old_table(resized_old_table(**options).astype(dtype))
     assert result.passed
     assert result.interpolations == (Interpolation(**options),)
     assert project in str(result)
 
 
-def test_the_new_grid_is_found() -> None:
-    """62 rows beside the class token may be 2x31 as well."""
+def test_the_new_grid_is_found_from_the_values() -> None:
+    """72 rows beside the class token may be 8 × 9, 6 × 12 and so on as well."""
     result = verify_against_old_table(resized_old_table((9, 8)))
     assert result.passed
     assert "5x6 → 9x8" in result.readings["array"]
 
 
 @pytest.mark.parametrize("method", ["slice", "crop"])
-def test_parts_of_a_grid_are_named(method: str) -> None:
+def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
+    """3 × 4 of 5 × 6 rows: the first of each axis, or the middle."""
     result = verify_against_old_table(resized_old_table((3, 4), method=method))
     assert result.interpolations == (Interpolation(method),)
 
 
-def test_a_shorter_context_is_a_slice() -> None:
+def test_the_first_rows_of_a_table_are_named_as_a_slice() -> None:
+    """20 of 31 rows, as for a shorter context."""
     result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
@@ -118,22 +130,25 @@ MISTAKES_OF_RESIZING = {
 
 
 @pytest.mark.parametrize("words", MISTAKES_OF_RESIZING)
-def test_a_mistake_is_named(words: str) -> None:
-    """The old table is a grid of 5 x 6 after one row for the class token; the new one should be 9 x
-    8.
+def test_a_mistake_of_resizing_is_named(words: str) -> None:
+    """The old table is a grid of 5 × 6 after one row for the class token; the new one should be 9 ×
+    8. Each mistake of MISTAKES_OF_RESIZING is made here, such as a class token that is missing, and
+    its words are the key.
     """
     result = verify_against_old_table(MISTAKES_OF_RESIZING[words], to=(9, 8))
     assert not result.passed
     assert words in result.diagnosis[0]
 
 
-def test_a_table_that_was_not_resized() -> None:
+def test_a_table_that_was_not_resized_is_named() -> None:
+    """5 × 6 rows should have become 6 × 5."""
     result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
     assert "it is not resized" in result.diagnosis[0]
 
 
-def test_another_interpolation_than_the_required_one() -> None:
+def test_another_interpolation_than_the_required_one_fails_and_is_named() -> None:
+    """The table is resized with antialias, as timm does, and the check requires cubic without it."""
     result = verify_against_old_table(resized_old_table(antialias=True), method="cubic")
     assert not result.passed
 
@@ -142,12 +157,14 @@ def test_another_interpolation_than_the_required_one() -> None:
 
 
 def test_the_required_interpolation_passes() -> None:
+    """Cubic with antialias, as the table was resized."""
     assert verify_against_old_table(
         resized_old_table(antialias=True), method="cubic", antialias=True
     ).passed
 
 
 def test_a_grid_that_was_not_stated_is_proposed() -> None:
+    """26 rows are one and 5 × 5."""
     old = OLD_TABLE[:26]
     new = pecli.resize(old, (9, 9), grid=(5, 5), keep=1)
     result = pecli.verify(new, resized_from=old)
@@ -157,6 +174,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
+    """Noise of the right shape, (1 + 9 · 8, 12)."""
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 
@@ -166,6 +184,7 @@ def test_unrelated_numbers_are_not_explained() -> None:
 
 
 def test_a_table_that_holds_nan_fails() -> None:
+    """One element of a right table is NaN."""
     table = resized_old_table()
     table[5, 3] = np.nan
 
@@ -173,12 +192,15 @@ def test_a_table_that_holds_nan_fails() -> None:
 
 
 def test_a_table_that_shows_no_interpolation_is_weak() -> None:
+    """The table is the old one, which any interpolation to its own size makes; `weak` are remarks
+    on a pass that proves little.
+    """
     result = verify_against_old_table(OLD_TABLE)
     assert result.passed
     assert "does not show which was used" in result.weak[0]
 
 
-def test_json_has_the_options_that_reproduce_it() -> None:
+def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None:
     fields = verify_against_old_table(resized_old_table(antialias=True)).as_json()
     assert fields["interpolations"][0]["options"] == "--method cubic --antialias"
 
@@ -198,16 +220,17 @@ def test_json_has_the_options_that_reproduce_it() -> None:
 def test_options_that_do_not_fit_the_tables_are_refused(
     options: dict[str, Any], words: str
 ) -> None:
+    """31 old rows, 73 new ones, of which one is kept."""
     given = {"grid": GRID, "keep": 1, **options}
     with pytest.raises(ParameterError, match=words):
         pecli.verify(resized_old_table(), resized_from=OLD_TABLE, **given)
 
 
-def test_several_tables_must_be_named() -> None:
+def test_one_of_several_resized_tables_must_be_named() -> None:
     with pytest.raises(FileError, match="name one"):
         pecli.verify({"a": OLD_TABLE, "b": OLD_TABLE}, resized_from=OLD_TABLE)
 
 
-def test_a_model_does_not_go_with_it() -> None:
+def test_a_model_is_refused_beside_a_resized_table() -> None:
     with pytest.raises(ParameterError, match="leave it out"):
         pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)

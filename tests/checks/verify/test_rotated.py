@@ -1,6 +1,10 @@
-"""Queries and keys after the rotation, against those before: which channels, axes and tensors, mistakes, weak passes.
+"""Queries and keys after the rotation, checked against those before it: which channels and axes,
+which mistake, and passes that prove little.
 
-Everything is rotated here by the textbook formula in float64.
+Random queries are rotated here by the textbook formula in float64, (a, b) → (a cos − b sin, b cos +
+a sin). SCALED are the frequencies of Llama 3.1 (128 channels, base 500000, Llama 3's scaling),
+YARN40 those of DeepSeek-V3's 64 rotary channels, both by tests/tools/sweeps. An edit is a mistake
+as an object.
 """
 
 import shlex
@@ -56,19 +60,22 @@ def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
     return out
 
 
-def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
-    """DeepSeek-V3: 64 rotary channels after 128 others; the first 64 are rotated by mistake."""
-    q = random_queries(1, 4, 32, 192)
-    assert pecli.verify(
-        rotated_as_deepseek_does(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6
-    ).passed
-    assert pecli.verify(
-        rotated_as_deepseek_does(q.astype("f2"), slice(128, 192)),
-        "deepseek-v3",
-        before=q.astype("f2"),
-        max_ulp=1,
-    )
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", {"atol": 1e-6}), ("float16", {"max_ulp": 1})]
+)
+def test_deepseek_rotates_the_last_channels_of_a_head(
+    dtype: str, tolerance: dict[str, float]
+) -> None:
+    """DeepSeek-V3: 64 rotary channels after 128 others."""
+    q = random_queries(1, 4, 32, 192).astype(dtype)
+    after = rotated_as_deepseek_does(q, slice(128, 192))
 
+    assert pecli.verify(after, "deepseek-v3", before=q, **tolerance).passed
+
+
+def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
+    """Channels 0 to 63 of 192 instead of 128 to 191."""
+    q = random_queries(1, 4, 32, 192)
     wrong = pecli.verify(
         rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6
     )
@@ -80,6 +87,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
     [(LLAMA_3_1_8B, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
+    """The queries after are those before."""
     q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
 
@@ -110,7 +118,9 @@ MISTAKES_OF_ROTATION = {
 
 @pytest.mark.parametrize("edit", MISTAKES_OF_ROTATION, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
-    """Each mistake is written out as a formula, such as a missing minus or an update in place."""
+    """Each mistake is written out as a formula, such as a missing minus or an update in place; no
+    command rotates so, and none is printed.
+    """
     found = pecli.verify(
         MISTAKES_OF_ROTATION[edit].astype(np.float32),
         LLAMA_3_1_8B,
@@ -123,16 +133,23 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
     assert not any("reproduce" in line for line in found.diagnosis)
 
 
-def test_what_nothing_explains_gets_no_reason() -> None:
+@pytest.mark.parametrize("change", ["tanh", "noise", "not a number", "infinity"])
+def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
+    """tanh of the queries, the right rotation with noise of 0.01, and values that are not finite."""
     x = RANDOM_QUERIES[:24]
-    noisy = rotated_as_halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
+    rotated = rotated_as_halves(x, COS[:24], SIN[:24])
+    after = {
+        "tanh": np.tanh(x),
+        "noise": rotated + 0.01 * RNG.normal(size=x.shape),
+        "not a number": np.full_like(x, np.nan),
+        "infinity": np.full_like(x, np.inf),
+    }[change]
+    found = pecli.verify(
+        after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=1e-3
+    )
 
-    for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
-        found = pecli.verify(
-            after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=1e-3
-        )
-        assert not found.passed
-        assert not found.diagnosis
+    assert not found.passed
+    assert not found.diagnosis
 
 
 ONE, EIGHT = random_queries(1, 4, 1, 128), random_queries(1, 8, 64, 128)
@@ -180,7 +197,10 @@ PARTLY = {
 @pytest.mark.parametrize("case", PARTLY)
 @pytest.mark.sample(3)
 def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) -> None:
-    """Queries are rotated in float64 by the formula; all but those in bfloat16 are dumped in float32."""
+    """Each case of PARTLY has queries before, after, and the mistake: for example, row 37 is not
+    rotated. They are rotated in float64 by the formula; all but those in bfloat16 are dumped in
+    float32.
+    """
     before, after, planted = PARTLY[case]
     dtype = BFLOAT16 if after.dtype == BFLOAT16 else np.float32
     result = pecli.verify(after.astype(dtype), LLAMA_3_1_8B, before=before.astype(dtype), atol=1e-3)
@@ -190,6 +210,7 @@ def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) ->
 
 
 def test_a_rotation_along_the_head_axis_is_named() -> None:
+    """2 heads at angles of positions 0 and 1, instead of 24 positions."""
     q = random_queries(2, 2, 24, 128)
     found = pecli.verify(
         rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(2))),
@@ -229,8 +250,8 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
 def test_a_pass_that_known_mistakes_get_too_is_weak(
     x: np.ndarray, after: np.ndarray, atol: float, weak: str
 ) -> None:
-    """Position 0, zeros, and three rows within 1e-2 would pass without a rotation or without
-    llama3's scaling as well.
+    """Position 0 and zeros would pass without a rotation as well, three rows within 1e-2 without
+    Llama 3's scaling; 64 rows within 1e-3 prove enough.
     """
     found = pecli.verify(
         after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=atol or 1e-6
@@ -240,7 +261,7 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(
     assert bool(weak) == bool(found.weak)
 
 
-def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
+def test_layers_whose_heads_differ_in_size_are_told_apart_by_it() -> None:
     """Heads of Gemma 4's sliding layers have 256 channels, those of full attention 512."""
     q = random_queries(1, 4, 6, 256)
     after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
@@ -248,8 +269,10 @@ def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
     assert pecli.verify(after, "gemma-4-e2b", before=q)
 
 
-def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:
-    """Llama 3.1 has 32 heads, so an axis of 32 is taken for heads; one of 4 is not."""
+def test_positions_are_on_the_axis_beside_that_of_the_models_heads_or_where_it_is_stated() -> None:
+    """Llama 3.1 has 32 heads, so of (2, 24, 32, 128) the axis of 32 is taken for heads; of
+    (2, 24, 4, 128) that of 4 is not, unless the axis of positions is given.
+    """
     q = random_queries(2, 24, 32, 128)
     after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
 
@@ -266,17 +289,21 @@ SHAPED += [("gemma-2-2b", (1, 4, 8, 256), 1e4)]
 
 
 @pytest.mark.parametrize(("model", "shape", "base"), SHAPED)
-def test_as_many_positions_as_heads_of_keys_of_a_preset(
+def test_keys_with_as_many_positions_as_query_heads_pass(
     model: str, shape: tuple[int, ...], base: float
 ) -> None:
+    """8 key heads and 32 positions, where the model has 32 query heads: the axis of positions is
+    the second to last, as usual.
+    """
     keys = random_queries(*shape)
     after = rotated_as_halves(keys, *cos_and_sin_at(shape[2], inverse_frequencies(base, shape[3])))
 
     assert pecli.verify(after, model, before=keys, atol=1e-5).passed
 
 
-def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
-    q = random_queries(1, 4, 32, 128)  # 32 is the model's number of heads
+def test_queries_rotated_along_their_heads_fail_with_the_axis_named() -> None:
+    """(1, 4, 32, 128): 32 is the model's number of heads, so that 4 are positions."""
+    q = random_queries(1, 4, 32, 128)
     along_heads = rotated_as_halves(q, *cos_and_sin_at(32))
     found = pecli.verify(along_heads, LLAMA_3_1_8B, before=q, atol=1e-5)
 
@@ -285,7 +312,11 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     assert "verify with --seq-axis 2" in found.diagnosis[1]
     assert pecli.verify(along_heads, LLAMA_3_1_8B, before=q, seq_axis=2, atol=1e-5).passed
 
-    late = (each[1:] for each in cos_and_sin_at(33))  # of a shard of 4 heads, one position too far
+
+def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
+    """Two mistakes: the axis, and each angle is that of the next position."""
+    q = random_queries(1, 4, 32, 128)
+    late = (each[1:] for each in cos_and_sin_at(33))
     found = pecli.verify(rotated_as_halves(q, *late), LLAMA_3_1_8B, before=q, atol=1e-5)
     assert (
         "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
@@ -294,16 +325,16 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     assert "verify with --seq-axis 2" in found.diagnosis[1]
 
 
-def test_an_axis_is_not_turned_there_and_back() -> None:
+def test_rounding_is_not_explained_as_another_axis() -> None:
+    """24 positions of 32 heads, rotated in float64 and not as float32 rounds: nothing is named."""
     q = random_queries(1, 24, 32, 128)
-    after = rotated_as_halves(
-        q, *(each[:, None] for each in cos_and_sin_at(24))
-    )  # right, but for how float32 rounds
+    after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
 
     assert pecli.verify(after, LLAMA_3_1_8B, before=q, recipe="float32").diagnosis == ()
 
 
-def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_path) -> None:
+def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path) -> None:
+    """q is rotated, and k is not; a manifest is a list of checks in pecli.toml."""
     before = {"q": random_queries(1, 4, 24, 128), "k": random_queries(1, 2, 24, 128)}
     rotation = cos_and_sin_at(24)
     np.savez(tmp_path / "before.npz", **before)
@@ -317,7 +348,12 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
     assert "k: nothing is rotated" in found.out
     assert "q: " not in found.out
 
-    np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
+
+def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -> None:
+    """q and k after the rotation, q and v before it."""
+    x = random_queries(1, 4, 24, 128)
+    np.savez(tmp_path / "after.npz", q=x, k=x)
+    np.savez(tmp_path / "other.npz", q=x, v=x)
     missing = run_pecli(
         "verify",
         tmp_path / "after.npz",
@@ -331,9 +367,9 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(run_pecli, tmp_
     assert "the names must agree" in missing.err
 
 
-def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
+def test_the_printed_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
     """The queries are DeepSeek's, rotated from position 5 on as interleaved pairs that stay
-    interleaved.
+    interleaved; `pecli apply` with the printed options makes the same within 1e-6.
     """
     monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = random_queries(48, 192)
@@ -353,7 +389,8 @@ def test_the_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -
     assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
 
 
-def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:
+def test_the_printed_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:
+    """GPT-J rotates interleaved pairs; the file was rotated as halves."""
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
 
@@ -371,7 +408,8 @@ def test_the_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) 
     assert np.array_equal(np.load("again.npy"), np.load("after.npy"))
 
 
-def test_what_is_there_before_alone_is_listed() -> None:
+def test_a_tensor_that_is_missing_after_the_rotation_is_listed_as_unchecked() -> None:
+    """q and k before the rotation, and only q after it."""
     q = random_queries(2, 24, 128)
     assert pecli.verify(
         {"q": rotated_as_halves(q, *cos_and_sin_at(24))},

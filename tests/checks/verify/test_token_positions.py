@@ -1,8 +1,17 @@
-"""Queries and keys whose tables are right and whose positions are not, by a rotation of the test's own."""
+"""Queries and keys whose tables are right and whose positions are not: padding, packing, moved
+caches, M-RoPE.
+
+Random queries (2 sequences, 4 heads, 24 positions, 64 channels) are rotated here by the formula,
+base 10000, at the positions of each test. LEFT_PADDED_MASK hides the first 9 tokens of the second
+sequence, and POSITIONS_BY_MASK counts the others from 0; PACKED are positions 0 … 15, then 0 … 7;
+IMAGE are positions (t, h, w) of 4 × 6 patches; M-RoPE gives sections of the frequencies to these
+axes. Expected words are written by hand.
+"""
 
 import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -57,8 +66,9 @@ MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k 
 def rotated_by_formula(
     x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None
 ) -> np.ndarray:
-    """x (batch, heads, L, D); places (L,), (batch, L), (batch, heads, L), or (axes, L) with the axis that owns each
-    frequency."""
+    """Rotate x (batch, heads, L, D) at places (L,), (batch, L), (batch, heads, L), or (axes, L)
+    with the axis of each frequency.
+    """
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
     rows = np.asarray(places, float)
     angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
@@ -109,8 +119,9 @@ CASES = [
 def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:
-    """Each situation has the options of the check, the positions that were really used, and the
-    words that name the mistake.
+    """Each case of SITUATIONS has the options of the check, the positions that were really used,
+    and the words that name the mistake (none if they are right). For example, with a mask,
+    positions 0 … 23 in the padded sequence: «left padding is ignored».
     """
     options, places, said, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
@@ -134,45 +145,58 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
     assert said in " ".join(result.diagnosis), result
 
 
-def test_positions_on_the_command_line(run_pecli, tmp_path) -> None:
+@pytest.fixture
+def verify_words(tmp_path: Path) -> tuple[Any, ...]:
+    """Return the command that verifies queries at the positions of the padding mask."""
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    np.save(tmp_path / "q.npy", before)
-    np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
+    after = rotated_by_formula(before, POSITIONS_BY_MASK).astype(np.float32)
+    moved = rotated_by_formula(before, np.full(LENGTH, -3)).astype(np.float32)
+    arrays = {"q": before, "after": after, "moved": moved, "mask": LEFT_PADDED_MASK}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "config.json").write_text(json.dumps(llama_config()))
-    words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
-    np.save(
-        tmp_path / "after.npy", rotated_by_formula(before, POSITIONS_BY_MASK).astype(np.float32)
-    )
+    given = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json")
+    return ("verify", tmp_path / "after.npy", *given, "--atol", "1e-4")
 
-    assert (
-        run_pecli(
-            "verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy"
-        ).exit_code
-        == SUCCESS
-    )
 
-    ignored = run_pecli("verify", tmp_path / "after.npy", *words)
-    assert ignored.exit_code == CHECK_FAILED
-    assert "expected 0 … 23" in ignored.out
+def test_padded_queries_pass_with_their_mask_on_the_command_line(
+    run_pecli, tmp_path, verify_words
+) -> None:
+    """They are rotated at the positions of the mask, 9 tokens of padding in the second sequence."""
+    found = run_pecli(*verify_words, "--attention-mask", tmp_path / "mask.npy")
+    assert found.exit_code == SUCCESS
 
+
+def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None:
+    """Then both sequences are expected at 0 … 23."""
+    found = run_pecli(*verify_words)
+    assert found.exit_code == CHECK_FAILED
+    assert "expected 0 … 23" in found.out
+
+
+def test_positions_of_two_sequences_are_listed_with_a_semicolon(run_pecli, verify_words) -> None:
+    """As 0,1,…;0,0,…, those at which the queries are rotated."""
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
-    assert (
-        run_pecli("verify", tmp_path / "after.npy", *words, "--positions", listed).exit_code
-        == SUCCESS
-    )
+    assert run_pecli(*verify_words, "--positions", listed).exit_code == SUCCESS
 
-    np.save(
-        tmp_path / "moved.npy", rotated_by_formula(before, np.full(LENGTH, -3)).astype(np.float32)
-    )
-    assert run_pecli("verify", tmp_path / "moved.npy", *words, "--shift", "-3").exit_code == SUCCESS
-    assert (
-        run_pecli("verify", tmp_path / "moved.npy", *words, "--positions", "1,2;3").exit_code
-        == USAGE_ERROR
-    )
+
+def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> None:
+    """Two positions for one sequence, and one for the other."""
+    assert run_pecli(*verify_words, "--positions", "1,2;3").exit_code == USAGE_ERROR
+
+
+def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
+    """moved.npy holds the queries rotated by −3 positions each."""
+    verify, _, *options = verify_words
+    moved = tmp_path / "moved.npy"
+
+    assert run_pecli(verify, moved, *options, "--shift", "-3").exit_code == SUCCESS
 
 
 def test_a_pass_that_cannot_see_padding_is_weak() -> None:
-    """Nine equal rows at the beginning look like left padding, but no mask was given."""
+    """Nine equal rows at the beginning look like left padding, but no mask was given. Given
+    positions leave no doubt.
+    """
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     before[1, :, :9] = before[1, :, :1]
     after = rotated_by_formula(before, ROW_NUMBERS).astype(np.float32)
@@ -208,8 +232,10 @@ REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray]
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_reports_of_wrong_positions(report: str) -> None:
-    """Each report is an issue of a public project, rebuilt by the formula."""
+def test_wrong_positions_that_users_reported_are_named(report: str) -> None:
+    """Each case of REPORTS is an issue of a public project, rebuilt by the formula: in
+    unsloth#3699, for example, a left-padded sequence is rotated at positions 0 … 23.
+    """
     model, options, turn, said = REPORTS[report]
     shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(
         report
@@ -225,7 +251,7 @@ def test_reports_of_wrong_positions(report: str) -> None:
     assert said in " ".join(result.diagnosis), result
 
 
-def test_a_cache_moved_in_too_many_channels() -> None:
+def test_a_cache_moved_in_too_many_channels_is_named() -> None:
     """GPT-NeoX rotates a quarter of a head, 64 of 256 channels; all were rotated."""
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
     moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
@@ -235,7 +261,9 @@ def test_a_cache_moved_in_too_many_channels() -> None:
 
 
 def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
-    """The cached keys have the factor 1.5 already."""
+    """The cached keys have the attention factor 1.5 already; moving them by 5 positions is a pure
+    rotation.
+    """
     ones = [1.0] * (DIM // 2)
     scaling = {
         "rope_type": "longrope",
@@ -255,7 +283,9 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
 
 @pytest.mark.parametrize("model", [llama_config(), GPTJ], ids=["halves", "interleaved"])
 def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[str, Any]) -> None:
-    """The second sequence begins at position 7."""
+    """Cosines and sines (2 sequences, 24 positions, 32 frequencies); the second sequence begins at
+    position 7.
+    """
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
     angles = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])[..., None] * inverse
     dump = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
@@ -275,7 +305,9 @@ PADDED_BY_ONES = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
 
 
 def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
-    """No mask is given: the padding of the first sequence is positions, too."""
+    """No mask is given, so that the padding of the first sequence counts as positions; the second
+    begins at 7.
+    """
     places = np.stack([PADDED_BY_ONES[1], ROW_NUMBERS + 7])
     uncounted = pecli.verify(tables_at(places), llama_config(), atol=1e-6).diagnosis
 
@@ -286,11 +318,15 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
 
 
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
+    """10 columns, where 32 or 64 are expected."""
     narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
     assert pecli.verify(narrow, llama_config(), atol=1e-6).reasons == ()
 
 
 def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
+    """Padding is at position 1 in one dump and at 0 in the other: a mask leaves it out, positions
+    require it.
+    """
     ones = tables_at(PADDED_BY_ONES)
     assert pecli.verify(ones, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
     assert pecli.verify(
@@ -302,20 +338,27 @@ def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
 
 
 def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
+    """Both sequences count from 0, and 9 tokens of the second one are padding."""
     ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
     result = pecli.verify(ignored, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
 
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
 
+
+@pytest.mark.parametrize("names", [["cos"], ["cos", "sin"]], ids=str)
+def test_tables_per_batch_that_ignore_left_padding_fail_for_two_layer_types(
+    names: list[str],
+) -> None:
+    """The tensors do not name a layer type; sliding attention of Gemma 3 has their base, 10000."""
     gemma = llama_config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
-    for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
-        tensors = {name: ignored[name] for name in names}
-        assert not pecli.verify(
-            tensors, gemma, positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False
-        )
+    ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
+    tensors = {name: ignored[name] for name in names}
+
+    assert not pecli.verify(tensors, gemma, positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False)
 
 
 def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> None:
+    """Both sequences count from 0, and 9 tokens of the second one are padding."""
     np.savez(tmp_path / "dump.npz", **tables_at(np.stack([ROW_NUMBERS] * 2)))
     np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
     (tmp_path / "config.json").write_text(json.dumps(llama_config()))
@@ -326,15 +369,29 @@ def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> N
     assert "left padding is ignored" in outcome.out
 
 
-def test_what_a_mask_hides_is_not_passed() -> None:
-    """Each of these passed, once."""
-    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    for tokens in ({}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}):
-        assert "no finite numbers" in str(
-            pecli.verify(q * np.nan, llama_config(), before=q * np.nan, atol=1e-3, **tokens)
-        )
-        assert pecli.verify(0 * q, llama_config(), before=0 * q, atol=1e-3, **tokens).weak
+def queries_of_two_sequences() -> np.ndarray:
+    return np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
 
+
+@pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
+def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> None:
+    """NaN before and after the rotation."""
+    q = queries_of_two_sequences() * np.nan
+    result = pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens)
+
+    assert "no finite numbers" in str(result)
+
+
+@pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
+def test_a_pass_of_queries_of_zeros_is_weak(tokens: dict[str, Any]) -> None:
+    """Any rotation of zeros is zeros."""
+    q = 0 * queries_of_two_sequences()
+    assert pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens).weak
+
+
+def test_rows_of_padding_may_hold_nan_and_are_counted() -> None:
+    """The 9 tokens that the mask hides are NaN before and after the rotation."""
+    q = queries_of_two_sequences()
     padded = np.where(LEFT_PADDED_MASK[:, None, :, None] == 0, np.nan, q)
     result = pecli.verify(
         rotated_by_formula(padded, POSITIONS_BY_MASK),
@@ -349,15 +406,25 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     (reading,) = result.readings.values()
     assert reading == f"{(LEFT_PADDED_MASK == 0).sum()} rows of padding not compared"
 
+
+def test_a_sequence_beside_one_that_is_hidden_as_a_whole_is_checked() -> None:
+    """The first sequence is padding; the second has 1 added to each element, and fails."""
+    q = queries_of_two_sequences()
     lone = np.stack([0 * LEFT_PADDED_MASK[0], LEFT_PADDED_MASK[0]])
     result = pecli.verify(q + 1, llama_config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
 
-    x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
-    assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3, reasons=False)
+
+def test_sums_with_a_table_that_are_not_finite_fail() -> None:
+    """A learned table of NaN, and inputs to which it was added."""
+    x = queries_of_two_sequences()[:, 0]
+    table = np.full((LENGTH, DIM), np.nan, np.float32)
+
+    assert not pecli.verify(x + np.nan, table, before=x, atol=1e-3, reasons=False)
 
 
 def test_padded_sequences_that_are_one_position_too_far_are_named() -> None:
+    """Each token that is no padding is rotated at the next position, in both sequences."""
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(
         rotated_by_formula(q, POSITIONS_BY_MASK + LEFT_PADDED_MASK),
@@ -371,14 +438,16 @@ def test_padded_sequences_that_are_one_position_too_far_are_named() -> None:
     assert all("all 1 too far" in line for line in result.diagnosis)
 
 
-def test_a_stated_layout_is_required_of_rotated_queries() -> None:
+@pytest.mark.parametrize(
+    ("layout", "other"), [("halves", "interleaved"), ("interleaved", "halves")]
+)
+def test_a_stated_layout_is_required_of_rotated_queries(layout: str, other: str) -> None:
+    """A Llama rotates halves; the option overrides that."""
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
-    for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
-        options = {"before": q, "layout": layout, "atol": 1e-6}
-        assert pecli.verify(rotated_by_formula(q, ROW_NUMBERS, layout), llama_config(), **options)
-        assert not pecli.verify(
-            rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options
-        )
+    options = {"before": q, "layout": layout, "atol": 1e-6}
+
+    assert pecli.verify(rotated_by_formula(q, ROW_NUMBERS, layout), llama_config(), **options)
+    assert not pecli.verify(rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options)
 
 
 def test_a_mask_tells_the_axis_of_tokens_where_there_are_as_many_heads() -> None:
@@ -410,27 +479,42 @@ def test_the_only_layer_with_stale_positions_is_named() -> None:
     )
 
 
-def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
-    before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
-    after = (before + WPE[POSITIONS_BY_MASK]).astype(np.float32)
+INPUTS = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
+INPUTS_WITH_LEARNED_ROWS = (INPUTS + WPE[POSITIONS_BY_MASK]).astype(np.float32)
+"""Rows 0, 1, … of the learned table WPE are added to the tokens that the mask shows."""
 
-    assert pecli.verify(after, WPE, before=before, attention_mask=LEFT_PADDED_MASK, atol=1e-6)
 
-    filled = np.where(LEFT_PADDED_MASK[..., None], after, before + WPE[1])
-    assert pecli.verify(filled, WPE, before=before, attention_mask=LEFT_PADDED_MASK, atol=1e-6)
+def test_inputs_with_a_learned_table_pass_with_their_mask() -> None:
+    """Without the mask the same sums fail, in the test of the command below."""
+    mask = {"attention_mask": LEFT_PADDED_MASK}
+    assert pecli.verify(INPUTS_WITH_LEARNED_ROWS, WPE, before=INPUTS, atol=1e-6, **mask)
 
+
+def test_padding_may_have_any_row_of_a_learned_table() -> None:
+    """Row 1 is added to padding, as transformers does."""
+    filled = np.where(LEFT_PADDED_MASK[..., None], INPUTS_WITH_LEARNED_ROWS, INPUTS + WPE[1])
+    mask = {"attention_mask": LEFT_PADDED_MASK}
+
+    assert pecli.verify(filled, WPE, before=INPUTS, atol=1e-6, **mask)
+
+
+def test_inputs_with_a_sinusoidal_table_are_checked_at_their_positions() -> None:
+    """NumPy's sines and cosines of positions 0 to 23 are added; 1 to 24 are expected once."""
     waves = np.outer(ROW_NUMBERS, 10000.0 ** (-np.arange(16) / 16))
-    added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(
-        np.float32
-    )
-    assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, atol=1e-6)
+    table = np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32)
+    added = INPUTS + table.astype(np.float32)
+    assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=INPUTS, atol=1e-6)
 
     late = pecli.verify(
-        added, pecli.Sinusoidal(64, 32), before=before, positions=ROW_NUMBERS + 1, atol=1e-6
+        added, pecli.Sinusoidal(64, 32), before=INPUTS, positions=ROW_NUMBERS + 1, atol=1e-6
     )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
 
-    for name, array in {"x": before, "after": after, "wpe": WPE, "mask": LEFT_PADDED_MASK}.items():
+
+def test_the_command_checks_inputs_with_a_learned_table(run_pecli, tmp_path) -> None:
+    """With the mask they pass, without it they fail; a length is of rotary scalings only."""
+    arrays = {"x": INPUTS, "after": INPUTS_WITH_LEARNED_ROWS, "wpe": WPE, "mask": LEFT_PADDED_MASK}
+    for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
     words = (
         "verify",
@@ -449,19 +533,25 @@ def test_inputs_to_which_a_table_was_added(run_pecli, tmp_path) -> None:
     assert run_pecli(*words, "--length", "4").exit_code == USAGE_ERROR
 
 
-def test_rotated_tensors_without_those_before_get_a_hint() -> None:
+def test_queries_without_those_before_the_rotation_get_a_hint() -> None:
+    """Random numbers of the shape of queries cannot be a table."""
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     assert "give --before FILE" in pecli.verify(q, llama_config(), atol=1e-3).reasons[-1]
 
-    cos = np.tile(np.cos(np.outer(ROW_NUMBERS, 9000.0 ** (-np.arange(32) / 32))), 2)[
-        None, None
-    ].astype(np.float32)
-    assert "--before" not in " ".join(
-        pecli.verify({"cos": cos}, llama_config(), atol=1e-3).diagnosis
-    )
+
+def test_a_wrong_table_gets_no_hint_about_queries() -> None:
+    """Cosines of base 9000 instead of 10000, with axes of batch and head."""
+    table = np.cos(np.outer(ROW_NUMBERS, 9000.0 ** (-np.arange(32) / 32)))
+    cos = np.tile(table, 2)[None, None].astype(np.float32)
+    diagnosis = pecli.verify({"cos": cos}, llama_config(), atol=1e-3).diagnosis
+
+    assert "--before" not in " ".join(diagnosis)
 
 
 def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
+    """The second file holds the keys of the first, rotated by 4 more positions; a picture is drawn
+    as well.
+    """
     cache = rotated_by_formula(
         np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), ROW_NUMBERS
     )
@@ -479,19 +569,20 @@ def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
     assert run_pecli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).exit_code == SUCCESS
 
 
-def test_apply_counts_an_attention_mask(run_pecli, tmp_path) -> None:
+@pytest.mark.parametrize("dtype", [int, bool, np.float32, ml_dtypes.bfloat16])
+def test_apply_takes_positions_from_an_attention_mask_of_any_dtype(dtype: type) -> None:
     """The expected positions are the cumulative sum of the mask, less one."""
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
+    mask = LEFT_PADDED_MASK.astype(dtype)
 
-    for mask in (
-        LEFT_PADDED_MASK,
-        LEFT_PADDED_MASK.astype(bool),
-        LEFT_PADDED_MASK.astype(np.float32),
-        LEFT_PADDED_MASK.astype(ml_dtypes.bfloat16),
-    ):
-        assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
+    assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
 
+
+def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp_path) -> None:
+    """An offset beside the mask is a usage error."""
+    x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
     words = (

@@ -1,4 +1,9 @@
-"""Numbers that no absolute tolerance covers, and passes that prove little."""
+"""Numbers that no absolute tolerance covers (slopes, frequencies), passes that prove little, and
+what looks like a table.
+
+Slopes of 8 heads are 1/2, 1/4, …, 1/256 by ALiBi's paper; COS and SIN are NumPy's for 12 positions,
+16 channels and base 500000. `weak` are remarks on a pass that proves little.
+"""
 
 from pathlib import Path
 
@@ -23,18 +28,24 @@ NAIVE_SLOPES_OF_6_HEADS = 2.0 ** (-8 * np.arange(1, 7) / 6)
     ids=["right", "the last off by a fifth"],
 )
 def test_an_absolute_tolerance_does_not_apply_to_slopes(slopes: Array, passed: bool) -> None:
+    """The last slope, 1/256, is off by a fifth, 0.0008: less than the tolerance of 1e-3."""
     scheme = pecli.Alibi(heads=8, slopes=True)
     assert pecli.verify({"slopes": slopes}, scheme, atol=1e-3).passed == passed
 
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("t", True)])
-def test_a_vector_whose_name_says_nothing_may_be_anything(name: str, passed: bool) -> None:
+def test_an_absolute_tolerance_applies_to_a_vector_unless_it_is_called_slopes(
+    name: str, passed: bool
+) -> None:
+    """The last of eight numbers, 1/256, is off by 0.0008."""
     result = pecli.diff({name: SLOPES_OF_8_HEADS}, {name: LAST_OFF_BY_A_FIFTH}, atol=1e-3)
     assert result.passed == passed
 
 
 @pytest.mark.parametrize(("dtype", "passed"), [("float32", False), ("bfloat16", True)])
-def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, passed: bool) -> None:
+def test_slopes_in_bfloat16_pass_only_if_the_scheme_has_that_dtype(
+    dtype: str, passed: bool
+) -> None:
     """Slopes of 6 heads by the naive rule are no powers of two, so bfloat16 rounds them."""
     scheme = pecli.Alibi(heads=6, rule="naive", slopes=True, dtype=dtype)
     dump = {"slopes": NAIVE_SLOPES_OF_6_HEADS.astype(ml_dtypes.bfloat16)}
@@ -43,31 +54,39 @@ def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, pass
 
 
 @pytest.mark.parametrize(("units", "passed"), [(0, False), (1, True)])
-def test_frequencies_off_by_a_millionth_pass_within_any_tolerance(units: int, passed: bool) -> None:
+def test_frequencies_off_by_a_millionth_pass_only_with_a_tolerance(
+    units: int, passed: bool
+) -> None:
+    """0.1 is off by 1e-6 of itself, the rounding of float32 arithmetic; a tolerance of one unit in
+    the last place stands for any.
+    """
     dump = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
     (inv_freq, *_) = pecli.verify(dump, pecli.Rope(4, 8), max_ulp=units).tensors
 
     assert inv_freq.passed == passed
 
 
-def test_one_row_proves_little() -> None:
+def test_a_pass_of_one_row_is_weak() -> None:
     """At position 0 every base has cos 1 and sin 0."""
     weak = pecli.verify(cosines_and_sines(lambda table: table[:1]), CONFIG).weak
     assert weak[0] == "1 row cannot tell base 500000 from 10000: compare 2 or more"
     assert weak[-1] == "position 0 alone cannot detect a missing rotation: compare others"
 
 
-def test_two_rows_prove_enough() -> None:
+def test_a_pass_of_two_rows_is_not_weak() -> None:
+    """Position 1 differs by base, and from no rotation."""
     assert pecli.verify(cosines_and_sines(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
 
 
 def test_cosines_and_sines_of_different_lengths_are_weak() -> None:
+    """Both pass by themselves; no program needs 12 rows of one and 9 of the other."""
     dump = {"cos": COS, "sin": SIN[:9]}
     assert pecli.verify(dump, CONFIG).weak == ("cos has 12 rows, and sin has 9",)
 
 
 @pytest.mark.parametrize("tensor", ["", ":cos"])
 def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> None:
+    """pecli.save writes the scheme into the file, for all tensors or one."""
     file = tmp_path / "t.npz"
     pecli.save(str(file), ROPE)
 
@@ -80,6 +99,7 @@ def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> Non
     ids=["cosines", "a batch", "three rows", "complex", "up to 2"],
 )
 def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
+    """The advice about queries depends on it: numbers within ±2, with smooth columns."""
     assert looks_like_table(array)
 
 
@@ -101,4 +121,5 @@ def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
     ],
 )  # fmt: skip
 def test_anything_else_does_not_look_like_a_table(array: Array) -> None:
+    """Among others, values up to 3, two rows, constants and noise."""
     assert not looks_like_table(array)

@@ -1,5 +1,8 @@
-"""Files and arrays held against a scheme or a model: which tensor is which, dtypes, arrays of other libraries, and
-wrong data that once passed, with verdicts that follow from closed forms.
+"""Tables in files and arrays, checked against a scheme or a model: which tensor is which, dtypes,
+arrays of other libraries.
+
+COS and SIN are NumPy's for 6 positions, 8 channels and base 10000 (`pecli.Rope(6, 8)`), the
+frequencies 1, 0.1, 0.01 and 0.001. Verdicts follow from these closed forms.
 """
 
 from __future__ import annotations
@@ -25,15 +28,23 @@ ROPE_6_BY_8 = pecli.Rope(6, 8)
 COS_AND_SIN = {"cos": COS, "sin": SIN}
 
 
-def test_findings_fail_and_explanations_do_not() -> None:
+def test_a_problem_fails_a_verification_and_a_remark_does_not() -> None:
+    """A verification made by hand, with a remark and then with a problem as well."""
     assert Verification("f", "rope", (), (), ("a remark",)).passed
 
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
     assert not failed.passed
     assert failed.as_json()["diagnosis"] == ["a remark", "sin: the tensor is missing"]
-    assert "cos: the tensor is missing; no tensor is there at all" in str(
-        pecli.verify({}, pecli.Rope(4, 8))
-    )
+
+
+def test_an_empty_dump_fails_for_a_scheme() -> None:
+    """A scheme has tables, so that the dump lacks them."""
+    result = str(pecli.verify({}, pecli.Rope(4, 8)))
+    assert "cos: the tensor is missing; no tensor is there at all" in result
+
+
+def test_an_empty_dump_is_refused_for_a_model() -> None:
+    """A checkpoint of a model may well have no tables, so it is a wrong file and not a failure."""
     with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
         pecli.verify({}, "llama-2-7b")
 
@@ -46,7 +57,8 @@ def test_findings_fail_and_explanations_do_not() -> None:
         ("freqs_cos", "freqs_sin", "x.inv_freq"),
     ],
 )
-def test_tensors_go_by_the_names_of_other_programs(names) -> None:
+def test_tensors_are_recognised_by_the_names_of_other_programs(names) -> None:
+    """Cosines under the names of sines, and the other way round, fail."""
     result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE_6_BY_8)
     assert result.passed
     assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
@@ -75,7 +87,10 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
+def test_another_dtype_is_a_problem_unless_any_will_do(dtype) -> None:
+    """NumPy's table in another dtype than the scheme's float32; in float64 it is off by a few units
+    of the last place.
+    """
     tensors = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
 
@@ -86,10 +101,9 @@ def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
     assert "float32 is expected" in result.problems[0]
 
 
-def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, tmp_path) -> None:
-    np.save(
-        tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16)
-    )  # an axis of length 1 does not matter
+def test_the_command_expects_the_dtype_of_the_file_unless_one_is_given(run_pecli, tmp_path) -> None:
+    """The file has float16, and an axis of length 1, which does not matter."""
+    np.save(tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
 
     assert run_pecli(*words).exit_code == SUCCESS
@@ -101,7 +115,8 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(run_pecli, t
 
 
 @pytest.mark.thorough
-def test_a_file_of_integers_has_no_dtype_of_tables(run_pecli, tmp_path) -> None:
+def test_a_file_of_integers_fails(run_pecli, tmp_path) -> None:
+    """Zeros in int32 are no sinusoidal table, and int32 is none of the dtypes of tables."""
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
 
@@ -129,7 +144,7 @@ def test_one_wrong_digit_in_a_text_file_is_found(tmp_path) -> None:
     assert pecli.verify(tmp_path / "t.json").passed
 
     text = (tmp_path / "t.json").read_text()
-    (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
+    (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))
     assert [
         tensor.name
         for tensor in pecli.verify(tmp_path / "t.json", reasons=False).tensors
@@ -147,7 +162,10 @@ LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key"
 
 
 @pytest.mark.parametrize("scheme", LINES, ids=lambda scheme: str(scheme.single_array().shape))
-def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, scheme) -> None:
+def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) -> None:
+    """Rows of tables with three axes follow each other in the lines; diff with the .npy file passes
+    both ways.
+    """
     for name in ("t.csv", "t.npy"):
         pecli.save(tmp_path / name, scheme)
     assert pecli.verify(tmp_path / "t.csv", scheme).passed
@@ -156,7 +174,9 @@ def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, sch
 
 
 class Tensor:
-    """What torch's tensors do: no values while they have a gradient, none to NumPy in bfloat16."""
+    """A stand-in for torch's tensors: no values while they have a gradient, none to NumPy in
+    bfloat16.
+    """
 
     def __init__(
         self, values: np.ndarray[Any, Any], dtype: str, requires_grad: bool = False
@@ -203,7 +223,7 @@ class LazyBits(Tensor):
 
 
 class Exchanged:
-    """An array that is had by DLPack alone."""
+    """An array that gives its values by DLPack only."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.values, self.dtype = values, values.dtype
@@ -224,7 +244,10 @@ class Exchanged:
     (Exchanged, "float32"),
     (lambda x: x.tolist(), "float64"),
 ], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
-def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
+def test_arrays_of_other_libraries_are_compared_and_saved(tmp_path, wrap, dtype) -> None:
+    """Stand-ins for tensors of torch (with a gradient, in bfloat16, negated lazily), DLPack, and
+    lists; exchanged cosines and sines fail.
+    """
     found = {"cos": wrap(COS), "sin": wrap(SIN)}
     result = pecli.verify(found, ROPE_6_BY_8, atol=1e-7)
 
@@ -238,8 +261,10 @@ def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     assert pecli.diff(tmp_path / "t.safetensors", found).passed
 
 
-def test_a_model_by_name_or_path(tmp_path) -> None:
-    """Llama 3 8B has base 500000 and 64 frequencies; Mistral's base is 10000."""
+def test_a_model_is_given_by_name_or_path(tmp_path) -> None:
+    """Llama 3 8B has base 500000 and 64 frequencies, 500000^(-i/64); Mistral's base is 10000. A
+    path that does not exist is a file error.
+    """
     inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
     assert pecli.verify(inv_freq, "llama-3-8b").passed
     assert not pecli.verify(inv_freq, "mistral-7b-v0.1", reasons=False).passed
@@ -279,6 +304,9 @@ def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
 
 
 def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
+    """Every 15th element of a bfloat16 table is off by one unit, which is 2^-7 = 0.0078 near 1 and
+    more than the tolerance of 0.001.
+    """
     table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 128), ml_dtypes.bfloat16)["cos"]
     table.view(np.int16)[::3, ::5] += 1
     result = pecli.verify({"cos": table}, LLAMA, atol=1e-3)

@@ -1,4 +1,9 @@
-"""Compiled loops and NumPy make the same bytes."""
+"""Loops compiled by numba make the same bytes as NumPy.
+
+The expected numbers are NumPy's, from the same call with the loops forbidden (PECLI_KERNELS=0); the
+tables of NumPy are held against arbitrary precision in test_cos_sin_tables.py. The fixture `uses`
+counts how often the loops are fetched, so that a test cannot pass because NumPy was used twice.
+"""
 
 import subprocess
 import sys
@@ -56,8 +61,8 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_compiled_loops_make_a_table_of_the_same_bytes(
     name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PECLI_KERNELS=0 forbids the loops of numba, and 1 requires them; half precision stays with
-    NumPy.
+    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them; tables in 16
+    bits are made by NumPy in both cases.
     """
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
@@ -78,6 +83,9 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
 def test_compiled_loops_rotate_to_the_same_bytes(
     name: str, layout: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A rotation multiplies pairs of 64 channels by unit complex numbers; other channels stay.
+    Among the inputs are infinity, a number near the largest float32, and both zeros.
+    """
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
     x = random.standard_normal((3, 2, 90, channels)).astype(dtype)
@@ -105,10 +113,12 @@ def test_compiled_loops_rotate_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_compiled_loops_turn_all_positions_by_one_row_and_read_protected_memory(
+def test_compiled_loops_rotate_read_only_memory_by_one_angle_for_all_positions(
     layout: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shift of a cache turns every row alike, and a mapped file cannot be written to."""
+    """A shift of a KV cache rotates every row by the same angles, and a file that is mapped into
+    memory cannot be written to. The expected numbers are NumPy's.
+    """
     random = np.random.default_rng(9)
     x = random.standard_normal((2, 3, 40, 16)).astype(np.float32)
     x.flags.writeable = False
@@ -126,7 +136,9 @@ def test_compiled_loops_turn_all_positions_by_one_row_and_read_protected_memory(
 def test_compiled_loops_make_interleaved_sections_at_given_positions(
     uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns of one axis, time, height or width, do not lie side by side in Qwen3-VL's tables."""
+    """In Qwen3-VL's tables the columns of one axis (time, height or width) do not lie side by side:
+    the loops must gather them. The expected table is NumPy's.
+    """
     sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": True}
     rope = pecli.Rope(60, 32, recipe="float32", **sections)
     positions = np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
@@ -143,7 +155,10 @@ def test_compiled_loops_make_interleaved_sections_at_given_positions(
 def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """NumPy rounds every product on processors that cannot add to one before rounding it."""
+    """a·b + c is rounded once on processors with a fused instruction, which the loops use, and
+    twice on others. There NumPy's bytes would differ, so no loop is offered for interleaved pairs
+    (None means NumPy).
+    """
     loops = kernels._loaded()
     assert loops is not None
 
@@ -152,8 +167,12 @@ def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     assert loops.rotation_loop("halves") is loops.rotate_halves
 
 
-def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing numba takes longer than a small table."""
+def test_loops_are_loaded_only_after_much_work(
+    uses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing numba takes longer than a small table: up to LOAD_AFTER elements no loops are
+    returned, with one more they are.
+    """
     monkeypatch.delenv("PECLI_KERNELS", raising=False)
     monkeypatch.setattr(kernels, "_elements", 0)
 
@@ -162,11 +181,15 @@ def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.M
 
 
 def test_a_small_table_does_not_import_numba() -> None:
+    """4096 × 128 elements are 2^19, fewer than the 2^27 after which numba is loaded."""
     program = "import sys, pecli; pecli.Rope(4096, 128).tables(); sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == SUCCESS
 
 
-def test_without_numba_numpy_makes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_the_table_is_made_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that is None in sys.modules raises ImportError, as it does if numba is not
+    installed; the setting 1 is then ignored.
+    """
     monkeypatch.setenv("PECLI_KERNELS", "1")
     monkeypatch.setattr(kernels, "_loops", None)
     monkeypatch.setattr(kernels, "_is_missing", False)

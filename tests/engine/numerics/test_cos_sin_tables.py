@@ -1,4 +1,12 @@
-"""Tables made by rotation: every part, start, width and length gives the same elements; the hardest are settled."""
+"""Tables of cosines and sines: every element is correctly rounded, in whatever part, tile or block
+it is made.
+
+A table is made from products of a few exact values; elements that such a product leaves in doubt (a
+tie between two floats lies within its error) are computed again with more digits. Expected bits are
+those of Arb, arbitrary-precision balls of python-flint, rounded once (tests/oracle.py), or the
+bytes of the same row made alone. A `filled_table` holds the part "sin", "cos" or both in turn, from
+position `first` on, at base 10000.
+"""
 
 import json
 from pathlib import Path
@@ -40,7 +48,9 @@ def filled_table(
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
 @pytest.mark.sample(8)
 def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
-    """The oracle computes with Arb's balls of arbitrary precision and rounds once."""
+    """All 300 positions × 12 frequencies, near 0 and near 2^40; the oracle computes amplitude · sin
+    and cos with Arb and rounds once.
+    """
     made = exact_filler(12, 300, amplitude=amplitude)
     row, wave = (grid.ravel() for grid in np.indices((300, 12)))
     sines, cosines = oracle.waves(
@@ -54,7 +64,9 @@ def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
 def test_pairs_are_the_single_parts_side_by_side(width, dtype):
-    """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; an odd width ends early."""
+    """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; a table of odd width
+    lacks the last column. Tiles have 512 columns, hence 513.
+    """
     made = exact_filler(width, 40)
     sine, cosine = (filled_table(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
 
@@ -74,7 +86,9 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     dtypes,
 )
 def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, dtype):
-    """Nor on how long the table was said to be."""
+    """A row made alone has the bytes of the same row in a table of 50, whatever length (`count`)
+    the table was announced to have.
+    """
     whole = filled_table(exact_filler(width, 50), "cos", first, 50, width, dtype)
     alone = filled_table(exact_filler(width, count), "cos", first + row, 1, width, dtype)
 
@@ -85,8 +99,13 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
 @pytest.mark.sample(8)
-def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
-    """A table that begins and ends within a leap, held against rows that were made one by one."""
+def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
+    monkeypatch, size, part, dtype
+):
+    """A leap is a run of positions that share one starting angle. With tiles this small a leap is
+    shorter than half the table, which begins and ends within one. The rows made one by one are held
+    against Arb above.
+    """
     monkeypatch.setattr(phases, "TILE", size)
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
@@ -106,8 +125,11 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
 
 
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
-def test_products_stay_within_the_bound(part):
-    """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
+def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
+    """Before rounding, an element may be off by ERROR = 1.7e-15, and the test for doubtful elements
+    rests on that. The exact values are float64 tables, held against Arb above; the leap is at
+    position 2^39.
+    """
     made, width = exact_filler(40, 4096), 40
     columns = width * len(part.split(","))
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
@@ -119,9 +141,7 @@ def test_products_stay_within_the_bound(part):
         tile._multiply_anchors(k * together, together)
         found = tile._values / factors.unit
         first = leap * factors.leap + k * factors.height
-        exact = filled_table(
-            made, part, first, factors.height, columns, "float64"
-        )  # held against the oracle above
+        exact = filled_table(made, part, first, factors.height, columns, "float64")
         assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
@@ -147,7 +167,10 @@ def truth(case: dict) -> int:
 @pytest.mark.parametrize("case", HARD_CASES, ids=name_of)
 @pytest.mark.sample(10)
 def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
-    """Alone, and as part of a table that begins before it; the oracle is Arb."""
+    """hard_cases.json lists elements of well-known tables whose true values come nearest to the
+    middle between two floats, some within 1e-10 ulp. Each is made alone, and in a table that begins
+    1 or 70 rows before it; the oracle is Arb.
+    """
     before = min(before, case["position"])
     numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}
     scheme = Sinusoidal(before + 1, case["dim"], offset=case["position"] - before, **numbers)
@@ -193,18 +216,37 @@ def by_integers(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [*NARROW_DTYPES, "float64"])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitude):
-    """Floats settle nearly all; with a coarse error bound, integers do."""
-    np.testing.assert_array_equal(*every_element(dtype, amplitude))
+def test_elements_one_by_one_are_decided_in_floats_and_correctly_rounded(
+    by_integers, dtype, amplitude
+):
+    """400 elements up to position 2^40, of which fewer than 20 need the slower integers of more
+    digits; Arb gives the expected bits.
+    """
+    found, expected = every_element(dtype, amplitude)
+
+    np.testing.assert_array_equal(found, expected)
     assert len(by_integers) < 20
 
+
+@pytest.mark.parametrize("dtype", [*NARROW_DTYPES, "float64"])
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
+    monkeypatch, by_integers, dtype, amplitude
+):
+    """If floats claim a relative error of a half, they decide next to nothing: more than 350 of
+    400 elements are then computed in integers. Arb gives the expected bits.
+    """
     monkeypatch.setattr(phases, "PRODUCT_ERROR" if dtype == "float64" else "FLOAT64_ERROR", 0.5)
-    np.testing.assert_array_equal(*every_element(dtype, amplitude))
+    found, expected = every_element(dtype, amplitude)
+
+    np.testing.assert_array_equal(found, expected)
     assert len(by_integers) > 350
 
 
-def test_what_no_number_of_bits_decides_is_no_silent_guess():
-    """An amplitude that is a tie, as far as its digits tell."""
+def test_an_element_that_no_number_of_bits_decides_is_an_error():
+    """The amplitude 1 + 2^-8, a tie of bfloat16, is known with an error of 4 units only: it lies
+    above or below the tie, and no more digits of the cosine help.
+    """
     one = phases.ExactWaves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
 
@@ -216,8 +258,12 @@ def test_what_no_number_of_bits_decides_is_no_silent_guess():
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
-    """With a coarser unit every element is in doubt; the bytes do not change."""
+def test_a_table_whose_elements_are_nearly_all_in_doubt_has_the_same_bytes(
+    monkeypatch, dtype, amplitude
+):
+    """Units of 2^-6 instead of 2^-47 in the test for doubt put more than 90 % of the elements in
+    doubt, so that they are computed one by one; the bytes do not change.
+    """
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
     usual = scheme.tables()["pe"].tobytes()
     seen = []
@@ -235,7 +281,10 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     ("dtype", "significand"), [("float32", 24), ("float16", 11), ("bfloat16", 8)]
 )
 def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
-    """amplitude · cos 0 is exact, so it may be a tie; all ways see that, and the last one says so."""
+    """amplitude · cos 0 is the amplitude: 1 + u/2 lies halfway between 1 and 1 + u (1 is even), and
+    1 + 3u/2 between 1 + u and 1 + 2u (the even one), where u is the distance of the dtype's numbers
+    above 1. Both are decided by the exact integers, the last resort.
+    """
     for odd in (0, 1):
         amplitude = 1 + odd * 2.0 ** (1 - significand) + 2.0**-significand
         cosine = Sinusoidal(1, 2, amplitude=amplitude, dtype=dtype).tables()["pe"][0, 1]
@@ -244,5 +293,5 @@ def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8)])
-def test_powers_of_two_that_are_not_less(number, expected):
+def test_the_smallest_power_of_two_that_is_not_below_a_number(number, expected):
     assert tiles.power_of_two(number) == expected

@@ -1,4 +1,10 @@
-"""Integers as real numbers, sums of two float64 and one rounding, against flint's balls and exact fractions."""
+"""Arithmetic below the tables: fixed-point integers, sums of two float64 numbers, and one rounding
+at the end.
+
+A number x with `places` binary places is the integer x · 2^places. A DoubleDouble is hi + lo, two
+float64 numbers that hold about 106 bits. Expected values are exact fractions of Python, or balls of
+python-flint (Arb) at 1200 bits, which tests/oracle.py rounds once.
+"""
 
 import random
 from fractions import Fraction
@@ -17,7 +23,7 @@ from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 BITS = (64, 160, 320)
 UNITS = 3
-"""«Within a few units of the last place.»"""
+"""Units of the last place by which log, exp, powers, cosines and sines may be off, as documented."""
 
 
 def units_off(found: int, true: arb, places: int) -> float:
@@ -31,38 +37,50 @@ def precise():
 
 
 @pytest.mark.parametrize("places", BITS)
-def test_pi_log_and_exp_are_within_units_of_arbitrary_precision(places):
-    """Arb (python-flint) computes the true values at 1200 bits."""
+def test_pi_is_off_by_at_most_one_unit_of_the_last_place(places):
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
-    for value in (
-        1e-300,
-        0.001,
-        0.5,
-        2 / 3,
-        0.999999,
-        1.0,
-        1.0000001,
-        4 / 3,
-        2.0,
-        3.7,
-        10000.0,
-        1e20,
-        1e308,
-    ):
-        assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
-    for value in (-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0):
-        given = numerics.fixed(Fraction(value), places)
-        assert (
-            units_off(numerics.exp(given, places), (arb(given) / arb(2) ** places).exp(), places)
-            <= UNITS
-        )
+
+
+LOGARITHM_ARGUMENTS = (
+    1e-300,
+    0.001,
+    0.5,
+    2 / 3,
+    0.999999,
+    1.0,
+    1.0000001,
+    4 / 3,
+    2.0,
+    3.7,
+    10000.0,
+    1e20,
+    1e308,
+)
+
+
+@pytest.mark.parametrize("places", BITS)
+@pytest.mark.parametrize("value", LOGARITHM_ARGUMENTS)
+def test_logarithms_are_off_by_at_most_three_units_of_the_last_place(value, places):
+    assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
+
+
+@pytest.mark.parametrize("places", BITS)
+@pytest.mark.parametrize(
+    "value", [-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0]
+)
+def test_exponentials_are_off_by_at_most_three_units_of_the_last_place(value, places):
+    """The argument is rounded to fixed point first, and Arb takes that rounded argument."""
+    argument = numerics.fixed(Fraction(value), places)
+    true = (arb(argument) / arb(2) ** places).exp()
+
+    assert units_off(numerics.exp(argument, places), true, places) <= UNITS
 
 
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
 @pytest.mark.sample(6)
 def test_powers_are_those_of_arbitrary_precision(base, places):
-    """Arb (python-flint) computes the true values at 1200 bits."""
+    """base^exponent is off by at most three units of the last place from Arb's value."""
     for exponent in (
         Fraction(0),
         Fraction(-1, 64),
@@ -76,7 +94,7 @@ def test_powers_are_those_of_arbitrary_precision(base, places):
 
 @pytest.mark.parametrize("places", BITS)
 def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
-    """Arb (python-flint) computes the true values at 1200 bits; arguments are turns."""
+    """The argument is a share of a turn in fixed point; Arb computes cos and sin of 2π times it."""
     rng = random.Random(places)
     one = 1 << places
 
@@ -93,7 +111,9 @@ def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
 )
 @pytest.mark.sample(6)
 def test_every_frequency_is_rounded_once(base, denominator, count):
-    """Arb computes base^(-i/denominator), rounded once to float64."""
+    """Frequency i is base^(-i/denominator); Arb computes it and rounds it once to float64. The
+    denominator 127/2 is that of an odd dim, 127.
+    """
     found = np.array(numerics.geometric(base, denominator, count).floats())
     true = rounded(
         lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64"
@@ -103,14 +123,18 @@ def test_every_frequency_is_rounded_once(base, denominator, count):
 
 
 @pytest.mark.parametrize(("base", "scale"), [(2.0**-64, 1.0), (2.0, 2.0**64), (2.0**-33, 2.0**31)])
-def test_frequencies_have_a_limit(base, scale):
-    """2^64 radians per position is the largest that the fixed-point format holds."""
+def test_a_base_or_scale_that_reaches_the_limit_of_frequencies_is_refused(base, scale):
+    """The fixed-point format holds frequencies below 2^64 radians per position. The fastest is
+    scale · max(1, 1/base): 2^64 in each case; twice the base at half the scale gives less, and is
+    accepted.
+    """
     with pytest.raises(ParameterError, match=r"below 2\^64 radians"):
         numerics.check_base(base, 1.0, scale)
     numerics.check_base(base * 2, 1.0, scale / 2)
 
 
-def test_a_base_just_above_the_limit_is_accepted():
+def test_a_base_whose_frequencies_stay_just_below_the_limit_is_accepted():
+    """1 / 2^-63.5 is below 2^64."""
     numerics.check_base(2.0**-63.5, 1.0)
 
 
@@ -118,6 +142,9 @@ def test_a_base_just_above_the_limit_is_accepted():
     ("quarter", "cosine", "sine"), [(0, 1, 0), (1, 0, 1), (2, -1, 0), (3, 0, -1)]
 )
 def test_quarters_of_a_turn_are_exact(quarter, cosine, sine):
+    """A quarter of a turn is 2^158 in fixed point with 160 places; its cosine and sine are 0, 1 or
+    −1.
+    """
     assert numerics.cos_sin(quarter << 158, 160) == (cosine << 160, sine << 160)
 
 
@@ -126,16 +153,18 @@ def test_quarters_of_a_turn_are_exact(quarter, cosine, sine):
     [(5, 2, 1), (6, 2, 2), (7, 2, 2), (-5, 2, -1), (-7, 2, -2), (5, 0, 5)],
 )
 def test_a_shift_rounds_to_nearest(value, bits, expected):
+    """value / 2^bits: 5/4 is 1.25 and rounds to 1; 6/4 is a tie and goes to 2, the even one."""
     assert numerics.round_shift(value, bits) == expected
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(Fraction(1, 3), 5), (Fraction(-1, 3), -5)])
 def test_a_fraction_is_rounded_to_fixed_point(fraction, expected):
-    """A third is 5.33 sixteenths."""
+    """With 4 binary places a third is 16/3 = 5.33 sixteenths."""
     assert numerics.fixed(fraction, 4) == expected
 
 
 def test_a_single_frequency_needs_no_denominator():
+    """base^(-0/0) is not computed: the first frequency is 1."""
     assert numerics.geometric(10000.0, Fraction(0), 1).floats() == [1.0]
 
 
@@ -149,12 +178,16 @@ def test_a_single_frequency_needs_no_denominator():
     ],
 )
 def test_only_values_next_to_a_tie_are_undecided(low, in_doubt):
+    """The value is 1 + low with an error of 2^-75. Float64 numbers above 1 are 2^-52 apart, so that
+    1 + 2^-53 is the tie.
+    """
     value = DoubleDouble(np.array([1.0]), np.array([low]))
     assert numerics.undecided(value, np.array(2.0**-75), "float64").tolist() == [in_doubt]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (1, 0.5), (-1, -0.5)])
 def test_fixed_point_numbers_keep_their_sign(value, expected):
+    """With one binary place, the integer 1 is a half."""
     assert numerics.round_fixed(value, 1, "float32") == expected
 
 
@@ -177,8 +210,8 @@ def exact(value: DoubleDouble) -> list[Fraction]:
 
 @given(moderate, moderate)
 def test_sums_and_products_have_no_error(a, b):
-    """A sum or product of two floats is exactly the sum of two floats; exact fractions are the
-    oracle.
+    """A sum or product of two float64 numbers is exactly the sum of two float64 numbers; Python's
+    fractions are the oracle.
     """
     x, y = np.array([a]), np.array([b])
     assert exact(numerics.exact_sum(x, y)) == [Fraction(a) + Fraction(b)]
@@ -201,6 +234,9 @@ def is_normal(value: DoubleDouble) -> bool:
 
 
 def test_multiply_keeps_100_bits():
+    """2000 random products of DoubleDoubles are off by at most 2^-101 of themselves, by exact
+    fractions.
+    """
     a, b = some(1), some(2)
     product = a * b
 
@@ -210,6 +246,9 @@ def test_multiply_keeps_100_bits():
 
 
 def test_add_keeps_100_bits_even_when_terms_cancel():
+    """2000 random sums, once of terms of all sizes and once of a and about −a, are off by at most
+    2^-104 of the terms, by exact fractions.
+    """
     a = some(3)
     b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
     b = numerics.exact_sum(b.hi, b.lo)
@@ -221,15 +260,25 @@ def test_add_keeps_100_bits_even_when_terms_cancel():
             assert abs(found - (x + y)) <= (abs(x) + abs(y)) / 2**104 + abs(x + y) / 2**104
 
 
-def test_constants_negation_and_picking():
-    for numerator in (0, 1, -1, 3**100, -(7**70), 1 << 199):
-        true, value = Fraction(numerator, 1 << 200), DoubleDouble.fixed(numerator, 200)
-        assert float(value.hi) == float(true)
-        assert abs(exact(value)[0] - true) <= abs(true) / 2**105
+@pytest.mark.parametrize("numerator", [0, 1, -1, 3**100, -(7**70), 1 << 199])
+def test_a_fixed_point_number_becomes_two_floats_of_105_bits(numerator):
+    """numerator / 2^200; the high float is the nearest one, as Python rounds a fraction."""
+    true = Fraction(numerator, 1 << 200)
+    value = DoubleDouble.fixed(numerator, 200)
 
-    a = some(6, 4)
-    assert exact(-a) == [-x for x in exact(a)]
-    assert exact(a[1:3]) == exact(a)[1:3]
+    assert float(value.hi) == float(true)
+    assert abs(exact(value)[0] - true) <= abs(true) / 2**105
+
+
+def test_negation_of_two_floats_is_exact():
+    values = some(6, 4)
+    assert exact(-values) == [-x for x in exact(values)]
+
+
+def test_two_floats_are_picked_by_a_slice_together():
+    """A slice of a DoubleDouble takes the same elements of both floats."""
+    values = some(6, 4)
+    assert exact(values[1:3]) == exact(values)[1:3]
 
 
 NARROW_DTYPES = ("float32", "float16", "bfloat16")
@@ -258,8 +307,9 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
-    """Arb rounds the exact fractions; without tiny numbers and NaN there is a shorter way to
-    bfloat16.
+    """Values are ties of the dtype, floats beside them, subnormal and too large ones; Arb rounds
+    the exact fractions. Without tiny numbers and NaN, bfloat16 is rounded by a shorter way, hence
+    the second selection.
     """
     values = awkward(dtype)
     for some_values in (values, values[(np.abs(values) >= 2.0**-126) | (values == 0)]):
@@ -273,7 +323,9 @@ def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("beside", [[], [-0.0, np.nan]], ids=["alone", "beside NaN"])
 def test_infinities_stay_infinite(dtype, beside):
-    """bfloat16 has a longer way if there are tiny numbers or NaN in the array."""
+    """bfloat16 is rounded by a longer way if there are tiny numbers or NaN in the array, hence the
+    cases beside NaN.
+    """
     rounded_values = round_to(np.array([np.inf, -np.inf, *beside]), dtype).astype(np.float64)
     assert rounded_values[:2].tolist() == [np.inf, -np.inf]
 
@@ -288,7 +340,9 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_the_low_part_breaks_ties(dtype):
-    """A double-double is hi + lo; a tie of hi is decided by the sign of lo."""
+    """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. Arb rounds
+    the exact sum.
+    """
     hi = awkward(dtype)[::3]
     hi = hi[(np.abs(hi) > 2.0**-900) & (np.abs(hi) < 2.0**900)]
     for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):
@@ -300,6 +354,9 @@ def test_the_low_part_breaks_ties(dtype):
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
+    """Numbers with 400 binary places at ties of the dtype, and one unit above and below them; Arb
+    rounds the exact fractions.
+    """
     values = awkward(dtype)[::7]
     values = values[(np.abs(values) < 2.0**300) & ((np.abs(values) > 2.0**-300) | (values == 0))]
     fixed = [int(Fraction(v) * 2**400) + nudge for v in values.tolist() for nudge in (0, 1, -1)]
@@ -314,6 +371,9 @@ def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 def test_values_are_undecided_only_within_the_error_of_a_tie(dtype):
+    """The error is 2^-70: low parts up to half of it leave a tie undecided, those of twice it do
+    not; and no low part makes 1 undecided, which is a number of the dtype and no tie.
+    """
     tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
     error = np.array(2.0**-70)
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])

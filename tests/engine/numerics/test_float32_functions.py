@@ -1,4 +1,11 @@
-"""Phases, exact and in float32, and the functions that recipes compute them by."""
+"""Functions below the recipes: cosines and sines in float64 and in 106 bits, and correctly rounded
+float32 functions.
+
+A recipe computes a table as some project does, in float32 for example; it needs sin, cos, powers
+and logarithms that are the same on every machine. Expected values are those of Arb (python-flint),
+rounded once by tests/oracle.py, closed forms, or PyTorch's own powers in torch_powers.npz, which
+make_data.py wrote.
+"""
 
 import math
 from collections.abc import Sequence
@@ -33,8 +40,11 @@ def some_waves(base: float) -> tuple[phases.ExactWaves, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_cos_sin_in_float64(base):
-    """What the tables are built on (an absolute error), and what the second look relies on (a relative one)."""
+def test_cosines_and_sines_in_float64_keep_their_absolute_and_relative_bounds(base):
+    """Tables are built on the absolute error: one rounding of numbers up to 1 (2^-53 / 2) and a
+    little. The check of doubtful elements relies on the relative one, FLOAT64_ERROR, of which half
+    is used. Arb computes the true values at positions up to 2^40.
+    """
     wanted, column, position = some_waves(base)
     cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
     absolute, relative = _errors(
@@ -46,14 +56,16 @@ def test_cos_sin_in_float64(base):
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_cos_sin_in_106_bits(base):
-    """Arb computes the true values at 1500 bits."""
+def test_cosines_and_sines_in_two_floats_use_an_eighth_of_their_relative_bound(base):
+    """The bound is PRODUCT_ERROR = 2^-91; Arb computes the true values at 1500 bits, at positions
+    up to 2^40.
+    """
     wanted, column, position = some_waves(base)
     _, relative = _errors(
         base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position)
     )
 
-    assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
+    assert relative <= phases.PRODUCT_ERROR / 8
 
 
 def _errors(
@@ -75,7 +87,10 @@ def _errors(
 
 
 def test_angles_just_below_a_sector_keep_their_digits():
-    """p·θ a hair below a whole number of turns: the highest digit says −1, all others together almost 1."""
+    """scale = 2π / position puts the angle a hair below or above a whole turn, where its first
+    digit alone would say almost −1 and all others together almost 1. Arb gives the bits of the
+    sine.
+    """
     for position in range(1_373_000, 1_373_120):
         scale = 2 * math.pi / position
         found = Sinusoidal(1, 1, scale=scale, offset=position).tables()["pe"]
@@ -116,7 +131,9 @@ def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
 
 
 def test_waves_near_their_zeros_are_correctly_rounded():
-    """Floats next to multiples of π/2, where a result has far fewer digits than its argument."""
+    """Floats next to multiples of π/2, where a result has far fewer digits than its argument; Arb
+    rounds the true values.
+    """
     turns = np.concatenate([np.arange(1, 150), np.geomspace(200, 2.6e6, 150).astype(int)])
     crossings = (turns * (math.pi / 2)).astype(np.float32)
 
@@ -132,8 +149,10 @@ def test_waves_near_their_zeros_are_correctly_rounded():
 
 
 @pytest.mark.parametrize("first", [0, 60_000, 2**20 - 77, 2**22 - 300])
-def test_phases_whose_waves_are_nearest_to_ties(first):
-    """Of 300 positions times 64 frequencies, as float64 tells them."""
+def test_sines_and_cosines_nearest_to_ties_are_correctly_rounded(first):
+    """Of 300 positions × 64 frequencies, the 100 whose float64 sine or cosine is nearest to the
+    middle between two float32 numbers; Arb rounds the true values.
+    """
     phases = (
         np.outer(np.arange(first, first + 300), np.geomspace(1, 3e-4, 64))
         .astype(np.float32)
@@ -147,12 +166,15 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
 
 
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
-    """The circle is divided into 8192 sectors, each with its own table entry."""
+    """The circle is divided into 8192 sectors, each with its own table entry; these are the angles
+    at their edges. Arb rounds the true values.
+    """
     edges = ((np.arange(1, 8193) - 0.5) * (math.tau / 8192)).astype(np.float32)
     assert_correctly_rounded(np.concatenate([edges, edges[::16] + np.float32(math.tau)]))
 
 
-def test_waves_of_more_angles_than_are_computed_at_once():
+def test_waves_do_not_depend_on_how_many_angles_are_computed_at_once():
+    """2^14 angles are computed at once: the last of 20,000 are the same as if computed alone."""
     angles = np.arange(20_000, dtype=np.float32)
     (together,) = waves_of(angles, ["sin"])
     (later,) = waves_of(angles[15_000:], ["sin"])
@@ -160,13 +182,16 @@ def test_waves_of_more_angles_than_are_computed_at_once():
     assert together[15_000:].tolist() == later.tolist()
 
 
-def test_the_largest_angles_below_2_to_the_18():
-    """Larger ones are computed in another way."""
+def test_sines_and_cosines_up_to_2_to_the_18_are_correctly_rounded():
+    """From 2^18 on angles are reduced in another way; these are the largest below it. Arb rounds
+    the true values.
+    """
     largest = np.nextafter(np.float32(2**18), np.float32(0))
     assert_correctly_rounded(largest - np.arange(300, dtype=np.float32))
 
 
 def test_an_infinite_angle_does_not_change_the_others():
+    """Angles are computed together; the cosine of infinity and of NaN is NaN."""
     angles = np.array([1.5, np.inf, np.nan, 3.0], np.float32)
     with np.errstate(invalid="ignore"):
         (cosines,) = waves_of(angles, ["cos"])
@@ -176,17 +201,17 @@ def test_an_infinite_angle_does_not_change_the_others():
     assert np.isnan(cosines[1:3]).all()
 
 
-def test_waves_of_zero_are_0_and_1():
+def test_sines_of_zero_are_exactly_0_and_cosines_1():
     sines, cosines = waves_of(np.zeros((2, 3), np.float32), ("sin", "cos"))
     assert sines.tolist() == [[0.0] * 3] * 2
     assert cosines.tolist() == [[1.0] * 3] * 2
 
 
-def test_no_angles_have_no_waves():
+def test_an_empty_array_of_angles_has_empty_waves():
     assert waves_of(np.zeros((0, 3), np.float32), ["cos"])[0].shape == (0, 3)
 
 
-def test_angles_of_two_dimensions_keep_their_shape():
+def test_angles_in_two_dimensions_have_the_waves_of_the_same_angles_in_a_row():
     angles = np.array([[1, 2**30], [2**23, 3]], np.float32)
     (square,) = waves_of(angles, ["sin"])
     (line,) = waves_of(angles.reshape(-1), ["sin"])
@@ -196,7 +221,9 @@ def test_angles_of_two_dimensions_keep_their_shape():
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 0.5, 1.0, 3e38, 2.0**-126, 9999.9])
 def test_powers_are_correctly_rounded(base):
-    """Arb computes base^exponent and rounds it once to float32."""
+    """Arb computes base^exponent and rounds it once to float32. Quarters, halves and three quarters
+    may be exact powers, which the next test has.
+    """
     base = round_single(base)
     exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [
         float(np.float32(-2 / 96)),
@@ -212,7 +239,8 @@ def test_powers_are_correctly_rounded(base):
     np.testing.assert_array_equal(bits(found), true)
 
 
-def test_powers_that_are_floats_or_too_large():
+def test_powers_that_are_exact_are_exact_and_larger_ones_infinite():
+    """10000 = 10^4, so that its quarters are 10, 100, 1000 and 1/10; float32 ends below 2^128."""
     assert [power(10000.0, exponent) for exponent in (0.25, 0.5, 0.75, -0.25)] == [
         10.0,
         100.0,
@@ -224,14 +252,18 @@ def test_powers_that_are_floats_or_too_large():
     assert power(2.0, 127.0) == 2.0**127
 
 
-def test_a_cosine_next_to_a_tie_of_float32():
-    """It lies 2^-49 from the tie, nearer to the number of smaller magnitude (by Arb)."""
+def test_a_cosine_next_to_a_tie_of_float32_goes_to_the_nearer_number():
+    """The cosine of this float32 angle lies 2^-49 (of itself) from the middle between two float32
+    numbers, nearer to the one of smaller magnitude, as computed by Arb.
+    """
     angle = np.array([2.5878591537475586], np.float32)
     assert waves_of(angle, ["cos"])[0].tolist() == [-0.850567102432251]
 
 
-def test_a_power_next_to_a_tie_of_float32():
-    """As close to the tie as the cosine above, nearer to the larger number (by Arb)."""
+def test_a_power_next_to_a_tie_of_float32_goes_to_the_nearer_number():
+    """10000^0.8086… lies 2^-49 (of itself) from the middle between two float32 numbers, nearer to
+    the larger one, as computed by Arb.
+    """
     assert power(10000.0, 0.8086530566215515) == 1716.375244140625
 
 
@@ -247,4 +279,5 @@ def test_powers_are_those_of_pytorch(name: str) -> None:
 
 @pytest.mark.parametrize("value", [0.25, 1.0, 3.0, 150000.0])
 def test_logarithms_are_rounded_once(value: float) -> None:
+    """NumPy's float64 logarithm, rounded to float32."""
     assert log_single(value) == f32(np.log(value))

@@ -1,4 +1,10 @@
-"""cos and sin at positions that are no integers, against arbitrary precision; the hardest of many among them."""
+"""Cosines and sines at positions that are fractions: each is correctly rounded.
+
+Positions may be float64 numbers, decimals that were typed (0.1 means 1/10), and coordinates of
+grids. Expected bits come from Arb (python-flint), which computes amplitude · sin or cos(position ·
+10000^(-2i/40)) as balls and rounds once; `table_bits` are those of the package, `exact_bits` the
+expected ones.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -65,7 +71,9 @@ def magnitudes(count: int) -> list[Fraction]:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin"])
 def test_positions_that_are_floats_of_any_size_are_correctly_rounded(dtype: str, part: str) -> None:
-    """Arb computes the true cosines and sines."""
+    """0 and 40 random float64 positions of both signs between 2^-60 and 2^40; the expected bits are
+    Arb's.
+    """
     positions = [Fraction(0), *magnitudes(40)]
     np.testing.assert_array_equal(
         table_bits(positions, dtype, part), exact_bits(positions, dtype, part)
@@ -73,8 +81,11 @@ def test_positions_that_are_floats_of_any_size_are_correctly_rounded(dtype: str,
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.thorough)])
-def test_timesteps_and_the_hardest_of_a_million_elements(count: int) -> None:
-    """Timesteps in float64, with those of 50,000 whose cosines come nearest to a tie between two float32 numbers."""
+def test_random_timesteps_and_those_nearest_to_ties_are_correctly_rounded(count: int) -> None:
+    """Of 50,000 random times between 0 and 1000, the first ones, and those of which a cosine comes
+    nearest to the middle between two float32 numbers (within a thousandth of their distance). The
+    expected bits are Arb's.
+    """
     every = np.random.default_rng(5).uniform(0, 1000, 50_000)
     cosines = np.cos(every[:, None] * BASE ** (-np.arange(DIM // 2) / (DIM // 2)))
     units = np.spacing(np.abs(np.nextafter(cosines.astype(np.float32), np.float32(-2)))).astype(
@@ -94,7 +105,9 @@ def test_timesteps_and_the_hardest_of_a_million_elements(count: int) -> None:
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
 def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
-    """0.1 as a text is the fraction 1/10, and not the float64 number nearest to it."""
+    """0.1 as a text is the fraction 1/10, and not the float64 number nearest to it; the expected
+    bits are Arb's, at the fractions.
+    """
     positions = [
         Fraction(text)
         for text in ("0.1", "-0.1", "999.999", "1/3", "123456.000000000000000001", "1e-30")
@@ -121,7 +134,10 @@ def rational_cosine(turns: Fraction) -> float | None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin"])
 def test_positions_in_turns_are_exact_where_cosines_are_rational(dtype: str, part: str) -> None:
-    """Angles of 2π·c; every fifth frequency is a power of 1/10, whose cosines may be exact zeros, halves and ones."""
+    """Angles are 2π · position · 10000^(-2i/40), so that every fifth frequency is a power of 1/10.
+    By Niven's theorem a rational cosine of a rational share of a turn is 0, ±1/2 or ±1; such
+    elements must be exactly that (at least 40 occur), and others have Arb's bits.
+    """
     positions = [Fraction(k, n) for n in (3, 5, 7, 12) for k in range(-n, n + 1)]
     found = rotation(positions, in_turns=True).table(part, positions, np.arange(DIM // 2), dtype)
     quarter, exact = Fraction(1, 4) if part == "sin" else 0, 0
@@ -145,8 +161,10 @@ def element(position: Fraction, i: int, dtype: str, part: str) -> int:
     return settled(compute)
 
 
-def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
-    """A grid of 300 x 40 points, whose first waves follow the rows and the others the columns."""
+def test_rows_of_a_grid_are_the_same_in_any_block_and_correctly_rounded() -> None:
+    """A grid of 300 × 40 points, whose even waves follow the row of a point (in thirds) and odd
+    ones its column. 777 rows made alone are those of the whole table; three rows have Arb's bits.
+    """
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
     rows, columns = [Fraction(k, 3) for k in range(300)], [*range(40)]
 
@@ -197,7 +215,9 @@ At position 0 an amplitude may be a tie itself. And float64 numbers too small fo
 def test_elements_close_to_ties_are_correctly_rounded(
     kind: type[Rope | Sinusoidal], options: dict[str, Any]
 ) -> None:
-    """Arb decides them with hundreds of bits."""
+    """For tiny x, sin x = x − x³/6 lies just below x: if x is halfway between two floats, hundreds
+    of bits decide. Arb computes them. At position 0 an amplitude may itself be a tie.
+    """
     scheme = kind(dim=4, **options)
     first = options.get("offset", 0)
     positions = options.get("positions") or range(first, first + options["seq_len"])

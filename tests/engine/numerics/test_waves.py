@@ -1,4 +1,9 @@
-"""Frequencies as waves: radians become turns, and an amplitude has a known error."""
+"""Frequencies in turns: a frequency in radians per position is divided by 2π, and an amplitude has
+a known error.
+
+ONE_RADIAN is a single frequency of 1 radian per position in fixed point; expected values are closed
+forms.
+"""
 
 import math
 from fractions import Fraction
@@ -21,6 +26,9 @@ def test_one_radian_is_a_turn_over_two_pi() -> None:
 
 
 def test_frequencies_in_turns_stay_as_they_are() -> None:
+    """`in_turns` means that a frequency counts turns per position, so that nothing is divided by
+    2π.
+    """
     assert frequency(ExactWaves.of(ONE_RADIAN, in_turns=True)) == 1.0
 
 
@@ -29,11 +37,12 @@ def test_a_scale_on_positions_multiplies_frequencies() -> None:
 
 
 def test_the_default_amplitude_is_exactly_one() -> None:
+    """An amplitude is an integer over 2^amplitude_bits."""
     waves = ExactWaves.of(ONE_RADIAN)
     assert waves.amplitude == 1 << waves.amplitude_bits
     assert waves.amplitude_error == 0
 
 
 def test_an_amplitude_without_a_binary_fraction_is_off_by_one_unit() -> None:
-    """1/3 has no finite binary expansion."""
+    """1/3 has no finite binary expansion, so that its last bit may be wrong."""
     assert ExactWaves.of(ONE_RADIAN, amplitude=Fraction(1, 3)).amplitude_error == 1

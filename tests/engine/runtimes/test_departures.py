@@ -1,4 +1,11 @@
-"""Runtimes that read a config differently from transformers; expected values are in NumPy."""
+"""Runtimes that read a RoPE scaling differently from transformers: their frequencies, attention
+factors, and the sentence that reports it.
+
+A departure is such a difference, and a cause is the sentence that says what the runtime does.
+Expected frequencies and factors are written here in NumPy from the source of each runtime, for
+heads of 64 channels and base 1e6: YaRN with factor 4 from 32,768 positions, LongRoPE from 4096 to
+131,072.
+"""
 
 from typing import Any, NamedTuple
 
@@ -34,7 +41,7 @@ def yarn_frequencies(
 
 
 class Departure(NamedTuple):
-    """A runtime's reading: its frequencies, its attention factor, and a part of the cause."""
+    """A runtime's frequencies and attention factor, and a part of the sentence that reports it."""
 
     runtime: str
     scaling: dict[str, Any]
@@ -92,8 +99,8 @@ DEPARTURES_OF_RUNTIMES = {
     "candle multiplies by LongRoPE's factors": Departure(
         "candle",
         {**LONGROPE, "length": 8192},
-        UNSCALED_FREQUENCIES
-        * SHORT,  # the short ones, because inverse frequencies are those of position 1
+        # The frequencies asked for are those of position 1, which has the short factors.
+        UNSCALED_FREQUENCIES * SHORT,
         1.0,
         "by the long ones from position 4,096 on",
     ),
@@ -116,7 +123,9 @@ def departing_rope(case: Departure) -> Rope:
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
-    """The expected ones are written in NumPy from the runtime's source."""
+    """Each name of DEPARTURES_OF_RUNTIMES states what the runtime does, and the row has the
+    frequencies in NumPy from its source; the runtime's are float32.
+    """
     case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).inverse_frequencies()
 
@@ -125,7 +134,9 @@ def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
-    """The expected one is written from the runtime's source."""
+    """The attention factor multiplies cos and sin; the expected one is a formula of the runtime's
+    source, such as 1 + 0.1 ln(factor).
+    """
     case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).attention_factor_value()
 
@@ -134,20 +145,30 @@ def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
 def test_a_departing_runtime_states_the_cause(name: str) -> None:
+    """A part of the sentence, written by hand, that says how the runtime reads the scaling."""
     case = DEPARTURES_OF_RUNTIMES[name]
     assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 
 
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name not in EMULATED])
-def test_scalings_without_departures_are_computed_as_by_transformers(runtime: str) -> None:
-    for scaling in ({}, {"scaling": "linear", "factor": 8.0}):
-        ropes = [Rope(64, DIM, BASE, runtime=name, **scaling) for name in (runtime, "transformers")]
-        ours, theirs = (rope.tables()["cos"] for rope in ropes)
-        assert np.array_equal(ours, theirs)
-        assert not ropes[0].runtime_reading.causes
+@pytest.mark.parametrize(
+    "scaling", [{}, {"scaling": "linear", "factor": 8.0}], ids=["unscaled", "linear"]
+)
+def test_runtimes_agree_without_scaling_and_with_linear_scaling(
+    scaling: dict[str, Any], runtime: str
+) -> None:
+    """Tables of these runtimes are the same bytes as transformers'; the runtimes in EMULATED are
+    compared in test_runtimes.py with tables that they computed.
+    """
+    rope = Rope(64, DIM, BASE, runtime=runtime, **scaling)
+    by_transformers = Rope(64, DIM, BASE, runtime="transformers", **scaling)
+
+    assert np.array_equal(rope.tables()["cos"], by_transformers.tables()["cos"])
+    assert not rope.runtime_reading.causes
 
 
-def test_exllamav3_has_no_dynamic_ntk() -> None:
+def test_dynamic_ntk_is_refused_for_exllamav3() -> None:
+    """exllamav3 itself raises an error for it."""
     with pytest.raises(UnsupportedError, match="it raises an error"):
         Rope(
             1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3"
@@ -155,6 +176,9 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
 
 
 def test_candle_switches_factors_at_the_original_length() -> None:
+    """candle multiplies by the short factors below position 4096 and by the long ones from there
+    on, so that no scaling of all positions describes it, and the scheme stays as it is.
+    """
     places = np.arange(4090, 4102)
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
 
@@ -224,8 +248,10 @@ def test_a_runtime_may_read_a_scaling_by_the_model_type(
     attention: float,
     cause: str,
 ) -> None:
-    """The expected bases and attention factors are formulas of the runtimes' source; None: the
-    frequencies are as in transformers.
+    """The expected bases and attention factors are formulas of the runtimes' source; None means
+    that the frequencies are as in transformers. An empty cause means that nothing departs: with
+    mscale and mscale_all_dim, transformers has (1 + 0.1 · mscale · ln 4) / (1 + 0.1 ·
+    mscale_all_dim · ln 4), RATIO here.
     """
     config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
     encoding = pecli.load_config(config).ropes()[0]
@@ -250,6 +276,9 @@ def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
 def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> None:
+    """use_fope asks for Fourier position embedding, which SGLang alone implements and whose learned
+    coefficients a config does not hold.
+    """
     comparison = pecli.runtimes(fope_config(place, True), 4096)
     (departing,) = [result for result in comparison.layers[""] if result.departs]
 
@@ -261,10 +290,14 @@ def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> Non
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
 def test_all_runtimes_agree_without_fope(place: str) -> None:
+    """use_fope: false, which SGLang reads as the ordinary rotation."""
     assert pecli.runtimes(fope_config(place, False), 4096).agree
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
+    """YaRN's limits dim · ln(L / 2πβ) / (2 ln base) for β = 32 and 1 are computed with L = 1024,
+    the default in TensorRT-LLM's source.
+    """
     config = {
         "model_type": "llama",
         **SIZES,
@@ -283,7 +316,10 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]
 
 
-def test_verify_recognises_a_dump_of_a_runtime() -> None:
+def test_verify_names_the_runtime_whose_reading_made_a_table() -> None:
+    """The table is as litgpt computes it, with YaRN's ramp inverted; verify, given the ordinary
+    YaRN, names litgpt.
+    """
     dump = Rope(256, DIM, BASE, runtime="litgpt", **YARN).tables()
     result = pecli.verify(dump, Rope(256, DIM, BASE, **YARN), atol=1e-4)
 

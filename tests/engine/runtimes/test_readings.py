@@ -1,4 +1,11 @@
-"""Edges of the rules by which runtimes read a scaling."""
+"""How runtimes read a scaling at the edges: equal factors, missing keys, and lengths just at a
+limit.
+
+A reading is the scaling as one runtime computes it; its causes are sentences that report where it
+departs from the model's own code (transformers). Expected factors and frequencies are formulas of
+each runtime's source, for heads of 8 channels at base 10000, whose frequencies are 1, 0.1, 0.01 and
+0.001. `yarn_rope` is YaRN with factor 4 from 64 positions.
+"""
 
 import math
 from typing import Any
@@ -54,7 +61,10 @@ def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
 def test_at_the_original_length_the_model_still_has_the_short_factors(
     runtime: str, longest: int, length: int, departs: bool
 ) -> None:
-    """The model was trained on 64 positions; up to 64 transformers has the short factors."""
+    """LongRoPE, trained on 64 positions: up to a length of 64 transformers divides by the short
+    factors. exllamav3 divides by the long ones if the model's longest context exceeds 64, mlx-lm
+    always, and they depart from transformers exactly where it has the others.
+    """
     assert len(longrope_causes(runtime, longest, length)) == departs
 
 
@@ -69,13 +79,19 @@ def test_at_the_original_length_the_model_still_has_the_short_factors(
 def test_llama_cpp_reads_mscale_only_if_both_are_equal(
     parameters: dict[str, float], mscale: float | None
 ) -> None:
-    """GGUF has a single key, the log multiplier, for both."""
+    """GGUF has a single key for mscale and mscale_all_dim, the log multiplier: it is lost (None) if
+    there is one of them, and 1 if they differ.
+    """
     assert as_read(yarn_rope("llama.cpp", **parameters)).mscale == mscale
 
 
 def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
+    """llama.cpp multiplies by 1 + 0.1 ln(factor), 1.13863 for factor 4, whatever factor is given."""
     (cause,) = yarn_rope("llama.cpp", attention_factor=2.0).runtime_reading.causes
-    assert cause.startswith("attention factor 1.13863, not 2: computes it only from factor")
+    computed = f"{1 + 0.1 * math.log(4):.6g}"
+
+    assert computed == "1.13863"
+    assert cause.startswith(f"attention factor {computed}, not 2: computes it only from factor")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +111,9 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
 def test_each_runtime_has_its_own_attention_factor(
     runtime: str, parameters: dict[str, float], expected: float
 ) -> None:
-    """Formulas of the runtimes' source, such as (1 + 0.1 m ln f) / (1 + 0.1 a ln f)."""
+    """Formulas of the runtimes' source, (1 + 0.1 m ln 4) / (1 + 0.1 a ln 4) with m = mscale and a =
+    mscale_all_dim. An mscale of 0 counts as 0 in mlx-lm, and as missing in ONNX Runtime.
+    """
     assert yarn_rope(runtime, **parameters).attention_factor_value() == pytest.approx(expected)
 
 
@@ -105,16 +123,21 @@ def test_each_runtime_has_its_own_attention_factor(
 def test_onnx_runtime_never_rounds_the_limits(
     truncate: bool | None, causes: tuple[str, ...]
 ) -> None:
+    """YaRN's limits are rounded to whole channels unless the config has truncate: false; only
+    without that key does ONNX Runtime depart from it.
+    """
     scheme = yarn_rope("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
     assert scheme.runtime_reading.causes == causes
 
 
 def test_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:
+    """A note is a difference in where a number is applied, which gives the same scores."""
     (note,) = yarn_rope("mlx-lm").runtime_reading.notes
     assert note == "its attention factor multiplies q and k, not the table"
 
 
 def test_mlx_lm_has_nothing_to_multiply_by_an_attention_factor_of_one() -> None:
+    """mscale = 0 gives 1 + 0.1 · 0 · ln 4 = 1."""
     assert yarn_rope("mlx-lm", mscale=0.0).runtime_reading.notes == ()
 
 
@@ -136,7 +159,10 @@ def first_mlx_frequency(low_freq_factor: float) -> float:
 
 
 def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
-    """A wave that is just as long as O/low is neither divided nor blended."""
+    """Llama 3 divides waves longer than O / low_freq_factor positions by 8; O = 64. The wave of the
+    first pair is 2π = 64 / 10.185916 positions in float32, so it is just as long: neither divided
+    nor blended. With 10.2 it is longer and divided, with 10.1 blended.
+    """
     assert np.float32(64) / np.float32(10.185916) == np.float32(2 * math.pi)
     assert first_mlx_frequency(10.185916) == 1.0
     assert first_mlx_frequency(10.2) == 0.125
@@ -147,6 +173,9 @@ def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
 def test_mlx_lm_divides_proportional_frequencies_by_a_factor_that_is_given(
     factor: float | None, expected: list[float]
 ) -> None:
+    """Half of the four pairs rotate, by 1 and 0.1; mlx-lm divides these by a factor if there is
+    one.
+    """
     rope = Rope(
         1,
         8,
@@ -178,7 +207,9 @@ def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -
 
 @pytest.mark.parametrize(("runtime", "divisor"), [("exllamav3", 1.0), ("mlx-lm", 2.0)])
 def test_longrope_without_the_context_of_the_model(runtime: str, divisor: float) -> None:
-    """exllamav3 switches to the long factors by that context, and mlx-lm always has them."""
+    """max_position_embeddings is missing: exllamav3 switches to the long factors (2 each) by that
+    context, so it has the short ones (1 each), and mlx-lm always has the long ones.
+    """
     rope = Rope(
         1,
         8,
@@ -206,6 +237,10 @@ def test_longrope_without_the_context_of_the_model(runtime: str, divisor: float)
 def test_sglang_has_the_base_of_dynamic_ntk_at_the_stretched_context(
     factor: float, note: str
 ) -> None:
+    """SGLang computes the base once, for factor · 64 positions, where it is that of transformers.
+    The note reports that transformers' base follows the length, so that shorter prompts differ;
+    with factor 1 there is nothing to note.
+    """
     length = int(64 * factor)
     dynamic = {"scaling": "dynamic", "factor": factor, "max_position_embeddings": 64}
     rope = Rope(1, 8, runtime="sglang", length=length, **dynamic)

@@ -1,4 +1,10 @@
-"""Every runtime's tables, compared with those that its own code computed (see data/README.md)."""
+"""The tables of four runtimes (transformers, vLLM, llama.cpp, mlx-lm), compared with those that
+their own code computed.
+
+data/runtimes.npz and data/gpu.npz hold the computed tables; data/README.md states versions and
+programs. Other expected numbers are formulas of each runtime's source, written here. A departure is
+a difference from transformers, whose cause is reported in a sentence.
+"""
 
 import json
 from pathlib import Path
@@ -61,10 +67,12 @@ KNOWN_DEPARTURES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("runtime", EMULATED)
 def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str) -> None:
-    """The tables were computed by the runtimes' own code (data/README.md); one ULP is left to other
-    sine functions.
+    """The tables were computed by the runtimes' own code (data/README.md); one ULP, 2^-23, is left
+    to other sine functions. KNOWN_DEPARTURES lists the differences from transformers that were
+    measured, and no other may be reported.
     """
     if runtime == "llama.cpp" and case.startswith("dynamic"):
+        # ggml cannot compute it, so that there is no table to compare with.
         with pytest.raises(UnsupportedError, match="no dynamic scaling"):
             rope_of_case(case, runtime)
         return
@@ -126,16 +134,17 @@ def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
 def test_attention_factors_of_yarn_differ_by_runtime(
     scaling: dict[str, float], expected: list[float]
 ) -> None:
-    """In the order transformers, vllm, llama.cpp, mlx-lm; YaRN's formula is 0.1 · mscale ·
-    ln(factor) + 1.
+    """Expected factors in the order transformers, vLLM, llama.cpp, mlx-lm, by the formulas of their
+    source: YaRN's is 1 + 0.1 · mscale · ln(8), divided by the same of mscale_all_dim where a
+    runtime reads both. llama.cpp and mlx-lm ignore a given attention_factor.
     """
     assert [
         attention_factor_of(runtime, **YARN, **scaling) for runtime in EMULATED
     ] == pytest.approx(expected, rel=1e-12)
 
 
-def test_longrope_attention_factors() -> None:
-    """transformers alone takes one that is given; the others go by M/O = 16 at O = 64."""
+def test_only_transformers_takes_a_given_attention_factor_of_longrope() -> None:
+    """The others compute √(1 + ln s / ln O) = 1.29099 for s = 1024/64 = 16 and O = 64."""
     expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
     found = [
         attention_factor_of(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED
@@ -143,6 +152,9 @@ def test_longrope_attention_factors() -> None:
 
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
 
+
+def test_vllm_reports_an_attention_factor_of_longrope_that_it_ignores() -> None:
+    """√(1 + ln 16 / ln 64) = 1.29099, from 1024 positions instead of 64."""
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
     assert (
         cause == "attention factor 1.29099, not 1.25: computes it only from max_position_embeddings"
@@ -151,7 +163,9 @@ def test_longrope_attention_factors() -> None:
 
 @pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*EMULATED])])
 def test_runtimes_choose_longrope_factors_by_the_context(length: int, runtimes: list[str]) -> None:
-    """The long ones halve the frequencies; 64 is the original length."""
+    """64 is the original length: up to it the short factors (1) are taken, beyond it the long ones
+    (2), which halve the frequencies. mlx-lm always takes the long ones.
+    """
     found = {
         name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0]
         for name in EMULATED
@@ -159,12 +173,15 @@ def test_runtimes_choose_longrope_factors_by_the_context(length: int, runtimes: 
     assert found == {name: 0.5 if name in runtimes else 1.0 for name in EMULATED}
 
 
-def test_vllm_ends_where_its_tables_end() -> None:
-    """YaRN by 8 makes 8 · 4096 = 32,768 rows."""
+def test_vllm_has_factor_times_the_original_length_of_positions_with_yarn() -> None:
+    """8 · 4096 = 32,768 rows: positions 32,760 to 32,767 exist, the next one does not."""
     Rope(8, 8, offset=32760, **YARN, runtime="vllm")
     with pytest.raises(UnsupportedError, match="vllm has 32,768 positions for these parameters"):
         Rope(9, 8, offset=32760, **YARN, runtime="vllm")
 
+
+def test_vllm_has_no_positions_beyond_the_model_with_dynamic_scaling() -> None:
+    """Its cache has max_position_embeddings rows, by its source."""
     dynamic = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
     with pytest.raises(UnsupportedError, match="vllm has 64 positions"):
         Rope(65, 8, **dynamic, runtime="vllm")
@@ -180,7 +197,10 @@ SCALINGS_A_RUNTIME_LACKS = {
 
 @pytest.mark.parametrize("runtime", EMULATED)
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling: str) -> None:
+def test_a_runtime_computes_a_scaling_or_refuses_it(runtime: str, scaling: str) -> None:
+    """SCALINGS_A_RUNTIME_LACKS is from the runtimes' source. If no departure is reported, the table
+    is the exact one, within float32 (1e-5 for angles up to 64).
+    """
     every = {**LONGROPE, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     names = SCALINGS[scaling].names()
     own: dict[str, Any] = {name: value for name, value in every.items() if name in names}
@@ -216,8 +236,13 @@ def on_gpu(model: str, way: str, recipe: str) -> tuple[np.ndarray, np.ndarray]:
         ("bfloat16-input", "float32-bfloat16-table", 0.0),
     ],
 )
-def test_recipes_of_a_gpu(model: str, way: str, recipe: str, atol: float) -> None:
-    """What a GPU computed is what one recipe computes, and no other."""
+def test_a_table_of_a_gpu_is_that_of_one_recipe_only(
+    model: str, way: str, recipe: str, atol: float
+) -> None:
+    """data/gpu.npz has what torch computed on a GPU in four ways, such as under autocast. The
+    recipe of each way makes the same: exactly if it ends in bfloat16, within 3e-7 (a GPU's own
+    sine) or 1e-5 (its phases) in float32. All other recipes differ by more than 1e-3.
+    """
     found, computed_there = on_gpu(model, way, recipe)
     np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
 

@@ -1,4 +1,10 @@
-"""RoPE scalings against the same formulas in ball arithmetic, written again from the papers."""
+"""RoPE scalings (linear, NTK, dynamic, YaRN, LongRoPE, Llama 3, proportional): frequencies and
+attention factors.
+
+Expected values are the formulas of the papers, written again in Arb's balls in tests/oracle.py,
+numbers that others have published, and closed forms. cases.json has the parameters of each case;
+dim is 128, base 10000, and 2048 positions were trained, unless a test says otherwise.
+"""
 
 import json
 import math
@@ -49,20 +55,23 @@ def precision():
 
 @pytest.mark.parametrize("case", CASES)
 def test_frequencies_are_the_nearest_floats(case: str) -> None:
-    """The formulas of the papers are written again in Arb's balls of 300 bits."""
+    """The float64 numbers nearest to the papers' formulas in Arb's balls of 300 bits."""
     inverse, _ = exact_frequencies_and_factor(case)
     assert rope_of_case(case).frequencies().floats() == [float(value) for value in inverse]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_attention_factors_are_the_nearest_floats(case: str) -> None:
-    """The formulas of the papers are written again in Arb's balls of 300 bits."""
+    """The float64 numbers nearest to the papers' formulas in Arb's balls of 300 bits."""
     _, factor = exact_frequencies_and_factor(case)
     assert rope_of_case(case).attention_factor_value() == float(factor)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
+    """They are computed in plain float64 for the search of parameters; the papers' formulas in Arb
+    are the true values.
+    """
     inverse, _ = exact_frequencies_and_factor(case)
     wanted = [float(value) for value in inverse]
     plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
@@ -76,7 +85,7 @@ def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.sample(12)
 def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
-    """Arb computes rows 99,990 and beyond, and rounds once."""
+    """Arb computes rows 99,990, 99,997 and 100,005, and rounds once."""
     offset = 99_990
     made = rope_of_case(case, offset=offset, dtype=dtype)
 
@@ -126,12 +135,15 @@ def test_frequencies_are_the_published_ones(
     assert frequencies[pair] == pytest.approx(expected, rel=1e-4)
 
 
-def test_published_attention_factor_of_yarn() -> None:
-    """0.1 ln 10 + 1."""
+def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
+    """0.1 ln 10 + 1, from YaRN's paper, in float64."""
     assert rope_of_case("yarn").attention_factor_value() == 1.2302585092994045
 
 
 def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:
+    """truncate=False leaves the first and last channel of YaRN's ramp as fractions; it is the first
+    mistake that the search for reasons tries.
+    """
     mistakes = rope_of_case("yarn").scaling_value.known_mistakes()
     assert mistakes[0].truncate is False
 
@@ -151,10 +163,12 @@ def yarn_attention(**parameters: Any) -> Fraction | None:
         ({"factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.5}, None),
     ],
 )
-def test_rational_attention_factors_of_yarn(
+def test_a_rational_attention_factor_of_yarn_is_known_exactly(
     parameters: dict[str, float], expected: Fraction | None
 ) -> None:
-    """A rational one is exact, so that ties at position 0 can be decided; a logarithm is not."""
+    """It is 1 if mscale and mscale_all_dim cancel, or the given one; then ties at position 0 can be
+    decided. 1 + 0.1 ln 4 is not rational: None.
+    """
     assert yarn_attention(**parameters) == expected
 
 
@@ -167,12 +181,12 @@ def two_pairs(factor: float) -> Rope:
 
 
 def test_attention_factor_of_longrope_is_rational_only_without_extension() -> None:
-    """sqrt(1 + ln(factor) / ln(original)) is 1 for a factor of 1."""
+    """√(1 + ln(factor) / ln(16)) is 1 for a factor of 1, and √1.5 for 4."""
     assert two_pairs(1.0).scaling_value.exact_attention == 1
     assert two_pairs(4.0).scaling_value.exact_attention is None
 
 
-def test_attention_factor_of_longrope_in_eight_bits() -> None:
+def test_the_attention_factor_of_longrope_is_computed_to_eight_bits() -> None:
     """⌊sqrt(1 + ln 4 / ln 16) · 2^8⌋, from the paper's formula."""
     expected = math.floor(math.sqrt(1 + math.log(4) / math.log(16)) * 256)
     assert two_pairs(4.0).scaling_value.attention(8) == expected
@@ -186,11 +200,12 @@ def test_without_scaling_the_attention_factor_is_one() -> None:
 def test_dynamic_ntk_stretches_once_the_length_exceeds_the_trained_one(
     length: int | None, expected: int
 ) -> None:
-    """f·L/M − (f − 1) with f = 2 and M = 32."""
+    """f·L/M − (f − 1) with f = 2 and M = 32 trained positions: 3 at L = 64, and 1 up to M."""
     assert Dynamic(2.0, 32, length).stretch() == expected
 
 
 def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
+    """NTK keeps the first frequency, and the last is that of linear scaling, 0.01 / 2."""
     found = Ntk(2.0).approximate(np.array([1.0, 0.01]), 10000.0, 2.0)
     assert found.tolist() == [1.0, 0.005]
 
@@ -216,15 +231,20 @@ def long_ramp(runtime: str) -> Rope:
 
 @pytest.mark.parametrize(("runtime", "tolerance"), [("none", 1e-12), ("llama.cpp", 1e-6)])
 def test_the_ramp_of_yarn_ends_at_the_last_channel(runtime: str, tolerance: float) -> None:
-    """A ramp from channel 0 to 7, the last of 8, over the four pairs."""
+    """The formula for its end gives more than channel 7, to which it is cut: a ramp from 0 to 7
+    over pairs 0 to 3, from frequencies that are kept to those divided by 4. llama.cpp computes in
+    float32.
+    """
     expected = [10 ** (-i / 4) * (1 - 0.75 * i / 7) for i in range(4)]
     assert long_ramp(runtime).inverse_frequencies() == pytest.approx(expected, rel=tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("recipe", ["exact", "float32"])
-def test_proportional_may_leave_all_pairs_still(dtype: str, recipe: str) -> None:
-    """A quarter of 4 channels is half a pair; transformers 5.23.0 makes inv_freq 0, 0 of it."""
+def test_proportional_scaling_may_leave_all_pairs_unrotated(dtype: str, recipe: str) -> None:
+    """A quarter of 4 channels is half a pair; transformers 5.23.0 gives the frequencies 0 and 0, so
+    that nothing rotates.
+    """
     rope = Rope(
         6, 4, 1e6, scaling="proportional", partial_rotary_factor=0.25, dtype=dtype, recipe=recipe
     )
@@ -236,8 +256,10 @@ def test_proportional_may_leave_all_pairs_still(dtype: str, recipe: str) -> None
     assert (rope.factors(range(6)) == 1).all()
 
 
-def test_proportional_leaves_the_last_pairs_still() -> None:
-    """A quarter of 32 pairs rotates: 8."""
+def test_proportional_scaling_leaves_the_last_pairs_unrotated() -> None:
+    """A quarter of 32 pairs rotates: 8, whose frequencies are 10^(-6 · 2i/64) as of the whole head.
+    In halves, the pairs 8 to 31 are columns 8 to 31 and 40 to 63.
+    """
     made = Rope(
         40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
     )
@@ -253,13 +275,18 @@ def test_proportional_leaves_the_last_pairs_still() -> None:
     assert np.array_equal(tables["cos"][:, :32], tables["cos"][:, 32:])
 
 
-def test_partial_rotation_uses_its_own_dim_which_may_be_odd() -> None:
+def test_partial_rotation_has_the_frequencies_of_its_own_dim() -> None:
+    """A quarter of 128 channels rotates, as a head of 32 would."""
     made = Rope(4, 128, partial_rotary_factor=0.25)
     assert made.rotary_dim == 32
     assert made.frequencies().floats() == Rope(4, 32).frequencies().floats()
     assert made.tables()["cos"].shape == (4, 16)
 
-    # GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels.
+
+def test_partial_rotation_of_an_odd_number_of_channels_rotates_one_more() -> None:
+    """GLM-4.5: 21 of 42 channels. transformers has the exponents 0, 2, …, 20 over 21, which are 11
+    frequencies, and rotates 22 channels.
+    """
     made = Rope(4, 42, partial_rotary_factor=0.5)
     assert made.rotary_dim == 22
     assert made.frequencies().floats() == [
@@ -268,13 +295,19 @@ def test_partial_rotation_uses_its_own_dim_which_may_be_odd() -> None:
     assert made.tables()["cos"].shape == (4, 11)
 
 
-def test_sections_give_each_frequency_its_axis() -> None:
-    """Qwen2-VL has its axes one after the other, Qwen3-VL in turns: T H W T H W … T T."""
+def test_sections_of_qwen2_vl_give_the_axes_one_after_the_other() -> None:
+    """mrope_section counts the pairs of time (0), height (1) and width (2)."""
     chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))
     assert chunked.pair_axes == [0] * 16 + [1] * 24 + [2] * 24
     assert chunked.tables()["axis"].tolist() == chunked.pair_axes
 
+
+def test_interleaved_sections_of_qwen3_vl_give_the_axes_in_turns() -> None:
+    """T H W T H W …, and the 4 pairs that are left to time."""
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
+
+
+def test_every_scaling_and_its_parameters_are_parameters_of_a_rope() -> None:
     assert set(Rope._scaling_parameters()) == set(scalings.PARAMETERS)
     assert set(Rope.parameters()["scaling"].options) == {*scalings.SCALINGS}

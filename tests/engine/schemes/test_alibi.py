@@ -1,4 +1,11 @@
-"""ALiBi: slopes by the paper's rule, biases in four forms."""
+"""ALiBi: slopes by the rule of the paper, and biases in four forms, correctly rounded in every
+dtype.
+
+The slopes of n heads are 2^(-8/n), 2^(-16/n), … if n is a power of two; for other n the paper's
+code (get_slopes, written again in tests/oracle.py as exact exponents) takes those of the next
+smaller power, and every other one of the next larger. The naive rule is 2^(-8h/n) for any n. Powers
+and products are computed by Arb (python-flint) and rounded once.
+"""
 
 from fractions import Fraction
 
@@ -30,23 +37,33 @@ def slopes(heads: int, **options) -> np.ndarray:
     "counts", [[*range(1, 34), 64, 71, 255], range(34, 257)], ids=["some", "all"]
 )
 @pytest.mark.sample(1)
-def test_slopes_of_every_head_count(counts):
-    """By the paper's rule (get_slopes of its code) and the naive one, with Arb."""
+def test_slopes_of_every_head_count_are_correctly_rounded(counts):
+    """Arb computes the powers of 2 by the paper's rule and by the naive one."""
     for heads in counts:
         assert_slopes_are(heads, get_slopes(heads))
         assert_slopes_are(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
 
 
-def test_published_slopes_and_other_limits():
-    """The slopes of 6, 8 and 12 heads are those of the paper's code."""
-    for heads in (1, 6, 12):
-        for max_bias in (1.0, 16.0, 0.3, 256.0):
-            assert_slopes_are(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
-    # Slopes of 6, 8 and 12 heads, as the paper's rule gives them.
+@pytest.mark.parametrize("heads", [1, 6, 12])
+@pytest.mark.parametrize("max_bias", [1.0, 16.0, 0.3, 256.0])
+def test_slopes_of_another_maximum_are_powers_of_that(heads, max_bias):
+    """max_bias replaces the 8 in 2^(-8/n); Arb computes the powers."""
+    assert_slopes_are(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
+
+
+def test_slopes_of_8_heads_are_the_published_powers_of_a_half():
+    """The paper: 1/2, 1/4, …, 1/256."""
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
+
+
+def test_slopes_of_6_heads_are_those_of_4_and_the_first_and_third_of_8():
+    """The paper's rule: 2^(-2h) for the 4 heads of the next smaller power, then 2^-1 and 2^-3."""
     assert slopes(6, dtype="float64").tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
 
-    last = [0.7071067811865476, 0.3535533905932738, 0.1767766952966369, 0.0883883476483184]
+
+def test_the_last_slopes_of_12_heads_are_every_other_one_of_16():
+    """The paper's rule: 16 heads have 2^(-h/2), of which the 1st, 3rd, 5th and 7th follow."""
+    last = [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
     assert slopes(12, dtype="float64")[8:].tolist() == pytest.approx(last, abs=6e-17)
 
 
@@ -75,6 +92,10 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
 @pytest.mark.parametrize(("heads", "seq_len"), [(1, 1), (3, 1), (2, 2), (12, 17), (5, 9)])
 @pytest.mark.sample(12)
 def test_every_form_has_the_slopes_of_the_paper_times_distances(heads, seq_len, form, dtype):
+    """For query i and key j the distance is −|i − j| if symmetric, j − i and −inf for later keys if
+    causal, j in one row for all queries by key, and j − (n − 1) by key-last. Arb computes the
+    products, which are rounded once.
+    """
     found = Alibi(heads, seq_len, form=form, dtype=dtype).tables()["bias"]
     np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))
 
@@ -82,8 +103,10 @@ def test_every_form_has_the_slopes_of_the_paper_times_distances(heads, seq_len, 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("form", ["key", "key-last"])
 @pytest.mark.parametrize("rule", ["paper", "naive"])
-def test_large_distances(form, rule, dtype):
-    """Slopes that are no power of two, distances to a hundred thousand: rounded once, from the exact product."""
+def test_biases_of_large_distances_are_rounded_once_from_the_exact_product(form, rule, dtype):
+    """Heads 9 and 10 of 11 have slopes that are no powers of two, and distances go to 100,000; Arb
+    computes the products.
+    """
     seq_len, heads = 100_001, 11
     table = Alibi(heads, seq_len, form=form, rule=rule, dtype=dtype).tensors()[0]
     exponents = (

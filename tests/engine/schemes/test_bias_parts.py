@@ -1,4 +1,10 @@
-"""Biases of one shard of heads, and of the last queries: parts of the whole table, to the bit."""
+"""Parts of a bias: one shard of the heads (head_range), or the last queries only, are bytes of the
+whole table.
+
+The whole tables are those of the same scheme without these parameters, which test_alibi.py and
+test_relative.py hold against formulas: ALiBi with 12 heads and 10 positions, and T5's buckets for
+10 positions with random weights (32 buckets, 12 heads).
+"""
 
 from typing import Any
 
@@ -20,6 +26,7 @@ T5_10_POSITIONS = {"style": "t5", "seq_len": 10, "weights": WEIGHTS}
 def test_a_shard_of_alibi_is_a_part_of_the_whole(
     heads: tuple[int, int], queries: int | None, form: str
 ) -> None:
+    """head_range=(3, 6) are heads 3, 4 and 5; queries=4 are the last 4 of 10 rows."""
     whole = Alibi(**ALIBI_12_HEADS, form=form).tables()
     part = Alibi(**ALIBI_12_HEADS, form=form, head_range=heads, queries=queries).tables()
     rows = slice(-(queries or 10), None)
@@ -29,11 +36,16 @@ def test_a_shard_of_alibi_is_a_part_of_the_whole(
 
 
 @pytest.mark.parametrize("form", ["key", "key-last"])
-def test_key_forms_have_a_shard_and_no_queries(form: str) -> None:
+def test_a_shard_of_a_form_by_key_is_a_part_of_the_whole(form: str) -> None:
     whole = Alibi(**ALIBI_12_HEADS, form=form).tables()["bias"]
     part = Alibi(**ALIBI_12_HEADS, form=form, head_range=(6, 9)).tables()["bias"]
 
     assert np.array_equal(part, whole[6:9])
+
+
+@pytest.mark.parametrize("form", ["key", "key-last"])
+def test_a_form_by_key_refuses_a_number_of_queries(form: str) -> None:
+    """Its bias has one row that serves all queries, so there are no last ones."""
     with pytest.raises(ParameterError, match="one row for all queries"):
         Alibi(**ALIBI_12_HEADS, form=form, queries=1)
 
@@ -43,6 +55,7 @@ def test_key_forms_have_a_shard_and_no_queries(form: str) -> None:
 def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     heads: tuple[int, int] | None, queries: int | None
 ) -> None:
+    """Heads 4 to 7 of 12, and the last 1 or 7 of 10 queries."""
     whole = Relative(**T5_10_POSITIONS).tables()["bias"]
     part = Relative(**T5_10_POSITIONS, head_range=heads, queries=queries).tables()["bias"]
     chosen = slice(*heads) if heads else slice(None)
@@ -54,11 +67,17 @@ def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     "style", [{"style": "t5", "seq_len": 12}, {"style": "swin", "grid": (3, 4)}]
 )
 def test_the_last_queries_have_the_last_rows_of_an_index(style: dict[str, Any]) -> None:
+    """The index holds the bucket of each query and key: 12 queries, or the 12 points of a 3 × 4
+    window of Swin.
+    """
     whole = Relative(**style).tables()["index"]
     assert np.array_equal(Relative(**style, queries=5).tables()["index"], whole[-5:])
 
 
 def test_a_shard_is_added_to_scores() -> None:
+    """Scores of 3 heads and 4 queries fit the shard of heads 3 to 5 and the last 4 queries of 10
+    keys; head_range may be the text "3:6".
+    """
     scores = np.random.default_rng(5).standard_normal((2, 3, 4, 10))
     shard = Alibi(**ALIBI_12_HEADS, head_range="3:6", queries=4, dtype="float64")
     added = pecli.apply(scores, shard) - scores
@@ -69,11 +88,13 @@ def test_a_shard_is_added_to_scores() -> None:
 @pytest.mark.parametrize(
     "scheme", [Alibi(**ALIBI_12_HEADS, head_range="3:6", queries=2), Alibi(**ALIBI_12_HEADS)]
 )
-def test_a_spec_makes_the_same_scheme(scheme: Alibi) -> None:
+def test_a_spec_of_a_part_makes_the_same_scheme(scheme: Alibi) -> None:
+    """A spec is the scheme as plain data, as files carry it."""
     assert Alibi.from_spec(scheme.spec()) == scheme
 
 
-def test_older_specs_have_no_parts() -> None:
+def test_a_spec_of_a_whole_bias_does_not_mention_parts() -> None:
+    """So it is byte for byte the spec that was written before there were parts."""
     parameters = Alibi(**ALIBI_12_HEADS).spec()["parameters"]
     assert "head_range" not in parameters
     assert "queries" not in parameters
@@ -94,7 +115,9 @@ MISTAKEN_PARTS = {
 
 @pytest.mark.parametrize("name", MISTAKEN_PARTS)
 def test_mistakes_of_a_shard_are_named(name: str) -> None:
-    """The spec is heads 3 to 5 of 12."""
+    """The spec is heads 3 to 5 of 12. The tables given are of another shard, of a model with 3
+    heads in all, and of the causal form; verify names that parameter.
+    """
     made, words = MISTAKEN_PARTS[name]
     bias = {"bias": made.tables()["bias"]}
     result = pecli.verify(bias, Alibi(**ALIBI_12_HEADS, head_range=(3, 6)), atol=1e-6)
@@ -104,6 +127,7 @@ def test_mistakes_of_a_shard_are_named(name: str) -> None:
 
 
 def test_another_shard_of_a_learned_bias_is_named() -> None:
+    """The table has heads 0 to 3, the spec heads 4 to 7."""
     bias = Relative(**T5_10_POSITIONS, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5_10_POSITIONS, head_range=(4, 8)), atol=1e-6)
 
@@ -125,10 +149,12 @@ def test_another_shard_of_a_learned_bias_is_named() -> None:
     ids=["beyond", "empty", "a dash", "queries", "slopes", "index", "weights", "rows"],
 )
 def test_ranges_that_do_not_fit_are_refused(make: Any, words: str) -> None:
+    """There are 12 heads and 10 queries; slopes alone have no queries, and an index has no heads."""
     with pytest.raises(ParameterError, match=words):
         make()
 
 
-def test_a_number_is_no_range() -> None:
+def test_a_number_is_refused_as_a_range_of_heads() -> None:
+    """An int is of the wrong kind, which is a TypeError as well; a text of a wrong form is not."""
     with pytest.raises(KindError, match="it must be A:B"):
         Alibi(**ALIBI_12_HEADS, head_range=3)

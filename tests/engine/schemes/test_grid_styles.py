@@ -1,4 +1,11 @@
-"""Tables on grids: those of other libraries' own code, and formulas at other sizes."""
+"""Tables on grids (images and videos): each style computes what its project computes.
+
+A style is a name for a project's rule: which axis each channel follows, at which frequencies.
+Expected tables were computed by other libraries' own code (data/grids and data/styles.npz,
+described in the README beside them and in index.json), or are the project's formula written out
+here. They are compared within 1e-4, the precision of float32 angles, unless IN_FLOAT32 states
+another bound.
+"""
 
 import json
 import math
@@ -54,10 +61,8 @@ def scheme_of(name: str, **changes: Any) -> Scheme:
     return kind(**{**parameters, **changes})
 
 
-def test_every_style_has_numbers_from_elsewhere() -> None:
-    """styles.npz and grids/ hold tables of other libraries' own code; each command must make the
-    same within 1e-4.
-    """
+def test_every_style_is_tested_against_another_project() -> None:
+    """Each has a table by the project's own code, or its formula written out in this file."""
     commands = " ".join(
         [
             *OLDER_COMMANDS.values(),
@@ -68,20 +73,21 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
 
     assert {*grid_styles.ADDED, *grid_styles.ROTARY} <= {*re.findall(r"--style (\S+)", commands)}
 
-    for name in COMMANDS:
-        theirs, made = tables_of(name), scheme_of(name).tables()
-        if len(theirs) == 1 and "pe" not in theirs:  # complex numbers, or 2 × 2 matrices
-            (both,) = theirs.values()
-            pair = (
-                (both[..., 0, 0], both[..., 1, 0])
-                if "rotation" in theirs
-                else (both.real, both.imag)
-            )
-            theirs = dict(zip(("cos", "sin"), pair, strict=True))
-        for part, table in theirs.items():
-            np.testing.assert_allclose(
-                made[part], table, rtol=0, atol=IN_FLOAT32.get(name, 1e-4), err_msg=name
-            )
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_style_makes_the_table_of_its_project(name: str) -> None:
+    """Some projects keep cos + i·sin, or matrices ((cos, −sin), (sin, cos)), instead of two tables."""
+    theirs = tables_of(name)
+    made = scheme_of(name).tables()
+    if len(theirs) == 1 and "pe" not in theirs:
+        (both,) = theirs.values()
+        if "rotation" in theirs:
+            theirs = {"cos": both[..., 0, 0], "sin": both[..., 1, 0]}
+        else:
+            theirs = {"cos": both.real, "sin": both.imag}
+
+    for part, table in theirs.items():
+        np.testing.assert_allclose(made[part], table, rtol=0, atol=IN_FLOAT32.get(name, 1e-4))
 
 
 @pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
@@ -89,7 +95,10 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
 def test_commands_make_and_verify_tables_of_other_projects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables are of other libraries' own code (see the data's index.json)."""
+    """The tables are of other libraries' own code (see the data's index.json). The command makes
+    the same, verifies theirs, and verifies its own. Integers are equal, and tables that the project
+    computes in float64 agree within 4 ulps.
+    """
     monkeypatch.chdir(DATA / "grids")
     words, theirs, atol = (
         shlex.split({**OLDER_COMMANDS, **COMMANDS}[name]),
@@ -118,6 +127,9 @@ def test_commands_make_and_verify_tables_of_other_projects(
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(2)
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
+    """identify gets the other library's table only; the scheme that it finds makes the table of the
+    command, within 4e-6 (two schemes may differ in the last bits of float32).
+    """
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     match, tables = (
         pecli.identify(tmp_path / "theirs.npz").matches[0].scheme,
@@ -190,8 +202,8 @@ def rows_of(case: str, parameters: dict, formula: Callable[..., list[float]]) ->
 
 
 def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
-    """The formulas are written out here from each project's code, for sizes of which there are no
-    tables.
+    """The formulas are written out above from each project's code, for sizes, bases and scales of
+    which there are no tables; float64 on both sides.
     """
     for case, (parameters, formula) in ADDED_STYLES.items():
         found = Sinusoidal(**parameters, style=case, dtype="float64").tables()["pe"]
@@ -219,7 +231,10 @@ def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
         Rope(positions=[[0, 1.5], [2, 3], [4, 5]], dim=16, mrope_section=(2, 3, 3)),
     ],
 )
-def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
+def test_the_spec_of_a_grid_makes_the_same_scheme_and_bytes(scheme: Scheme) -> None:
+    """A spec goes through JSON and makes an equal scheme with the same bytes; its blocks of two
+    rows are the table.
+    """
     again = Scheme.from_spec(json.loads(json.dumps(scheme.spec())))
     assert again == scheme
 
@@ -233,8 +248,12 @@ def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
 
 
 @pytest.mark.parametrize(("kind", "style"), [(Sinusoidal, "mae"), (Rope, "eva")])
-def test_float32_recipes_differ_by_float32(kind: type[Scheme], style: str) -> None:
-    """Angles of up to 6 radians in float32 are off by less than 6 · 2^-23."""
+def test_the_float32_recipe_of_a_style_is_off_by_float32_rounding(
+    kind: type[Scheme], style: str
+) -> None:
+    """A recipe computes in the dtypes of some project. Angles of up to 6 radians in float32 are off
+    by less than 6 · 2^-23 = 7e-7, but not by nothing.
+    """
     recipes = ("exact", "float32")
     exact, rough = (
         kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes
@@ -245,7 +264,8 @@ def test_float32_recipes_differ_by_float32(kind: type[Scheme], style: str) -> No
         assert 0 < off < 1e-6
 
 
-def test_given_integers_are_rows_of_the_range() -> None:
+def test_listed_positions_are_rows_of_the_table_from_zero() -> None:
+    """In any order and repeated; row 3 of a table with padding_idx=3 is zeros in both."""
     places = [7, 3, 3, 1000, 0, 12]
     given, whole = Rope(positions=places, dim=16).tables(), Rope(1001, 16).tables()
     for name in ("cos", "sin"):
@@ -257,8 +277,10 @@ def test_given_integers_are_rows_of_the_range() -> None:
     )
 
 
-def test_scalings_go_on_at_given_positions() -> None:
-    """Dynamic scaling is read where the positions end, yarn has its attention factor."""
+def test_scalings_apply_at_listed_positions() -> None:
+    """Dynamic scaling depends on the length, which is taken from the largest position; YaRN has its
+    attention factor. The rows are those of a table of 100 positions.
+    """
     dynamic = {"scaling": "dynamic", "factor": 4.0, "max_position_embeddings": 32}
     yarn = {"scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
     for scaling in (dynamic, yarn):
@@ -270,7 +292,7 @@ def test_scalings_go_on_at_given_positions() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(2)
 def test_a_wrong_theta_is_named(name: str) -> None:
-    """The tables are of other libraries; the spec has 2.5 times their base."""
+    """The tables are of other libraries; the spec has 2.5 times their base (theta)."""
     right = scheme_of(name)
     result = pecli.verify(
         tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4)
@@ -285,7 +307,10 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(2)
 def test_rows_where_columns_should_be_are_named(name: str) -> None:
-    """Row (a, b) of the transposed grid has the values of row (b, a): what follows rows follows columns."""
+    """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
+    has the values of (b, a). Then channels that should follow rows follow columns, which verify
+    reports as axes in the order w, h, or as a project that has that order.
+    """
     *time, height, width = scheme_of(name).grid
     points, kept = np.prod((*time, height, width)), scheme_of(name).keep or 0
     first = 0 if name in ("z-image", "hidream") else kept
@@ -300,11 +325,11 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     known = {
         "glm-image": "style is sam2",
         "positional-encodings-2d": "style is mae",
-    }  # whose axes are w and h
+    }  # These projects have the axes w and h by themselves.
     known |= {
         "torchtune": "rows are in another order",
         "sam2": "style is eva",
-    }  # square tiles; h and w
+    }  # torchtune's tiles are square, so rows may as well be permuted; sam2's axes become h and w.
 
     assert re.search(
         known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis)
@@ -314,6 +339,9 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS_OF_STYLES)
 @pytest.mark.sample(4)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
+    """The configuration is that of the class in diffusers that made the table: it passes, and with
+    another base (--theta) it fails.
+    """
     (tmp_path / "config.json").write_text(json.dumps(CONFIGS_OF_STYLES[name]))
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     words = shlex.split(COMMANDS[name])
@@ -337,7 +365,9 @@ def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -
 
 
 def test_grids_with_axes_need_no_style() -> None:
-    """What follows rows and columns has channels of its own; time is 0 in an image."""
+    """axes=(4, 2, 4) are the channels of time, row and column: frequencies 1 and 1/100 for 4
+    channels, 1 for 2. Time is 0 in an image.
+    """
     turned = np.exp(1j * np.array([[0, 0, h, w, w / 100] for h in range(2) for w in range(3)]))
     tables = Rope(grid=(2, 3), axes=(4, 2, 4), dtype="float64").tables()
 
@@ -350,7 +380,9 @@ def test_grids_with_axes_need_no_style() -> None:
 
 
 def test_channels_beyond_the_dim_are_cut() -> None:
-    """positional-encodings 6.0.3 with 3 axes has 12 channels for each where dim is 32."""
+    """positional-encodings 6.0.3 gives each of three axes 2·⌈dim/6⌉ channels: 12 if dim is 31 or
+    36, of which the first 31 stay.
+    """
     common = {"grid": (2, 3, 2), "style": "positional-encodings-3d"}
     cut, whole = (Sinusoidal(dim=dim, **common).tables()["pe"] for dim in (31, 36))
 

@@ -1,4 +1,9 @@
-"""Learned tables before learning: distributions, seeds, rules; against plain-integer generators and true quantiles."""
+"""Learned tables before learning: the first weights by distribution and seed.
+
+A weight is a uniform number from the generator Philox 4×64, put through the inverse distribution
+function. Both are written again in tests/oracle.py: Philox in Python's integers (`share` below),
+quantiles by Arb (python-flint).
+"""
 
 import math
 from fractions import Fraction
@@ -20,7 +25,8 @@ def weights_of(*args, **options) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_may_begin_as_zeros_or_as_sinusoids(dtype):
+def test_weights_may_begin_as_zeros_or_as_the_sinusoidal_table(dtype):
+    """Sinusoidal's tables are held against arbitrary precision in test_sinusoidal.py."""
     assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
 
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
@@ -35,8 +41,11 @@ def share(seed: int, element: int) -> Fraction:
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
-def test_first_values(seed, init):
-    """Independent of the engine and of NumPy: Philox in integers, the inverse distribution function in balls."""
+def test_weights_are_quantiles_of_philox_numbers(seed, init):
+    """normal: std · Φ^-1(u); trunc-normal: the same between −2 and 2 std; uniform: ±√3 std;
+    xavier-uniform: ±√(6 / (10 + 6)) by Glorot, whatever the std. The std is 0.02. u is Philox in
+    plain integers, Φ^-1 Arb's.
+    """
     true = []
     with ctx.workprec(150):
         cut = arb(2).sqrt().erfc() / 2
@@ -58,9 +67,9 @@ def test_first_values(seed, init):
     )
 
 
-def test_rows_far_down_seeds_and_longer_tables():
-    """Philox counts elements, so that row 2^40 − 1 can be made alone; the expected value is its
-    quantile by Arb.
+def test_a_row_far_down_is_made_alone():
+    """Philox counts elements, so that row 2^40 − 1 needs no row before it; the expected value is
+    the quantile of its number, by Arb.
     """
     (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
     row = 2**40 - 1
@@ -68,21 +77,29 @@ def test_rows_far_down_seeds_and_longer_tables():
 
     assert table.read(row, row + 1)[0, 5] == pytest.approx(true, rel=1e-14)
 
+
+def test_seeds_of_all_64_bits_give_different_tables():
     seeds = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
     assert len({weights_of(8, 8, seed=seed).tobytes() for seed in seeds}) == len(seeds)
+
+
+def test_a_longer_table_begins_with_the_shorter_one():
     assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
 
-    a, b = (
-        weights_of(500, 64, seed=7, dtype="float64"),
-        weights_of(500, 64, seed=8, dtype="float64"),
-    )
+
+def test_tables_of_neighbouring_seeds_are_uncorrelated():
+    """The correlation of n independent pairs has the standard deviation 1/√n; four are allowed."""
+    a = weights_of(500, 64, seed=7, dtype="float64")
+    b = weights_of(500, 64, seed=8, dtype="float64")
     assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / math.sqrt(a.size)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32, 2**63, 2**64 - 1])
 @pytest.mark.sample(3)
-def test_the_stream_is_philox(seed):
-    """Philox 4x64 in plain integers, written again in the oracle."""
+def test_the_stream_of_uniform_numbers_is_that_of_philox(seed):
+    """Philox 4×64 in plain integers, written again in the oracle, gives the same uniform numbers
+    from any start; 0 and 1 do not occur, whose quantiles are infinite.
+    """
     for start in (0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9):
         found = learned.uniform(seed, start, 9)
         assert found.tolist() == [float(share(seed, k)) for k in range(start, start + 9)]
@@ -98,8 +115,10 @@ def quantile_grid() -> np.ndarray:
     )
 
 
-def test_normal_is_the_inverse_distribution_function():
-    """Arb computes the true quantiles."""
+def test_normal_quantiles_are_off_by_less_than_1e_15():
+    """Relative to the quantile, or absolutely near the middle; Arb computes the true ones. An
+    element does not depend on those computed with it.
+    """
     u = quantile_grid()
     with ctx.workprec(200):
         true = [normal_quantile(Fraction(float(x))) for x in u]
@@ -115,7 +134,7 @@ def test_normal_is_the_inverse_distribution_function():
 
 
 def test_logarithms_are_within_two_units():
-    """Arb computes the true logarithms."""
+    """Arb computes the true logarithms; a unit is the distance to the next float64 number."""
     x = np.concatenate(
         [np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])]
     )
@@ -126,13 +145,18 @@ def test_logarithms_are_within_two_units():
             assert float(abs(arb(float(found)) - true).upper()) <= limit
 
 
-def test_specs_that_name_the_generator_still_count():
-    """As files of earlier versions do; torch's own generator is gone."""
+def test_a_spec_that_names_the_generator_is_read():
+    """Files of earlier versions have rng: pecli, the only generator that there is today."""
     spec = LearnedInit(4, 8, seed=3).spec()
     older = {**spec, "parameters": {**spec["parameters"], "rng": "pecli"}}
 
     assert Scheme.from_spec(older) == LearnedInit(4, 8, seed=3)
 
-    older["parameters"]["rng"] = "torch"
+
+def test_a_spec_of_the_generator_of_torch_is_refused():
+    """Earlier versions had rng: torch; without that generator its numbers cannot be made."""
+    spec = LearnedInit(4, 8, seed=3).spec()
+    older = {**spec, "parameters": {**spec["parameters"], "rng": "torch"}}
+
     with pytest.raises(ParameterError, match="rng"):
         Scheme.from_spec(older)

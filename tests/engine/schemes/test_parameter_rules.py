@@ -1,4 +1,9 @@
-"""Rules of parameters in words, and the values that texts stand for."""
+"""Rules of parameters as text: the sentence that states a rule, and the value that a typed text
+stands for.
+
+A parameter object such as Whole("", low=2) knows which values are allowed; its first argument is
+the help text, empty here. Expected sentences and values are written by hand.
+"""
 
 from fractions import Fraction
 
@@ -18,7 +23,7 @@ from pecli.engine.schemes.parameters import (
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import nearest
+from pecli.errors import ParameterError, nearest
 
 
 @pytest.mark.parametrize(
@@ -51,10 +56,14 @@ from pecli.errors import nearest
     ],
 )
 def test_the_rule_of_a_parameter_is_stated_in_words(parameter: Parameter, rule: str) -> None:
+    """From 2^20 on, powers of two and numbers one below are written as powers; other numbers have
+    commas from 10,000 on.
+    """
     assert parameter.rule == rule
 
 
-def test_the_placeholder_of_a_list() -> None:
+def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
+    """The help of the command line shows it behind the option."""
     assert ListOf("", each=Whole("")).metavar == "INTEGER,…"
 
 
@@ -73,14 +82,23 @@ def test_the_placeholder_of_a_list() -> None:
 def test_a_text_is_parsed_to_the_value_that_it_stands_for(
     parameter: Parameter, text: str, value: object
 ) -> None:
+    """`parse` takes the parameter's name and a text from the command line."""
     assert parameter.parse("x", text) == value
 
 
 def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
+    """GridParameter's own limit; the first argument of check is the parameter's name."""
     assert GridParameter("").check("grid", (2**20, 2**20)) == (2**20, 2**20)
 
 
-def test_a_grid_may_be_a_text() -> None:
+def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> None:
+    """The error begins with the parameter's name and its value."""
+    with pytest.raises(ParameterError, match=r"^grid is "):
+        GridParameter("").check("grid", (2, 2**20 + 1))
+
+
+def test_a_grid_may_be_given_as_a_text() -> None:
+    """2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
 
 
@@ -96,7 +114,9 @@ def test_a_grid_may_be_a_text() -> None:
 def test_a_position_is_kept_as_a_number_or_as_its_text(
     exact: Fraction, text: str, kept: object
 ) -> None:
-    """1/10 is no float64 number, so that the text is kept."""
+    """2 and 1/2 are float64 numbers; 1/3 and 1/10 are none, so that their text is kept: as it was
+    typed, or the fraction.
+    """
     assert PositionList.kept(exact, text) == kept
 
 
@@ -108,7 +128,8 @@ def test_a_position_is_kept_as_a_number_or_as_its_text(
         ("xyz", ""),
     ],
 )
-def test_the_nearest_of_a_few_words(word: str, advice: str) -> None:
+def test_a_misspelled_word_is_answered_with_the_nearest_one(word: str, advice: str) -> None:
+    """The known words are interleaved and halves; nothing is advised if none is near."""
     assert nearest(word, ("interleaved", "halves")) == advice
 
 

@@ -1,4 +1,8 @@
-"""What a parameter takes, as a value and as a text, and how it says no."""
+"""Which values and texts a parameter accepts, what they become, and how others are refused.
+
+`check` takes a value from Python, `parse` a text from the command line. Expected values are written
+by hand in the tables below; an error states what was given and the rule of the parameter.
+"""
 
 from typing import Any
 
@@ -8,7 +12,7 @@ import pytest
 
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Choice, Flag, ListOf, Real, Whole
+from pecli.engine.schemes.parameters import Choice, Flag, ListOf, Parameter, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -64,34 +68,63 @@ KINDS_REFUSED = {
 }
 
 
-def test_values_and_texts_that_are_accepted_become_plain_python_values():
-    for parameter, cases in VALUES_AND_WHAT_THEY_MEAN.items():
-        for given, value in cases:
-            found = (
-                parameter.parse("x", given)
-                if isinstance(given, str)
-                else parameter.check("x", given)
-            )
-            assert found == value
-            assert type(found) is type(value)
+def shown(value: object) -> str:
+    """Return the id of a case: a value cut to 40 characters, or the class of an object."""
+    if isinstance(value, Parameter) or type(value) is object:
+        return type(value).__name__
+    return repr(value)[:40]
 
 
-def test_wrong_texts_are_refused_in_one_short_line_with_the_rule():
-    for parameter, cases in TEXTS_REFUSED.items():
-        for text, given in cases:
-            with pytest.raises(ParameterError) as caught:
-                parameter.parse("size", text)
-            assert str(caught.value).startswith(f"size is {given}; {parameter.rule}")
-            assert len(str(caught.value)) < 200
-            assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("parameter", "given", "value"),
+    [
+        (parameter, given, value)
+        for parameter, cases in VALUES_AND_WHAT_THEY_MEAN.items()
+        for given, value in cases
+    ],
+    ids=shown,
+)
+def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter, given, value):
+    """The text "1_000" and the number np.uint8(7) become ints, np.float32(0.5) a float."""
+    found = parameter.parse("x", given) if isinstance(given, str) else parameter.check("x", given)
+
+    assert found == value
+    assert type(found) is type(value)
 
 
-def test_values_of_another_kind_are_refused_with_the_rule():
-    for parameter, values in KINDS_REFUSED.items():
-        for value in values:
-            with pytest.raises(ParameterError if parameter is WORD else KindError) as caught:
-                parameter.check("size", value)
-            assert str(caught.value) == f"size is {value!r}; {parameter.rule}"
+@pytest.mark.parametrize(
+    ("parameter", "text", "quoted"),
+    [
+        (parameter, text, quoted)
+        for parameter, cases in TEXTS_REFUSED.items()
+        for text, quoted in cases
+    ],
+    ids=shown,
+)
+def test_a_wrong_text_is_refused_in_one_short_line_with_the_rule(parameter, text, quoted):
+    """The message quotes the text, of which at most 40 characters are shown."""
+    with pytest.raises(ParameterError) as caught:
+        parameter.parse("size", text)
+
+    message = str(caught.value)
+    assert message.startswith(f"size is {quoted}; {parameter.rule}")
+    assert len(message) < 200
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [(parameter, value) for parameter, values in KINDS_REFUSED.items() for value in values],
+    ids=shown,
+)
+def test_a_value_of_another_type_is_refused_with_the_rule(parameter, value):
+    """The error is a KindError, which is a TypeError too. For a choice among words it is a
+    ParameterError, as any other word is no choice either.
+    """
+    with pytest.raises(ParameterError if parameter is WORD else KindError) as caught:
+        parameter.check("size", value)
+
+    assert str(caught.value) == f"size is {value!r}; {parameter.rule}"
 
 
 USUAL: dict[type[Scheme], dict[str, Any]] = {
@@ -109,16 +142,15 @@ NEVER_RIGHT = {
 
 
 @pytest.mark.parametrize("kind", USUAL)
-def test_kinds_that_are_never_right(kind):
-    """Every parameter of every scheme refuses values that are not even of its kind, in one line with what was given."""
+def test_every_parameter_of_a_scheme_refuses_values_of_a_wrong_type(kind):
+    """A whole number is not given as True, "4" or 4.0, for example (NEVER_RIGHT lists such values
+    by type of parameter); the error has the name, the value and the rule. A scheme has at least 9
+    such pairs.
+    """
     tried = 0
     for name, parameter in kind.parameters().items():
-        if name in (
-            "keep",
-            "grid_base",
-            "grid_scale",
-        ):  # which are refused without a grid, whatever they are
-            continue
+        if name in ("keep", "grid_base", "grid_scale"):
+            continue  # Without a grid these are refused, whatever their value is.
         for value in next(
             (values for way, values in NEVER_RIGHT.items() if isinstance(parameter, way)), ()
         ):
@@ -132,7 +164,9 @@ def test_kinds_that_are_never_right(kind):
     assert tried >= 9
 
 
-class OfTorch:
+class DtypeOfTorch:
+    """A stand-in for torch.bfloat16, which is recognised by its repr."""
+
     def __repr__(self) -> str:
         return "torch.bfloat16"
 
@@ -146,7 +180,7 @@ class OfTorch:
         ),
         *(
             ("dtype", word, "bfloat16")
-            for word in ("bf16", ml_dtypes.bfloat16, "torch.bfloat16", OfTorch())
+            for word in ("bf16", ml_dtypes.bfloat16, "torch.bfloat16", DtypeOfTorch())
         ),
         *(("dtype", word, "float64") for word in ("double", float, np.float64)),
         *(("layout", word, "halves") for word in ("neox", "rotate_half", "half")),
@@ -155,5 +189,7 @@ class OfTorch:
     ],
 )
 def test_other_words_for_a_value_mean_the_same(parameter: str, said: Any, meant: str) -> None:
-    """Names of NumPy, torch and other projects for dtypes, layouts and scalings."""
+    """fp16, half and F16 are written for float16, for example; "half" as a layout is rotate_half,
+    whose pairs are halves apart. Names are those of NumPy, torch and other projects.
+    """
     assert getattr(Rope(4, 8, **{parameter: said}), parameter) == meant

@@ -1,4 +1,8 @@
-"""What a scheme answers about itself."""
+"""Every scheme describes its tensors, and a rotary scheme its frequencies in float32.
+
+Expected frequencies are the formulas of two scalings, written out in NumPy: ntk-fixed, and llama3
+with settings that leave no ramp.
+"""
 
 import numpy as np
 import pytest
@@ -45,7 +49,9 @@ SCALED = {
 
 @pytest.mark.parametrize("scaling", SCALED)
 def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -> None:
-    """The formulas of the two scalings are written out in NumPy."""
+    """The recipe float32 computes in float32, so frequencies are 1e-6 near the formula, and each is
+    a float32 number.
+    """
     parameters, expected = SCALED[scaling]
     found = Rope(4, 32, recipe="float32", scaling=scaling, **parameters).inverse_frequencies()
 
@@ -55,7 +61,9 @@ def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -
 
 @pytest.mark.parametrize("scaling", SCALED)
 def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scaling: str) -> None:
-    """The formulas of the two scalings are written out in NumPy."""
+    """The recipe float32-recurrence multiplies 15 times by the step from pair to pair, as ggml
+    does, so that rounding errors add up: 1e-5.
+    """
     parameters, expected = SCALED[scaling]
     rope = Rope(4, 32, recipe="float32-recurrence", scaling=scaling, **parameters)
 
@@ -63,7 +71,9 @@ def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scali
 
 
 def test_longrope_has_no_frequencies_of_another_dim() -> None:
-    """Its lists of divisors fit one number of frequencies only."""
+    """LongRoPE divides frequencies by two lists of fixed length: two here, so that three
+    frequencies have no divisors and are NaN.
+    """
     rope = Rope(
         8,
         4,

@@ -1,4 +1,11 @@
-"""Recipes, held against the formulas of the projects that compute so, and what those really computed."""
+"""Recipes: tables as projects compute them, with the dtypes and the order of operations of their
+code.
+
+"float32" computes as transformers does, "float32-recurrence" as ggml (each pair's angle is the one
+before times a constant), "bfloat16-positions" rounds positions to bfloat16, and so on. Expected
+values are those formulas in NumPy's float32, the bits that transformers computed (torch_rope.json),
+or errors that others have published.
+"""
 
 import json
 import math
@@ -42,7 +49,7 @@ SCALINGS = [
 
 
 def exact_singles(count: int, denominator: float, base: float) -> np.ndarray:
-    """1 / base**e as HF writes it, the power in float64 and rounded: float32 but for double rounding."""
+    """Return 1 / base^e in float32 as transformers writes it; the power is rounded from float64."""
     exponents = np.arange(count, dtype=f32) / f32(denominator)
     return f32(1) / np.array([float(f32(base)) ** float(e) for e in exponents]).astype(f32)
 
@@ -57,7 +64,7 @@ def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
 
 
 def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarray:
-    """The phases, with one thing in 16 bits or all in float32."""
+    """Return the phases of a recipe in NumPy: one factor or product in 16 bits, the rest in float32."""
     if recipe == "float32-recurrence":
         return ggml_phases(positions, dim, base)
     inv_freq, places = exact_singles(dim // 2, dim / 2, base), positions.astype(f32)
@@ -77,7 +84,9 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
 )
 @pytest.mark.sample(10)
 def test_each_recipe_has_the_angles_of_its_formula_in_numpy(recipe, dim, base):
-    """The formulas are those of Hugging Face's modules and of ggml, in NumPy's float32."""
+    """The formulas are those of transformers' modules and of ggml, in NumPy's float32; cos and sin
+    may be off by one unit, 2^-23. float16 holds no positions beyond 65,504.
+    """
     for offset in (
         (0, 200, 4000)
         if recipe.startswith("float16")
@@ -99,10 +108,13 @@ def singles(row: list[str]) -> np.ndarray:
     ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}",
 )
 def test_the_float32_recipe_has_the_bits_of_transformers(case):
-    """The same inverse frequencies, to the bit, scaled or not; cos and sin within the noise of torch's own.
+    """torch_rope.json has what transformers computed with torch. Inverse frequencies are the same
+    bits, scaled or not; cos and sin are within 2^-23, since torch's own functions differ by
+    machine.
 
-    Twice, torch's power itself is off by a bit: 150000^(12/64) is 9.3436618128…, which is nearer to 9.34366226 than to
-    torch's 9.34366131; and 150000^(20/64) likewise.
+    For base 150000, torch's power itself is off by a bit at two pairs: 150000^(12/64) is
+    9.3436618128…, which is nearer to 9.34366226 than to torch's 9.34366131; and 150000^(20/64)
+    likewise.
     """
     scaling = {"rope_type": "none", **case["scaling"]}
     rope = Rope(
@@ -124,12 +136,16 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
 
 @pytest.mark.parametrize("scaling", SCALINGS[2:4], ids=["ntk", "dynamic"])
 def test_a_stretched_base_is_rounded_to_float32(scaling):
+    """NTK multiplies the base by f^(d / (d − 2)): f is the factor 3, or by dynamic scaling
+    factor · length / trained length − (factor − 1) = 2 · 64/16 − 1.
+    """
     rope = Rope(64, 32, recipe="float32", **scaling)
     by = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
+    base = 10000.0 * by ** (32 / 30)
 
-    assert rope.inverse_frequencies() == exact_singles(16, 16, 10000.0 * by ** (32 / 30)).tolist()
+    assert rope.inverse_frequencies() == exact_singles(16, 16, base).tolist()
 
-    steps = ggml_phases(np.array([1]), 32, 10000.0 * by ** (32 / 30))[0]
+    steps = ggml_phases(np.array([1]), 32, base)[0]
     assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
 
 
@@ -139,14 +155,16 @@ PUBLISHED_ERRORS = {
     131071: [4.2e-3, 1.2e-2, 1.9, 0.86],
     1048575: [2.5e-2, 8.5e-2, 1.9, 0.82],
 }
-"""Measured in the wild: max |Δcos| at d 128, b 10000. For float32 at 131071, 1.5e-3 was measured, too: that is
-what inverse frequencies rounded once from float64 give; HF's own, rounded thrice, are off by more at this position.
+"""By position, the largest |Δcos| that others measured at head_dim 128 and base 10000, of four recipes.
+
+For float32 at 131071, 1.5e-3 was measured as well: inverse frequencies that are rounded once from
+float64 give that. Those of transformers are rounded three times, and off by more at this position.
 """
 
 
 @pytest.mark.parametrize("position", PUBLISHED_ERRORS)
 def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position):
-    """The largest |Δcos| for head_dim 128 and base 10000, as measured by others."""
+    """The largest |Δcos| for head_dim 128 and base 10000, in two digits as published."""
     exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
     recipes = ("float32", "float32-recurrence", "bfloat16-inv-freq", "bfloat16-positions")
     tables = [Rope(1, 128, offset=position, recipe=recipe).tables()["cos"] for recipe in recipes]
@@ -156,46 +174,56 @@ def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position):
         f"{value:.1e}" for value in PUBLISHED_ERRORS[position]
     ]
 
+
+@pytest.mark.parametrize("position", PUBLISHED_ERRORS)
+def test_a_table_in_bfloat16_is_off_by_half_a_unit(position):
+    """Below 1, bfloat16 has steps of 2^-8, so at most 2^-9 is lost; 1.9e-3 to 2.0e-3 was measured."""
+    exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
     cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
-    assert (
-        1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9
-    )  # 1.9e-3 to 2.0e-3 there: half a unit below one, at most
+
+    assert 1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_layouts_hold_the_same_numbers(recipe):
-    interleaved = Sinusoidal(40, 16, recipe=recipe, offset=900, padding_idx=905).tables()["pe"]
-    halves = Sinusoidal(
-        40, 16, recipe=recipe, offset=900, layout="halves", padding_idx=905
-    ).tables()["pe"]
-    cos_first = Sinusoidal(
-        40, 16, recipe=recipe, offset=900, cos_first=True, padding_idx=905
-    ).tables()["pe"]
+def test_layouts_of_a_sinusoidal_table_hold_the_same_numbers(recipe):
+    """s0 c0 s1 c1 … as s0 s1 … c0 c1 …, or with cosines first; position 905 is the padding row."""
+    common = {"recipe": recipe, "offset": 900, "padding_idx": 905}
+    interleaved = Sinusoidal(40, 16, **common).tables()["pe"]
+    halves = Sinusoidal(40, 16, layout="halves", **common).tables()["pe"]
+    cos_first = Sinusoidal(40, 16, cos_first=True, **common).tables()["pe"]
+    sines, cosines = interleaved[:, 0::2], interleaved[:, 1::2]
 
-    assert (
-        halves.tolist()
-        == np.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1).tolist()
-    )
-    assert (
-        cos_first.reshape(40, 8, 2)[:, :, ::-1].tolist() == interleaved.reshape(40, 8, 2).tolist()
-    )
+    assert halves.tolist() == np.concatenate([sines, cosines], axis=1).tolist()
+    assert cos_first[:, 0::2].tolist() == cosines.tolist()
+    assert cos_first[:, 1::2].tolist() == sines.tolist()
     assert not interleaved[5].any()
 
-    compact = Rope(40, 16, offset=900, recipe=recipe)
-    assert (
-        np.delete(compact.tables()["cos"], 5, 0).tolist()
-        == np.delete(interleaved[:, 1::2], 5, 0).tolist()
-    )
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
+    """Sinusoidal has sines in even columns and cosines in odd ones; halves repeats a rotary table."""
+    sinusoidal = Sinusoidal(40, 16, recipe=recipe, offset=900).tables()["pe"]
+    compact = Rope(40, 16, offset=900, recipe=recipe)
     doubled = replace(compact, layout="halves").tables()["sin"]
+
+    assert compact.tables()["cos"].tolist() == sinusoidal[:, 1::2].tolist()
     assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.sample(4)
 def test_scalings_stay_near_the_exact_table(recipe):
-    """At small positions every recipe is right to the precision of the dtype that it rounds to."""
-    near = 2.0**-7 if "bfloat16" in recipe else 2.0**-10 if "float16" in recipe else 4e-6
+    """Every recipe is near the exact table under every scaling, at positions 0, 1 and 2.
+
+    Phases below 4 are off by half a unit of the dtype there: 2^-7 in bfloat16 (8 bits of
+    precision), 2^-10 in float16 (11 bits). In float32 it is 2^-23 for a phase and as much for each
+    of the at most 16 multiplications of a recurrence, 4e-6 in all with the attention factor.
+    """
+    near = 4e-6
+    if "bfloat16" in recipe:
+        near = 2.0**-7
+    elif "float16" in recipe:
+        near = 2.0**-10
     for scaling in SCALINGS:
         exact = Rope(3, 32, **scaling).tables()
         for name, table in Rope(3, 32, recipe=recipe, **scaling).tables().items():
@@ -205,7 +233,10 @@ def test_scalings_stay_near_the_exact_table(recipe):
 @pytest.mark.parametrize("interleaved", [None, True])
 @pytest.mark.parametrize("recipe", ["exact", *RECIPES])
 @pytest.mark.sample(6)
-def test_given_positions_are_rows_of_the_table(recipe, interleaved):
+def test_tables_at_listed_positions_are_rows_of_the_whole_table(recipe, interleaved):
+    """Positions of three axes (time, height, width), as in M-RoPE: the column of a pair has the row
+    of its own axis, in blocks of 6, 6 and 4 pairs or interleaved.
+    """
     sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": interleaved}
     rope = Rope(60, 32, recipe=recipe, **sections, scaling="linear", factor=4.0)
     tables, ids = rope.tables(), np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
@@ -218,8 +249,10 @@ def test_given_positions_are_rows_of_the_table(recipe, interleaved):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-def test_tables_that_were_made_in_another_dtype(dtype):
-    """A recipe such as float16-table rounds to float16 first, and then to the dtype of the table."""
+def test_a_recipe_rounds_to_its_own_dtype_before_that_of_the_table(dtype):
+    """The recipe float16-table rounds to float16 first, and then to the dtype of the table: as
+    casting a float16 table in NumPy.
+    """
     to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
     for through, recipe in (
         ("float16", "float16-table"),
@@ -234,8 +267,8 @@ def test_tables_that_were_made_in_another_dtype(dtype):
             assert found[name].tolist() == narrow[name].astype(np.float64).astype(to).tolist()
 
 
-def test_positions_are_rounded_to_float32():
-    """float32 holds 2^24 but not 2^24 + 1."""
+def test_positions_of_the_float32_recipe_are_rounded_to_float32():
+    """float32 holds 2^24 and 2^24 + 2, but not 2^24 + 1; 2^40 − 1 becomes 2^40."""
     table = Sinusoidal(4, 8, offset=2**24, recipe="float32").tables()["pe"]
     assert table[0].tolist() == table[1].tolist() != table[2].tolist()
 
@@ -243,12 +276,16 @@ def test_positions_are_rounded_to_float32():
     assert far.tolist() == [float(f32(math.sin(2.0**40))), float(f32(math.cos(2.0**40)))]
 
 
-def test_amplitude_and_scale_in_float32():
+def test_the_float32_recipe_multiplies_by_the_amplitude_in_float32():
+    """NumPy multiplies the float32 table by float32(0.3), which rounds once more."""
     plain = Sinusoidal(50, 8, recipe="float32").tables()["pe"]
     louder = Sinusoidal(50, 8, recipe="float32", amplitude=0.3).tables()["pe"]
 
     assert louder.tolist() == (plain * f32(0.3)).tolist()
 
+
+def test_the_float32_recipe_scales_positions_in_float32():
+    """Positions times 0.1 times 10000^(-2i/8), each product in NumPy's float32."""
     quicker = Sinusoidal(50, 8, recipe="float32", scale=0.1).tables()["pe"]
     angles = (np.arange(50, dtype=f32) * f32(0.1))[:, None] * exact_singles(4, 4, 10000.0)
     np.testing.assert_allclose(quicker[:, 0::2], np.sin(angles), rtol=0, atol=FEW)
@@ -257,6 +294,7 @@ def test_amplitude_and_scale_in_float32():
 @pytest.mark.parametrize("heads", [8, 12, 7])
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
 def test_biases_in_float32_are_products_of_float32(heads, form):
+    """The exact slope is rounded to float32 and multiplied by the distance, in NumPy's float32."""
     exact = Alibi(heads, 40, form=form, dtype="float64")
     slopes = exact.tables()["slopes"].astype(f32)
     symmetric = -np.abs(np.arange(40)[:, None] - np.arange(40))
@@ -270,20 +308,29 @@ def test_biases_in_float32_are_products_of_float32(heads, form):
 
     assert found["bias"].tolist() == bias.tolist()
     assert found["slopes"].tolist() == slopes.tolist()
-    for through in ("float16", "bfloat16"):
-        cast = Alibi(heads, 40, form=form, recipe=f"{through}-table").tables()
-        narrow = Alibi(heads, 40, form=form, dtype=through).tables()
-        assert {name: table.tolist() for name, table in cast.items()} == {
-            n: t.tolist() for n, t in narrow.items()
-        }
 
 
-def test_tables_through_a_narrow_dtype_take_any_base():
+@pytest.mark.parametrize("heads", [8, 12, 7])
+@pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_biases_of_a_table_in_16_bits_are_the_exact_ones_in_that_dtype(dtype, heads, form):
+    """The recipe float16-table makes float32 tables whose numbers were rounded to float16."""
+    cast = Alibi(heads, 40, form=form, recipe=f"{dtype}-table").tables()
+    narrow = Alibi(heads, 40, form=form, dtype=dtype).tables()
+
+    assert cast["bias"].tolist() == narrow["bias"].tolist()
+    assert cast["slopes"].tolist() == narrow["slopes"].tolist()
+
+
+def test_a_table_in_bfloat16_may_have_a_base_beyond_bfloat16():
+    """1e300 is no bfloat16 number, but only the table is in bfloat16; cos 0 is 1."""
     assert Rope(4, 8, 1e300, recipe="bfloat16-table").tables()["cos"][0].tolist() == [1.0] * 4
 
 
-def test_a_frequency_halved_is_a_phase_halved():
-    """ggml divides phases by what a scaling does to the frequencies; a factor of two is exact."""
+def test_linear_scaling_by_two_halves_the_phases_of_the_recurrence_exactly():
+    """ggml divides phases by what a scaling does to the frequencies; dividing by two has no
+    rounding error, so that row 2p of the slow table is row p of the plain one.
+    """
     plain = Rope(40, 32, recipe="float32-recurrence")
     slow = replace(plain, scaling="linear", factor=2.0)
     twice = np.array(slow.inverse_frequencies()) * 2
@@ -295,7 +342,10 @@ def test_a_frequency_halved_is_a_phase_halved():
 
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("recipe", ["float32", "float32-recurrence"])
-def test_a_single_frequency_is_one_whatever_is_taken_from_its_exponent(recipe, dim):
+def test_a_single_frequency_is_one_in_a_style_that_divides_by_one_less(recipe, dim):
+    """Whisper's exponents are i / (dim/2 − 1), which would be 0/0 for one frequency. The expected
+    values are NumPy's sine and cosine of the position.
+    """
     found = Sinusoidal(9, dim, style="whisper", recipe=recipe).tables()["pe"]
     places = np.arange(9.0)
 

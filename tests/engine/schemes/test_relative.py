@@ -1,4 +1,10 @@
-"""Buckets of relative positions, against the formulas in arbitrary precision, and biases that are looked up."""
+"""Relative positions: the bucket of every query and key, and the learned bias that is looked up by
+it.
+
+T5 and DeBERTa put distances into buckets, which grow logarithmically. Their formulas are written
+again below in Arb's balls (python-flint), which decide exactly whether a logarithm reaches an
+integer. Expected biases are NumPy's lookup, weights[index].
+"""
 
 import math
 import shlex
@@ -55,7 +61,9 @@ def deberta(r: int, buckets: int, limit: int) -> int:
     ("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)]
 )
 def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None:
-    """T5's formula is written again in Arb's balls, which decide floors of logarithms."""
+    """The first row and column against T5's formula in Arb (`t5` above, for r = key − query); all
+    other elements depend on r only.
+    """
     found = Relative("t5", 300, buckets, limit, causal).tables()["index"]
     assert found.dtype == np.int32
     assert found[0].tolist() == [t5(j, buckets, limit, causal) for j in range(300)]
@@ -65,35 +73,46 @@ def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None
 
 @pytest.mark.parametrize(("buckets", "limit"), [(32, 64), (256, 512), (16, 65), (6, 1000)])
 def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
-    """DeBERTa's formula is written again in Arb's balls, which decide ceilings of logarithms."""
+    """The first row and column against DeBERTa's formula in Arb (`deberta` above, for r = query −
+    key).
+    """
     found = Relative("deberta", 700, buckets, limit).tables()["index"]
     assert found[:, 0].tolist() == [deberta(i, buckets, limit) for i in range(700)]
     assert found[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]
 
 
-def test_rows_alone_and_specs() -> None:
-    for style in ("t5", "deberta"):  # a short table is the corner of a long one
-        whole = Relative(style, 50, 16, 40).tables()["index"]
-        for length in range(1, 50):
-            assert np.array_equal(
-                Relative(style, length, 16, 40).tables()["index"], whole[:length, :length]
-            )
-    for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
-        whole = scheme.tables()["index"]
-        assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
-    for scheme in (
-        Relative("t5", 5, causal=True),
-        Relative("swin", grid=(3, 4)),
-        Relative("deberta", 9),
-    ):
-        assert Scheme.from_spec(scheme.spec()) == scheme
+@pytest.mark.parametrize("style", ["t5", "deberta"])
+def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> None:
+    """A bucket depends only on the distance of query and key."""
+    whole = Relative(style, 50, 16, 40).tables()["index"]
+    for length in range(1, 50):
+        part = Relative(style, length, 16, 40).tables()["index"]
+        assert np.array_equal(part, whole[:length, :length])
+
+
+@pytest.mark.parametrize("scheme", [Relative("t5", 50), Relative("swin", grid=(4, 7))], ids=str)
+def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
+    """Rows 11 to 16 of the whole index."""
+    whole = scheme.tables()["index"]
+    assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [Relative("t5", 5, causal=True), Relative("swin", grid=(3, 4)), Relative("deberta", 9)],
+    ids=str,
+)
+def test_a_spec_of_relative_positions_makes_the_same_scheme(scheme: Relative) -> None:
+    assert Scheme.from_spec(scheme.spec()) == scheme
 
 
 @pytest.mark.parametrize(
     "given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}]
 )
-def test_the_bias_is_looked_up(given: dict) -> None:
-    """As the layers of transformers do: weights[index], the heads first."""
+def test_the_bias_is_looked_up_in_the_weights_by_the_index(given: dict) -> None:
+    """As the layers of transformers do: weights[index], with the heads moved to the front. T5 has
+    32 buckets; a 3 × 4 window of Swin has 5 · 7 differences of rows and columns.
+    """
     weights = (
         np.random.default_rng(2)
         .normal(size=(32 if "seq_len" in given else 5 * 7, 3))
@@ -125,13 +144,15 @@ def words_with_weights(tmp_path: Path) -> tuple[object, ...]:
 def test_a_file_of_biases_passes_with_its_weights(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
 ) -> None:
+    """The command that made the file verifies it."""
     assert run_pecli(*words_with_weights, "-q", "-o", tmp_path / file).exit_code == SUCCESS
     assert run_pecli(*words_with_weights, "--verify", tmp_path / file).exit_code == SUCCESS
 
 
-def test_a_file_of_biases_holds_its_weights(
+def test_a_file_of_biases_is_verified_by_the_weights_that_it_holds(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
+    """A .npz file carries its spec, and the learned weights in it."""
     run_pecli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
     assert run_pecli("verify", tmp_path / "bias.npz").exit_code == SUCCESS
 
@@ -139,6 +160,9 @@ def test_a_file_of_biases_holds_its_weights(
 def test_the_command_that_reproduces_wrong_biases_has_the_weights(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
+    """The file is not causal and the spec is; the command printed to reproduce the file (after
+    «reproduce with pecli») makes it.
+    """
     words = words_with_weights
     run_pecli(*words, "-q", "-o", tmp_path / "bias.npy")
     failed = run_pecli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")

@@ -1,4 +1,9 @@
-"""Rotary tables: values, layouts, rules; factors at any positions, against rigorous balls."""
+"""Rotary tables, their layouts, and the complex factors by which queries are rotated.
+
+Expected bits and errors come from Arb (python-flint), which computes cos and sin of position ·
+base^(-2i/dim) as balls; tests/oracle.py rounds them once. RotationFactors makes cos + i·sin in
+float64 for the layers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ def assert_equal_to_arbitrary_precision(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.sample(2)
 def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
-    """Random elements are compared bit by bit with Arb's values."""
+    """200 random elements of each table are compared bit by bit with Arb's values."""
     for base in (10000.0, 500000.0, 1e6, 1e20, 2.0, 0.5, 1.0):
         for offset in (0, 10**6 - 150, 2**40 - 300):
             assert_equal_to_arbitrary_precision(
@@ -44,7 +49,10 @@ def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_last_position_is_two_to_the_40(dtype):
+def test_the_row_of_position_two_to_the_40_is_correctly_rounded(dtype):
+    """Random elements of its row have Arb's bits, and it is the same in a table, in two rows and as
+    a listed position.
+    """
     assert_equal_to_arbitrary_precision(1, 128, samples=200, offset=2**40, dtype=dtype)
 
     both = Rope(2, 128, offset=2**40 - 1, dtype=dtype).tables()
@@ -67,8 +75,10 @@ def test_inverse_frequencies_are_correctly_rounded(base, dim):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_layouts_and_the_single_array(dtype):
-    """cos, then sin; doubled columns are the compact ones."""
+def test_layouts_repeat_the_columns_and_the_single_array_is_cos_then_sin(dtype):
+    """compact has a column per pair; halves repeats the whole table, interleaved every column. The
+    single array, for files that hold one only, stacks cos and sin.
+    """
     layouts = ("compact", "halves", "interleaved")
     made = {layout: Rope(70, 12, dtype=dtype, offset=9, layout=layout) for layout in layouts}
 
@@ -88,6 +98,7 @@ def test_layouts_and_the_single_array(dtype):
 
 
 def test_the_signature_shows_every_parameter_and_its_aliases():
+    """theta is another name for base; a repr has only what differs from the defaults."""
     shown = inspect.signature(Rope).parameters
     assert [*shown] == [*inspect.signature(Rope.__init__).parameters][1:]
     assert {*Rope.parameters(), "theta"} <= {*shown}
@@ -110,8 +121,10 @@ def largest_error(found: np.ndarray, positions, dim: int) -> float:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_listed_positions_are_computed_directly(keep, monkeypatch):
-    """Errors are measured against Arb; 0.6 · 2^-53 is one rounding of float64 and a little."""
+def test_rotations_at_listed_positions_are_off_by_one_rounding(keep, monkeypatch):
+    """Errors are measured against Arb; 0.6 · 2^-53 is one rounding of float64 and a little. With
+    room for a cached table (`keep`) as without.
+    """
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     places = [place for place in PLACES if place < 10**5] if keep else PLACES
     turns = RotationFactors(Rope(1, 16), exact=True)
@@ -122,7 +135,9 @@ def test_listed_positions_are_computed_directly(keep, monkeypatch):
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("start", [0, 250, 10**6 - 20, 2**40 - 600])
 def test_rotations_made_from_neighbours_are_within_four_units(start, keep, monkeypatch):
-    """Errors are measured against Arb."""
+    """Factors in a run of positions are made by multiplying neighbours, so that several roundings
+    add up. Errors are measured against Arb; a unit is 2^-53.
+    """
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     wanted = range(start, start + 40)
     found = RotationFactors(Rope(1, 16)).at(wanted)
@@ -132,6 +147,9 @@ def test_rotations_made_from_neighbours_are_within_four_units(start, keep, monke
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
+    """Any part of positions 100 to 1499 has the bytes of the whole, and a cached table has them as
+    well; without room for a cache none is kept.
+    """
     kept = RotationFactors(Rope(1, 32), exact=exact)
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
     anew = RotationFactors(Rope(1, 32), exact=exact)
@@ -146,7 +164,10 @@ def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
     assert kept.at(range(100, 1500)).tobytes() == whole.tobytes()
 
 
-def test_the_inverse_undoes_the_amplitude_too():
+def test_the_inverse_of_a_rotation_divides_by_the_attention_factor():
+    """YaRN multiplies cos and sin by 1 + 0.1 ln 4 = 1.139, its attention factor; there and back is
+    1.
+    """
     rope = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     assert rope.attention_factor_value() > 1.1
 
@@ -157,6 +178,10 @@ def test_the_inverse_undoes_the_amplitude_too():
 
 @pytest.mark.parametrize("places", [1, -1, 4096, -(2**40)])
 def test_a_shift_is_a_pure_rotation(places):
+    """Shifting keys of a cache by some positions multiplies by numbers of magnitude 1, without
+    YaRN's attention factor, which the keys have already. Without scaling it is the rotation by that
+    many positions, against Arb.
+    """
     yarn = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     np.testing.assert_allclose(np.abs(RotationFactors(yarn).shift(places)), 1, rtol=3e-16)
 

@@ -1,4 +1,9 @@
-"""Schemes as data: specs there and back, checks when made."""
+"""Schemes as data: a spec (the scheme's name and parameters as JSON) makes an equal scheme with the
+same bytes.
+
+Specs are what files carry. Expected values are the scheme itself before the round trip, and lists
+of names written by hand.
+"""
 
 import dataclasses
 import json
@@ -33,6 +38,7 @@ def test_every_scheme_is_registered_by_its_name():
 
 @given(strategies.schemes())
 def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
+    """Random schemes of all kinds; the spec goes through JSON."""
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
 
@@ -48,6 +54,7 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
 
 @pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
 def test_a_spec_names_every_parameter(name):
+    """Except those that were added later, which are left out if they have their default."""
     scheme = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     parameters = scheme.spec()["parameters"]
     omitted = {
@@ -59,6 +66,11 @@ def test_a_spec_names_every_parameter(name):
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
 
+
+@pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
+def test_a_spec_without_one_of_its_parameters_is_refused(name):
+    """Each parameter in turn is left out; the error names it."""
+    parameters = scheme_named(name)(**SMALLEST_PARAMETERS[name]).spec()["parameters"]
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
         with pytest.raises(
@@ -68,8 +80,8 @@ def test_a_spec_names_every_parameter(name):
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "rope", "alibi"])
-def test_exact_goes_without_saying(name):
-    """A spec from before there were recipes is exact, and an exact spec is what it was then."""
+def test_a_spec_mentions_a_recipe_only_if_it_is_not_exact(name):
+    """A spec from before there were recipes means exact, and an exact spec is what it was then."""
     exact = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     spec = exact.spec()
 
@@ -85,16 +97,20 @@ def test_exact_goes_without_saying(name):
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
 @pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
-def test_no_value_in_a_spec_breaks_out(name, value):
-    """Whatever stands in a parameter's place, it is taken or refused."""
+def test_any_value_in_a_spec_is_taken_or_refused_with_a_parameter_error(name, value):
+    """Each parameter in turn has the value, such as a list, infinity or 10^30; no other exception
+    escapes.
+    """
     good = scheme_named(name)(**SMALLEST_PARAMETERS[name]).spec()["parameters"]
     for key in good:
         with suppress(ParameterError):
             Scheme.from_spec({"scheme": name, "parameters": {**good, key: value}})
 
 
-def test_blocks_by_name():
-    """In vectors, where the tensor is one."""
+def test_blocks_are_the_rows_of_a_tensor_by_its_name():
+    """inv_freq has one axis, so that its blocks are vectors; without a name the blocks are those of
+    the first tensor, cos.
+    """
     scheme = Rope(10, 14)
     tables = scheme.tables()
 
@@ -112,8 +128,8 @@ LAYERS = Bundle(
 )
 
 
-def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
-    """A bundle holds the schemes of two layer types, with prefixes of their tensors."""
+def test_a_bundle_has_the_tensors_of_each_layer_type_under_its_name() -> None:
+    """A bundle holds the schemes of two layer types, full and sliding attention."""
     tables = LAYERS.tables()
     assert sorted(tables) == sorted(
         f"{a}.{b}" for a in ("full", "sliding") for b in ("cos", "sin", "inv_freq")
@@ -121,9 +137,18 @@ def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
     for name, scheme in LAYERS.parts:
         for tensor, array in scheme.tables().items():
             assert np.array_equal(tables[f"{name}.{tensor}"], array)
+
+
+def test_the_spec_of_a_bundle_makes_the_same_bundle() -> None:
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
 
+
+def test_a_saved_bundle_is_verified(tmp_path) -> None:
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed
-    with pytest.raises(ParameterError, match="full, sliding"):  # one array is not enough
+
+
+def test_a_bundle_is_not_saved_in_a_file_of_one_array(tmp_path) -> None:
+    """A .npy file holds one array; the error lists the layer types."""
+    with pytest.raises(ParameterError, match="full, sliding"):
         pecli.save(tmp_path / "t.npy", LAYERS)

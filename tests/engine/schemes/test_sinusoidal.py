@@ -1,4 +1,9 @@
-"""Sinusoidal tables: every element rounded once, every project's conventions, every rule."""
+"""Sinusoidal tables: every element is rounded once, and every style computes as its project does.
+
+Expected bits come from Arb (python-flint), which computes amplitude · sin or cos(scale · position ·
+base^(-i / n)) and rounds once (tests/oracle.py, sinusoidal_bits). A style is a name for a project's
+options; FORMULAS writes each project's formula out in NumPy.
+"""
 
 import math
 
@@ -44,7 +49,7 @@ def assert_equal_to_arbitrary_precision(
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.sample(2)
 def test_tables_of_many_bases_and_dimensions_are_correctly_rounded(offset, dtype):
-    """Elements are compared bit by bit with Arb's values."""
+    """300 random elements of each table are compared bit by bit with Arb's values."""
     for base in (2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5):
         assert_equal_to_arbitrary_precision(
             300, 64, samples=300, seed=1, base=base, offset=offset, dtype=dtype
@@ -57,7 +62,7 @@ def test_tables_of_many_bases_and_dimensions_are_correctly_rounded(offset, dtype
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_table_of_65536_channels_is_correctly_rounded(dtype):
-    """Elements are compared bit by bit with Arb's values."""
+    """300 random elements are compared bit by bit with Arb's values; it is the largest dim."""
     assert_equal_to_arbitrary_precision(20, 65536, samples=300, seed=3, offset=999_990, dtype=dtype)
 
 
@@ -73,7 +78,9 @@ NUMBERS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.sample(1)
 def test_layouts_scale_amplitude_and_shift_are_correctly_rounded(dtype):
-    """Elements are compared bit by bit with Arb's values."""
+    """200 or 300 random elements of each table are compared bit by bit with Arb's values;
+    freq_shift is what some projects subtract from dim/2 in the exponents.
+    """
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
             assert_equal_to_arbitrary_precision(
@@ -91,7 +98,9 @@ def test_layouts_scale_amplitude_and_shift_are_correctly_rounded(dtype):
 
 
 def test_row_1_has_the_published_numbers():
-    """Row 1 at D = 512, by the paper and by tensor2tensor (printed from float32); and sin 1, cos 1 from any book."""
+    """Row 1 at dim 512: sin(10000^(-2/512)) by the paper, sin(10000^(-1/255)) by tensor2tensor
+    (both printed from float32), and sin 1 and cos 1 from any book.
+    """
     paper = sinusoidal_table(2, 512, dtype="float64")
     shifted = sinusoidal_table(2, 512, style="tensor2tensor", dtype="float64")
 
@@ -134,16 +143,11 @@ FORMULAS = {
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_style_computes_what_its_project_computes(style):
-    """FORMULAS writes each project's formula out in NumPy.
-
-    With two channels nothing is divided by zero; zeros are zeros.
+    """FORMULAS writes each project's formula out in NumPy. With two channels nothing is divided by
+    zero; zeros (padding, the last column of an odd dim) are exactly zero.
     """
     for dim in (2, 4, 6, 64, 7, 33):
-        if dim % 2 and style in ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"):
-            with pytest.raises(
-                ParameterError, match=f"dim is {dim}; the {style} style has even dims only"
-            ):
-                Sinusoidal(4, dim, style=style)
+        if dim % 2 and style in STYLES_OF_EVEN_DIMS:
             continue
         expected = np.array([FORMULAS[style](position, dim) for position in range(40)])
         found = sinusoidal_table(40, dim, style=style)
@@ -151,38 +155,64 @@ def test_a_style_computes_what_its_project_computes(style):
         assert not bits(found)[expected == 0].any()
 
 
+STYLES_OF_EVEN_DIMS = ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers")
+
+
+@pytest.mark.parametrize("style", STYLES_OF_EVEN_DIMS)
+@pytest.mark.parametrize("dim", [7, 33])
+def test_a_style_whose_project_has_even_dims_only_refuses_odd_ones(style, dim):
+    """These projects split dim into two equal halves."""
+    with pytest.raises(ParameterError, match=f"dim is {dim}; the {style} style has even dims only"):
+        Sinusoidal(4, dim, style=style)
+
+
 @pytest.mark.parametrize("offset", [0, 3, 5, 6])
 def test_the_padding_row_is_where_its_position_is(offset):
-    """Position 5 is the row of zeros."""
+    """padding_idx=5 makes position 5 a row of zeros: row 5 − offset, if the table has it."""
     found = sinusoidal_table(4, 6, offset=offset, padding_idx=5)
     zero = [not row.any() for row in found]
 
     assert zero == [offset + row == 5 for row in range(4)]
 
 
-def test_a_style_is_a_name_for_options_which_win_over_it():
-    for style, given, rest in (
+@pytest.mark.parametrize(
+    ("style", "given", "rest"),
+    [
         ("whisper", {"layout": "interleaved"}, {"freq_shift": 1.0}),
         ("whisper", {"freq_shift": 0.0}, {"layout": "halves"}),
         ("flux", {"scale": 1.0}, {"cos_first": True}),
         ("dit", {"cos_first": False}, {"layout": "halves"}),
         ("mlx", {"amplitude": 1.0}, {"freq_shift": 1.0}),
         ("fairseq", {"padding_idx": 0, "base": 500.0}, {"layout": "halves"}),
-    ):
-        scheme, resolved = Sinusoidal(4, 8, style=style, **given), {**given, **rest}
-        assert {name: getattr(scheme, name) for name in resolved} == resolved
+    ],
+)
+def test_a_given_option_wins_over_the_style_which_sets_the_rest(style, given, rest):
+    """`rest` is an option that the style sets, by its project's formula."""
+    scheme = Sinusoidal(4, 8, style=style, **given)
+    for name, value in {**given, **rest}.items():
+        assert getattr(scheme, name) == value
 
+
+def test_a_style_is_a_name_for_its_options():
+    """Whisper: all sines before all cosines, and exponents i / (dim/2 − 1)."""
     styled = Sinusoidal(4, 8, style="whisper")
     spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
+
     assert styled == spelled
     assert styled.spec() == spelled.spec()
+
+
+def test_every_style_of_grids_is_registered():
     assert tuple(ADDED) == GRID_STYLES
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("exponent", [-24, -30, -45, -60, -75])
-def test_sines_that_are_almost_ties(exponent, dtype):
-    """For tiny angles sin x = x − x³/6, so a scale that is a tie makes a sine just below it."""
+def test_sines_just_below_ties_are_correctly_rounded(exponent, dtype):
+    """For tiny angles sin x = x − x³/6: if the scale is halfway between two numbers of the dtype,
+    the sine of position 1 lies just below. Arb gives the bits; the second scale is the next such
+    number.
+    """
     significand = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
     scale = (1 + 2.0**-significand) * 2.0**exponent
 
@@ -203,15 +233,17 @@ def test_sines_that_are_almost_ties(exponent, dtype):
     ],
     ids=str,
 )
-def test_ties_that_need_many_digits(dim, options):
-    """Arb decides them with hundreds of bits."""
+def test_ties_that_need_hundreds_of_bits_are_correctly_rounded(dim, options):
+    """sin x = x − x³/6 and cos x = 1 − x²/2 for an x of 2^-100 or less differ from a tie in the
+    200th bit or later; Arb computes that many.
+    """
     assert_equal_to_arbitrary_precision(3, dim, samples=3 * dim, seed=0, **options)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("amplitude", [1e-31, 1e-40, 1e-44, 1e-100, 1e39, 1e100, 1e300])
-def test_extreme_amplitudes_are_right_or_refused(amplitude):
-    """Products that float32 cannot hold are refused, without a warning of NumPy."""
+def test_extreme_amplitudes_are_correctly_rounded_or_refused_without_a_warning(amplitude):
+    """Products that float32 cannot hold are refused; others have Arb's bits."""
     try:
         found = sinusoidal_table(5, 4, amplitude=amplitude)
     except ParameterError:
@@ -224,10 +256,16 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
 
 
 @pytest.mark.parametrize("dim", [3, 6])
-def test_channels_that_are_cut_off_are_interleaved(dim: int) -> None:
-    """Two axes of 2 or 4 channels have more than dim; the last ones of a row are left out."""
-    with pytest.raises(ParameterError, match="leaves out channels"):
-        Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")
-
+def test_channels_beyond_the_dim_of_a_grid_are_left_out(dim: int) -> None:
+    """positional-encodings has 2·⌈dim/4⌉ channels for each of two axes, 2 or 4 here, together more
+    than dim.
+    """
     table = Sinusoidal(grid=(6, 2), dim=dim, style="positional-encodings-2d").tables()["pe"]
     assert table.shape == (12, dim)
+
+
+@pytest.mark.parametrize("dim", [3, 6])
+def test_channels_are_not_left_out_of_halves(dim: int) -> None:
+    """If all sines come before all cosines, the last channels would be cosines of one axis only."""
+    with pytest.raises(ParameterError, match="leaves out channels"):
+        Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")

@@ -1,4 +1,9 @@
-"""Closed forms of small tables: styles of grids, layouts, recipes and runtimes."""
+"""Small tables whose numbers are known in closed form: styles of grids, layouts, recipes, scalings.
+
+A style is a project's rule for the channels of a grid: blocks of channels, each of which follows
+one axis. A recipe computes a table in the dtypes of some project. Expected numbers are sines and
+cosines of simple angles, and arithmetic in the docstrings.
+"""
 
 import math
 from typing import Any
@@ -27,13 +32,17 @@ def blocks_of_style(
 
 
 def test_moonvit_alternates_columns_and_rows() -> None:
-    """Blocks are (axis, channels, denominator); axis 0 counts rows and axis 1 columns."""
+    """MoonViT's 8 channels are four blocks of a pair, by column, row, column, row (axis 0 counts
+    rows, axis 1 columns), from the first and then the second frequency (start) of base^(-i/2).
+    """
     assert blocks_of_style("moonvit", 8) == [(1, 2, 2), (0, 2, 2), (1, 2, 2), (0, 2, 2)]
     assert [block.start for block in ROTARY["moonvit"].blocks(8)] == [0, 0, 1, 1]
 
 
 def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
-    """14 channels are 7 pairs: one of angle 0, and two frequencies for each of three axes."""
+    """In LTX-Video, 14 channels are 7 pairs: one of angle 0, and two frequencies in turn for each
+    of three axes. A denominator of −1 makes frequencies that grow, base^0 and base^1.
+    """
     first, *mixed = ROTARY["ltx"].blocks(14)
     assert first == AxisBlock(0, 2, first.denominator, progression="still")
     assert [block.axis for block in mixed] == [0, 1, 2, 0, 1, 2]
@@ -42,6 +51,7 @@ def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
 
 
 def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
+    """6 channels are 3 pairs, one per axis: blocks are (axis, channels, denominator)."""
     assert blocks_of_style("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
 
 
@@ -55,7 +65,9 @@ def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
 def test_given_channels_replace_the_shares_and_the_order_of_a_style(
     style: str, dim: int, channels: tuple[int, ...], expected: list[tuple[Any, ...]]
 ) -> None:
-    """Blocks are (axis, channels, denominator)."""
+    """Blocks are (axis, channels, denominator): with channels (4, 12) the first axis has one block
+    of 4, whose exponents are i/2, and the second one of 12, of i/6.
+    """
     assert blocks_of_style(style, dim, channels) == expected
 
 
@@ -66,13 +78,15 @@ def test_given_channels_replace_the_shares_and_the_order_of_a_style(
 def test_a_grid_is_resampled_from_its_base(
     grid_base: tuple[int, ...], positions: tuple[list[int], ...]
 ) -> None:
-    """Two points of a base grid of 4 are at 0 and 2; the last 0 is the row beside the grid."""
+    """Two points stretched over a base grid of 4 are at 0 and 2, over 8 at 0 and 4. The last 0 is
+    the row that stands beside the grid.
+    """
     scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", grid_base=grid_base)
     assert scheme.coordinates().values == positions
 
 
 def test_positions_in_turns_are_exact_at_quarters() -> None:
-    """cos(π/2) = 0, cos(π) = −1, cos(3π/2) = 0, cos(2π) = 1."""
+    """DINOv3's angle is 2π · position: cos(π/2) = 0, cos(π) = −1, cos(3π/2) = 0, cos(2π) = 1."""
     rope = Rope(positions=((0.25, 0.5), (0.75, 1.0)), dim=4, style="dinov3")
     assert rope.tables()["cos"].tolist() == [[0.0, 0.0], [-1.0, 1.0]]
 
@@ -103,7 +117,8 @@ def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
     np.testing.assert_allclose(table, expected, rtol=1e-15)
 
 
-def test_rows_are_added_to_the_input() -> None:
+def test_a_sinusoidal_table_is_added_to_the_input() -> None:
+    """Rows (sin 0, cos 0) and (sin 1, cos 1) on ones."""
     added = Sinusoidal(2, 2).applied_to(np.ones((1, 2, 2)))
     expected = [[[1.0, 2.0], [1 + math.sin(1), 1 + math.cos(1)]]]
 
@@ -111,6 +126,7 @@ def test_rows_are_added_to_the_input() -> None:
 
 
 def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> None:
+    """The layout repeats columns in whole tables only."""
     interleaved = Rope(1, 8, layout="interleaved").at([3])["cos"]
     compact = Rope(1, 8).at([3])["cos"]
 
@@ -129,6 +145,7 @@ def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> No
 def test_a_recipe_has_the_frequencies_of_a_style(
     style: str, grid: tuple[int, ...], dim: int
 ) -> None:
+    """In float32, a rounding is 6e-8 of the exact frequency; a few of them stay below 1e-6."""
     rounded = Rope(grid=grid, dim=dim, style=style, recipe="float32").inverse_frequencies()
     exact = Rope(grid=grid, dim=dim, style=style).inverse_frequencies()
 
@@ -136,6 +153,7 @@ def test_a_recipe_has_the_frequencies_of_a_style(
 
 
 def test_a_recipe_multiplies_by_the_amplitude() -> None:
+    """sin 0 and cos 0, twice."""
     table = Sinusoidal(2, 2, amplitude=2.0, recipe="float32").tables()["pe"]
     assert table[0].tolist() == [0.0, 2.0]
 
@@ -146,15 +164,22 @@ def test_a_recipe_stores_the_table_in_bfloat16() -> None:
 
 
 def test_a_scheme_without_a_runtime_is_read_as_it_is() -> None:
+    """`as_read` returns the scheme as its runtime reads the parameters."""
     assert as_read(Rope(4, 8, **YARN)) == Rope(4, 8, **YARN)
 
 
 def test_a_recipe_keeps_the_length_of_a_scaling() -> None:
+    """Dynamic scaling depends on the length that is served, 64, so a copy of the scheme under
+    another recipe keeps it.
+    """
     rope = Rope(4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=64)
     assert rope.computed_as("float32").length == 64
 
 
 def test_the_served_context_of_a_runtime_is_not_a_parameter_of_a_recipe() -> None:
+    """A scheme as vLLM computes it has the length that vLLM serves. Computed exactly, its YaRN does
+    not depend on a length, which is dropped; computed by transformers, another runtime, it is kept.
+    """
     rope = Rope(1, 8, runtime="vllm", **YARN, length=64)
     assert rope.computed_as("exact").length is None
     assert rope.computed_as("transformers").length == 64

@@ -1,4 +1,8 @@
-"""The tensors of a scheme: their names, shapes and axes, and the parameters that affect them."""
+"""The tensors of a scheme: their names, shapes and axes, and which parameters affect them.
+
+Axes name the dimensions of a tensor, its first position, the unit of its elements, and how many
+columns share a frequency. Expected values are written by hand from the definitions of the schemes.
+"""
 
 from inspect import signature
 
@@ -35,21 +39,26 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 def test_the_axes_of_a_tensor_have_names_a_first_position_and_a_unit(
     scheme: Scheme, tensor: str, axes: Axes
 ) -> None:
+    """Sinusoidal(4, 8, offset=3) has a tensor pe (position, channel) from position 3 on, for
+    example, whose columns share a frequency in pairs.
+    """
     assert scheme.axes_of(tensor) == axes
 
 
-def test_a_grid_of_two_axes_says_which_pair_follows_which() -> None:
+def test_a_grid_has_a_tensor_of_the_axis_that_each_pair_follows() -> None:
     """EVA rotates the first half of the pairs by rows, and the second half by columns."""
     rope = Rope(grid=(2, 3), dim=8, style="eva")
     assert rope.tables()["axis"].tolist() == [0, 0, 1, 1]
 
 
 def test_positions_in_one_row_need_no_axes() -> None:
+    """Then every pair follows the only axis, and there is no tensor `axis`."""
     assert "axis" not in Rope(4, 8).tables()
 
 
 @pytest.mark.parametrize("scheme", [Sinusoidal(4, 8), Alibi(2, 4), Relative("t5", 4)], ids=str)
 def test_schemes_that_rotate_nothing_have_an_attention_factor_of_one(scheme: Scheme) -> None:
+    """The attention factor multiplies cos and sin of a scaled rotation."""
     assert scheme.attention_factor_value() == 1.0
 
 
@@ -66,6 +75,7 @@ def test_schemes_that_rotate_nothing_have_an_attention_factor_of_one(scheme: Sch
 def test_alibi_has_slopes_and_a_bias_if_it_has_a_length(
     scheme: Alibi, shapes: dict[str, tuple[int, ...]]
 ) -> None:
+    """4 heads; a bias is (heads, queries, keys), with one row of queries in a form by key."""
     assert {table.name: table.shape for table in scheme.tensors()} == shapes
 
 
@@ -74,17 +84,19 @@ def test_the_bias_stands_for_alibi_in_files_of_a_single_array() -> None:
 
 
 def test_the_form_has_no_effect_on_slopes() -> None:
+    """The form says how the bias is laid out; slopes=True makes no bias."""
     assert Alibi(4, 6, slopes=True).inert_parameters == {"form"}
     assert Alibi(4, 6).inert_parameters == frozenset()
 
 
 def test_slopes_follow_from_the_bias() -> None:
+    """A derived tensor adds no information to the others in a file."""
     assert Alibi(4, 6).derived_tensors == {"slopes"}
     assert Alibi(4, 6, slopes=True).derived_tensors == frozenset()
 
 
 def test_frequencies_are_scaled_as_positions_are() -> None:
-    """1000 times 1 and 0.01, the frequencies of 4 channels."""
+    """scale=1000 times 1 and 0.01, the frequencies of 4 channels."""
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
 
@@ -95,16 +107,21 @@ def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
 
 
 @pytest.mark.parametrize("scheme", [LearnedInit(4, 8), Relative("t5", 4)], ids=str)
-def test_schemes_that_no_recipe_computes(scheme: Scheme) -> None:
+def test_learned_tables_and_relative_indices_have_no_recipes(scheme: Scheme) -> None:
+    """A recipe computes a table in the dtypes of some project; drawn weights and integers have
+    none.
+    """
     assert scheme.recipe_names() == ()
 
 
 @pytest.mark.parametrize("scheme", [LearnedInit(4, 8), Rope(4, 8)], ids=str)
-def test_without_a_runtime_nothing_is_read_differently(scheme: Scheme) -> None:
+def test_without_a_runtime_no_parameter_is_read_differently(scheme: Scheme) -> None:
+    """`causes` are the sentences that say how a runtime departs from the model's own code."""
     assert scheme.runtime_reading.causes == ()
 
 
-def test_a_repr_has_the_values_that_were_filled_in() -> None:
+def test_a_repr_shows_the_defaults_of_a_style() -> None:
+    """T5's 32 buckets and largest distance 128 are filled in."""
     expected = "Relative(style='t5', seq_len=4, buckets=32, max_distance=128)"
     assert repr(Relative("t5", 4)) == expected
 
@@ -128,7 +145,8 @@ def test_recipe_and_dtype_are_the_last_parameters() -> None:
     assert [*Rope.parameters()][-2:] == ["recipe", "dtype"]
 
 
-def test_defaults_of_learned_weights() -> None:
+def test_learned_weights_default_to_a_deviation_of_0_02_and_seed_0() -> None:
+    """A normal distribution of standard deviation 0.02, as in GPT-2, from seed 0."""
     scheme = LearnedInit(4, 8)
     assert scheme.std == 0.02
     assert scheme.seed == 0

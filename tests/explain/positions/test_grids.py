@@ -1,4 +1,11 @@
-"""Tables on grids, at given positions and of relative positions: recognised, and explained where they are wrong."""
+"""Tables on grids of images and videos: recognised without a spec, and explained if they differ
+from one.
+
+Axes are t, h, w (time, row, column). A style is a project's rule which channels follow which axis.
+Expected tables are those of other projects' own code (engine/schemes/data/grids), or NumPy's
+cosines and sines of position · base^(-2i/d) per axis (`tables_on_axes`); expected words are written
+by hand. `spec` is what the table should be.
+"""
 
 import json
 import shlex
@@ -13,6 +20,7 @@ import pecli
 from pecli import Rope, Sinusoidal
 from pecli.cli.app import run
 from pecli.engine.schemes.scheme import Scheme
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 DATA = Path(__file__).parent.parent.parent / "engine" / "schemes" / "data" / "grids"
 INDEX = json.loads((DATA / "index.json").read_text())
@@ -26,7 +34,7 @@ STYLES_WITHOUT_A_GRID = ("t5", "deberta", "swin", "timesteps", "mrope")
 @pytest.mark.sample(4)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     """The tables were made by transformers, diffusers and others (see the data's index.json); the
-    printed command must make them again within 1e-4.
+    command that identify prints must make them again within 1e-4.
     """
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified
@@ -57,6 +65,9 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
 )
 @pytest.mark.sample("scheme4", "scheme7")
 def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -> None:
+    """identify sees the tables only: the scheme that it finds makes them within 1e-5, float32
+    rounding of the angles, and has the same base, axis factors and kind of positions.
+    """
     match = pecli.identify(scheme.tables()).matches[0].scheme
     made, wanted = match.tables(), scheme.tables()
     for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
@@ -66,13 +77,18 @@ def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -
         assert getattr(match, name, 0) == getattr(scheme, name, 0)
 
 
-def test_points_that_are_turns_apart_tell_no_base() -> None:
-    """At so few points, waves of other bases are whole turns apart and look the same."""
+def test_no_base_is_claimed_of_points_that_are_whole_turns_apart() -> None:
+    """The style pixel has angles of many turns between points: at 4 × 6 points, waves of other
+    bases look the same, so that nothing may be identified.
+    """
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
 
 
-def test_a_short_coarse_table_is_not_on_a_grid() -> None:
+def test_a_short_table_in_bfloat16_is_not_taken_for_one_on_a_grid() -> None:
+    """16 rows at positions (7 + row) · 0.11, rounded to 8 bits: the offset and scale are found, and
+    no positions of a grid.
+    """
     tables = Sinusoidal(16, 32, offset=7, scale=0.11, dtype="bfloat16").tables()
     scheme: Any = pecli.identify(tables).matches[0].scheme
 
@@ -112,12 +128,17 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
             "M-RoPE sections are interleaved, where the model has them one after the other"),
     ],
 )  # fmt: skip
-def test_known_mistakes_are_named(found: Scheme, spec: Scheme, words: str) -> None:
-    """The first scheme makes the table, the second is the spec."""
+def test_another_parameter_of_a_grid_is_named(found: Scheme, spec: Scheme, words: str) -> None:
+    """The first scheme makes the table, the second is the spec; `words` are a part of the reason.
+    For example, rows and columns of Qwen2-VL's positions (t, h, w) are exchanged.
+    """
     assert words in reasons_of_verify(found, spec)
 
 
 def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
+    """In a grid of 3 × 5 points, channels of the row hold its column, and those of the column its
+    row; DETR's coordinates are scaled to 2π along each axis.
+    """
     right = Sinusoidal(grid=(3, 5), dim=32, style="detr")
     values = right.coordinates().values
     places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
@@ -190,8 +211,9 @@ HALVES = {name: np.tile(with_reversed_columns(LARGE, 16, 16)[name], 2) for name 
 def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     tables: dict[str, np.ndarray], spec: Scheme, words: str
 ) -> None:
-    """Tables are computed here from positions and channels per axis; H and W are rows and columns
-    of a grid of 8 x 12.
+    """Tables are computed by NumPy from positions and channels per axis; H and W are rows and
+    columns of a grid of 8 × 12. For example, (W + 1, 56) gives 56 channels the column plus one:
+    «positions along w are off by 1».
     """
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")
@@ -212,8 +234,13 @@ def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     ],
 )
 @pytest.mark.sample(3)
-def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str) -> None:
-    """Two axes of base 1000, a thousandth of each position along the second, would do as well as one of 10^6."""
+def test_wrong_positions_of_a_few_rows_are_along_one_axis(
+    places: list[int], base: float, words: str
+) -> None:
+    """One to four rows fit several explanations: two axes of base 1000, a thousandth of each
+    position along the second, would do as well as one axis of base 10^6. Only positions that do not
+    count up are printed in the command.
+    """
     tables = tables_on_axes((np.array(places), 128), base=base)
     why, command = pecli.verify(tables, Rope(len(places), 128, 1e6), atol=1e-3).diagnosis
 
@@ -223,6 +250,7 @@ def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str)
 
 @pytest.mark.parametrize(("first", "rows", "base"), [(100, 2, 1e6), (0, 3, 500.0), (7, 4, 500.0)])
 def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float) -> None:
+    """NumPy's table of two to four positions; its base and first position are found."""
     tables = tables_on_axes((np.arange(first, first + rows), 128), base=base)
     scheme: Any = pecli.identify(tables).matches[0].scheme
 
@@ -231,22 +259,24 @@ def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float)
     np.testing.assert_allclose(scheme.tables()["sin"], tables["sin"], rtol=0, atol=1e-6)
 
 
-def test_few_rows_along_two_axes_are_not_claimed() -> None:
-    """Three rows fit too many grids."""
+def test_three_rows_along_two_axes_are_not_identified() -> None:
+    """Points (0, 0), (0, 1) and (1, 0): three rows fit too many grids."""
     tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.identify(tables).matches
 
 
 @pytest.mark.thorough
-def test_few_rows_along_two_axes_have_no_reason() -> None:
+def test_three_rows_along_two_axes_have_no_reason() -> None:
+    """Points (0, 0), (0, 1) and (1, 0), where positions 0, 1, 2 are expected: three rows fit too
+    many grids.
+    """
     tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.verify(tables, Rope(3, 128), atol=1e-3).explanations
 
 
-def test_dumps_of_a_model_at_its_own_positions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Qwen2.5-VL with an image in the middle, at positions (t, h, w)."""
+@pytest.fixture
+def verify_qwen(tmp_path: Path) -> list[str]:
+    """Return the command that verifies the dump of Qwen2.5-VL, without its positions."""
     config = {
         "model_type": "qwen2_5_vl",
         "hidden_size": 2048,
@@ -255,22 +285,31 @@ def test_dumps_of_a_model_at_its_own_positions(
     }
     config["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
     (tmp_path / "config.json").write_text(json.dumps(config))
+    dump = str(DATA / "mrope-qwen2.5-vl.npz")
+    return ["verify", dump, "--config", str(tmp_path / "config.json"), "--atol", "1e-4"]
+
+
+def test_a_dump_of_qwen_passes_at_the_positions_of_its_image(verify_qwen: list[str]) -> None:
+    """The dump is of transformers' own code, with an image in the middle, at positions (t, h, w)."""
+    positions = str(DATA / "mrope-positions.npy")
+    assert run([*verify_qwen, "--positions", positions]) == SUCCESS
+
+
+def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
+    verify_qwen: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file has the right positions in the order t, w, h."""
     np.save(tmp_path / "wrong.npy", MROPE_POSITIONS[[0, 2, 1]])
-    words = [
-        "verify",
-        str(DATA / "mrope-qwen2.5-vl.npz"),
-        "--config",
-        str(tmp_path / "config.json"),
-        "--atol",
-        "1e-4",
-    ]
 
-    assert run([*words, "--positions", str(DATA / "mrope-positions.npy")]) == 0
-
-    capsys.readouterr()
-    assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1
+    assert run([*verify_qwen, "--positions", str(tmp_path / "wrong.npy")]) == CHECK_FAILED
     assert "positions are those of the axes t,w,h (the spec says t,h,w)" in capsys.readouterr().out
-    assert run([*words, "--positions", "0,1,2"]) != 0
+
+
+def test_a_dump_of_qwen_does_not_pass_at_positions_for_other_tokens(
+    verify_qwen: list[str],
+) -> None:
+    """The dump has more than three rows."""
+    assert run([*verify_qwen, "--positions", "0,1,2"]) != SUCCESS
 
 
 def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> np.ndarray:
@@ -297,6 +336,9 @@ def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> n
 def test_other_numbers_of_channels_per_axis_are_named(
     grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
 ) -> None:
+    """The table has `found` channels for each axis, by the formula of video models in NumPy, and
+    the spec `expected` ones: one mistake, the parameter axes.
+    """
     angles = video_angles(grid, found, 10000.0)
     tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
     spec = Rope(grid=grid, dim=sum(expected), axes=expected)
@@ -317,6 +359,9 @@ def test_other_numbers_of_channels_per_axis_are_named(
 def test_another_base_of_a_grid_is_not_called_another_style(
     options: dict[str, Any], base: float
 ) -> None:
+    """Other styles have other bases, so that two parameters could explain the table; the base alone
+    is the shorter reason.
+    """
     spec = Rope(dim=64, **options)
     channels = tuple(block.channels for block in spec.axis_blocks)
     angles = video_angles(options["grid"], channels, base)
