@@ -100,7 +100,8 @@ def test_compiled_loops_rotate_to_the_same_bytes(
     monkeypatch.setenv("PECLI_KERNELS", "1")
     found = rotated()
 
-    assert uses
+    is_complex_product = layout == "interleaved" and x.itemsize == factors.real.itemsize
+    assert bool(uses) != is_complex_product  # NumPy's product is as fast.
     np.testing.assert_array_equal(found, expected)
 
 
