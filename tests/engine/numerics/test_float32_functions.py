@@ -89,6 +89,14 @@ POWERS_BY_TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
 """Powers of PyTorch (make_data.py)."""
 
 
+@pytest.fixture(params=["0", "1"], ids=["NumPy", "compiled"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute waves with NumPy, and by a compiled loop."""
+    if request.param == "1":
+        pytest.importorskip("numba", reason="compiled loops need numba")
+    monkeypatch.setenv("PECLI_KERNELS", request.param)
+
+
 def waves_of(angles: np.ndarray, functions: Sequence[str]) -> np.ndarray:
     """Return one array per function."""
     return np.moveaxis(float32_waves.waves_of(angles, functions), -1, 0)
@@ -106,6 +114,7 @@ def assert_correctly_rounded(angles: np.ndarray) -> None:
     )
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
 )
@@ -115,6 +124,7 @@ def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
     assert_correctly_rounded(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
 
 
+@pytest.mark.usefixtures("either_way")
 def test_waves_near_their_zeros_are_correctly_rounded():
     """Floats next to multiples of π/2, where a result has far fewer digits than its argument."""
     turns = np.concatenate([np.arange(1, 150), np.geomspace(200, 2.6e6, 150).astype(int)])
@@ -131,6 +141,7 @@ def test_waves_near_their_zeros_are_correctly_rounded():
     )
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("first", [0, 60_000, 2**20 - 77, 2**22 - 300])
 def test_phases_whose_waves_are_nearest_to_ties(first):
     """Of 300 positions times 64 frequencies, as float64 tells them."""
@@ -146,12 +157,14 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
         assert_correctly_rounded(phases[closest])
 
 
+@pytest.mark.usefixtures("either_way")
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
     """The circle is divided into 8192 sectors, each with its own table entry."""
     edges = ((np.arange(1, 8193) - 0.5) * (math.tau / 8192)).astype(np.float32)
     assert_correctly_rounded(np.concatenate([edges, edges[::16] + np.float32(math.tau)]))
 
 
+@pytest.mark.usefixtures("either_way")
 def test_waves_of_more_angles_than_are_computed_at_once():
     angles = np.arange(20_000, dtype=np.float32)
     (together,) = waves_of(angles, ["sin"])
@@ -160,6 +173,7 @@ def test_waves_of_more_angles_than_are_computed_at_once():
     assert together[15_000:].tolist() == later.tolist()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_largest_angles_below_2_to_the_18():
     """Larger ones are computed in another way."""
     largest = np.nextafter(np.float32(2**18), np.float32(0))
@@ -224,6 +238,7 @@ def test_powers_that_are_floats_or_too_large():
     assert power(2.0, 127.0) == 2.0**127
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_cosine_next_to_a_tie_of_float32():
     """It lies 2^-49 from the tie, nearer to the number of smaller magnitude (by Arb)."""
     angle = np.array([2.5878591537475586], np.float32)
