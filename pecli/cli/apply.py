@@ -16,6 +16,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -256,6 +257,15 @@ def _span(first: int, stop: int) -> str:
     return str(first)
 
 
+def _listed_span(positions: PositionList) -> str:
+    """Return the least and the largest of listed positions, of all axes: «-1 … 1», «1/3 … 2»."""
+    typed = [position for axis in positions.axes for position in axis]
+    exact = [position for axis in positions.exact() for position in axis]
+    least = typed[exact.index(min(exact))]
+    largest = typed[exact.index(max(exact))]
+    return str(least) if least == largest else f"{least} … {largest}"
+
+
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     """Return the axis that was taken for positions, so that the user notices a wrong one.
 
@@ -281,9 +291,14 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
         scheme = make_scheme(kind, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
     spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
-    first = scheme.first_position
-    longest = max(tensor.shape[-2] for tensor in inputs)
-    words = f"positions {_span(first, first + longest)} {_along(inputs[0])}"
+    listed_positions = spec.get("positions")
+    if listed_positions is not None:
+        span = _listed_span(listed_positions)
+    else:
+        first = scheme.first_position
+        longest = max(tensor.shape[-2] for tensor in inputs)
+        span = _span(first, first + longest)
+    words = f"positions {span} {_along(inputs[0])}"
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
     return Applied(arrays, spec, words)
@@ -491,7 +506,10 @@ def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Valu
         words.append(f"moved by {rotation.shift} positions")
         return words
     rows = rotation.rows
-    span = _span(*rows.span(_longest(inputs, rotation.seq_axis)))
+    if rotation.rope.positions is not None:
+        span = _listed_span(rotation.rope.positions)
+    else:
+        span = _span(*rows.span(_longest(inputs, rotation.seq_axis)))
     file = f" of {values[rows.name]}" if rows.ids is not None else ""
     undone = "undone at " if rotation.inverse else ""
     words.append(f"{undone}positions {span}{file} {_along(first, rotation.seq_axis)}")

@@ -23,6 +23,7 @@ from pecli.engine.arrays import (
     ArrayLike,
     Complex,
     Indices,
+    aligned_buffer,
     dtype_name,
     floating,
     round_to,
@@ -198,12 +199,16 @@ class _RotationJob:
                 target = self.target[batches, positions]
                 self._rotate_block(rotation, rotary_dim, source, target)
 
+    def _is_complex_product(self, work_dtype: "np.dtype[Any]") -> bool:
+        """Return True if pairs lie in memory as complex numbers that need no conversion."""
+        return self.layouts == LAYOUTS["interleaved"] and self.source.dtype == work_dtype
+
     def _blocks(self, share: _Share, work_dtype: "np.dtype[Any]") -> list[slice]:
         """Return the batches of a share that are rotated at once."""
         batches = share.batches
-        # A complex product passes over memory once, and gains nothing from blocks.
-        is_single_pass = self.layouts == LAYOUTS["interleaved"] and self.source.dtype == work_dtype
-        step = len(batches) if is_single_pass else self._batches_per_block(work_dtype.itemsize)
+        step = self._batches_per_block(work_dtype.itemsize)
+        if self._is_complex_product(work_dtype):
+            step = len(batches)  # One pass over memory gains nothing from blocks.
         starts = batches[::step]
         return [slice(start, min(start + step, batches.stop)) for start in starts]
 
@@ -211,10 +216,14 @@ class _RotationJob:
         """Rotate the rows of a share by a compiled loop; return False if NumPy has to do it.
 
         There are loops for float32 and float64; they are loaded for large arrays only, because
-        loading takes a while. Channels that do not rotate are copied first.
+        loading takes a while. NumPy multiplies complex numbers as fast. Channels that do not rotate
+        are copied first.
         """
-        is_wide_enough = self.source.dtype in (np.float32, factors.real.dtype)
+        work_dtype = factors.real.dtype
+        is_wide_enough = self.source.dtype in (np.float32, work_dtype)
         if not is_wide_enough or self.layouts.before != self.layouts.after:
+            return False
+        if self._is_complex_product(work_dtype):
             return False
         batches = share.batches
         positions = share.positions.stop - share.positions.start
@@ -262,12 +271,15 @@ class _Scratch:
     New memory for every block would be cleared by the system and evict the block from the cache.
     """
 
-    def __init__(self, dtype: "np.dtype[Any]") -> None:
+    def __init__(self, dtype: "np.dtype[Any]", place: int) -> None:
+        """Return scratch memory; arrays of different places are fast together (aligned_buffer)."""
         self._memory = np.empty(0, dtype)
+        self._place = place
 
     def of_shape(self, shape: tuple[int, ...]) -> AnyArray:
         if self._memory.shape != shape:
-            self._memory = np.empty(shape, self._memory.dtype)
+            memory = aligned_buffer(prod(shape), self._memory.dtype, place=self._place)
+            self._memory = memory.reshape(shape)
         return self._memory
 
 
@@ -276,7 +288,7 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
 
     Channels are widened, rotated, and rounded once.
     """
-    scratch = _Scratch(work_dtype)
+    scratch = _Scratch(work_dtype, place=0)
 
     def wide_rotation(block: AnyArray, out: AnyArray) -> None:
         wide = scratch.of_shape(block.shape)
@@ -308,9 +320,9 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     rows make them long.
     """
     half = factors.shape[-1]
-    cosines = np.concatenate([factors.real, factors.real], axis=-1)
-    sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
-    scratch = _Scratch(cosines.dtype)
+    cosines = _joined_halves(factors.real, factors.real, place=2)
+    sines = _joined_halves(-factors.imag, factors.imag, place=3)
+    scratch = _Scratch(cosines.dtype, place=1)
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         swapped = scratch.of_shape(block.shape)
@@ -322,6 +334,13 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
         np.add(out, swapped, out=out)
 
     return rotation
+
+
+def _joined_halves(first: AnyArray, second: AnyArray, *, place: int) -> AnyArray:
+    """Return rows that begin with those of one array and end with those of another."""
+    shape = (*first.shape[:-1], 2 * first.shape[-1])
+    rows = aligned_buffer(prod(shape), first.dtype, place=place).reshape(shape)
+    return np.concatenate([first, second], axis=-1, out=rows)
 
 
 def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:

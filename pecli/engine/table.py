@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -249,6 +250,52 @@ def _shut_down(pool: "ThreadPoolExecutor") -> None:
     pool.shutdown(wait=not is_interrupt, cancel_futures=True)
 
 
+class _SharedItems(Iterator[Item]):
+    """Items that several threads take, one after the other."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = iter(items)
+        self._lock = Lock()  # Only one thread at a time may run a generator.
+
+    def __next__(self) -> Item:
+        with self._lock:
+            return next(self._items)
+
+    def stop(self) -> None:
+        """Let no thread take another item. The lock is not needed, and may never be released."""
+        self._items = iter(())
+
+
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Call work(item) for every item, in threads, for its side effects."""
-    deque(results_in_order(work, items), maxlen=0)
+    """Call work(item) for every item, in threads, for its side effects.
+
+    The caller's thread does a share of the work. If it waited for the others, it would wake up for
+    every item, and each time a working thread would have to wait for the interpreter.
+    """
+    rest = iter(items)
+    first_two = list(islice(rest, 2))
+    shared = _SharedItems(chain(first_two, rest))
+
+    def work_on() -> None:
+        try:
+            for item in shared:
+                work(item)
+        finally:
+            shared.stop()  # After an error, the other threads end as well.
+
+    helper_count = thread_count() - 1
+    if len(first_two) < 2 or helper_count == 0:
+        work_on()
+        return
+    from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
+
+    pool = ThreadPool(helper_count)
+    try:
+        helpers = [pool.submit(work_on) for _ in range(helper_count)]
+        with np.errstate(all="ignore"):  # as in the threads of the pool
+            work_on()
+        for helper in helpers:
+            helper.result()
+    finally:
+        shared.stop()
+        _shut_down(pool)

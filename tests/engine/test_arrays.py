@@ -163,6 +163,12 @@ def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
     assert buffer.ctypes.data % CACHE_LINE == 0
 
 
+def test_buffers_of_different_places_begin_at_different_places_of_a_page() -> None:
+    page = 4096
+    begins = [aligned_buffer(5, np.float32, place=place).ctypes.data % page for place in range(4)]
+    assert begins == [0, 1024, 2048, 3072]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

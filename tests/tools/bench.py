@@ -4,9 +4,10 @@
     python -m tests.tools.bench [--quick] [--cpu] [--write] [FOLDER]
 
 Every figure is the best of several turns, taken in rotation, so that other load of the machine
-affects all alike. On a busy machine, --cpu compares processor time instead of elapsed time. --write
-puts the figures into the reference and the README. The folder needs 6 GiB; a run takes less than
-ten minutes.
+affects all alike. On a busy machine, --cpu compares processor time instead of elapsed time. Rows
+that end with «NumPy only» are measured without the compiled loops of the extra `fast`. --write puts
+the figures into the reference and the README. The folder needs 6 GiB; a run takes less than ten
+minutes.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -31,6 +33,8 @@ import numpy as np
 
 import pecli
 from pecli.engine import application
+from pecli.engine.arrays import AnyArray
+from pecli.engine.table import work_through
 from tests.conftest import MEASURE
 
 Work = Callable[[], object]
@@ -49,11 +53,23 @@ class Row(NamedTuple):
 
 ROOT = Path(__file__).parents[2]
 FIGURES = re.compile(r"(<!-- begin figures.*? -->\n)(.*?)(<!-- end figures -->)", re.DOTALL)
-PECLI = str(Path(sys.executable).with_name("pecli"))
+PECLI = (sys.executable, "-m", "pecli")
+"""The command of this checkout; an installed one may be another version."""
+NUMPY_ONLY = "NumPy only"
+KERNELS = "PECLI_KERNELS"
 ROWS, DIM = 65_536, 1_024
 SUMMARY = """
 65,536 × 1,024 float32 in memory, exact | pecli, every element correctly rounded | torch, float32, 2 threads
+without numba | pecli, every element correctly rounded, NumPy only | torch, float32, 2 threads
+65,536 × 1,024 float32 into existing memory, exact | pecli, into existing memory | memcpy of the same bytes
+65,536 × 1,024 by the arithmetic of float32 | pecli --recipe float32 | NumPy, float32, again
+without numba | pecli --recipe float32, NumPy only | NumPy, float32, again
 rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Hugging Face writes it
+without numba | pecli, halves, NumPy only | torch, halves, as Hugging Face writes it
+rotating interleaved pairs | pecli, interleaved | torch, interleaved, as a complex product
+without numba | pecli, interleaved, NumPy only | torch, interleaved, as a complex product
+rotating halves in float64, rounded once | pecli.apply, halves | pecli.RotaryPosEmbedding, halves
+without numba | pecli.apply, halves, NumPy only | pecli.RotaryPosEmbedding, halves, NumPy only
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null
 a small table, start-up included | pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy | import numpy, typer
 """
@@ -65,6 +81,25 @@ def cpu_time() -> float:
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def both_ways(label: str, work: Work) -> Works:
+    """Return a function with compiled loops, if numba is installed, and with NumPy only."""
+
+    def work_with(setting: str) -> Work:
+        def call() -> None:
+            os.environ[KERNELS] = setting
+            try:
+                work()
+            finally:
+                del os.environ[KERNELS]
+
+        return call
+
+    works = {f"{label}, {NUMPY_ONLY}": work_with("0")}
+    if find_spec("numba"):
+        works = {label: work_with("1"), **works}
+    return works
 
 
 def run(*words: object, check: bool = True) -> Work:
@@ -100,10 +135,23 @@ def plain_table(library: Any, dtype: str, table_dtype: str = "float32") -> objec
     return table
 
 
+def table_into(target: AnyArray) -> None:
+    """Write an exact sinusoidal table into an array, in threads."""
+    table = pecli.Sinusoidal(*target.shape).tensors()[0]
+    step = table.block_rows()
+
+    def fill_block(start: int) -> None:
+        table.fill(start, target[start : start + step])
+
+    work_through(fill_block, range(0, len(target), step))
+
+
 def tables(torch: Any) -> Iterator[Works]:
     source = np.ones((ROWS, DIM), np.float32)
     target = np.empty_like(source)
-    works: Works = {"pecli, every element correctly rounded": pecli.Sinusoidal(ROWS, DIM).tables}
+    exact = pecli.Sinusoidal(ROWS, DIM)
+    works = both_ways("pecli, every element correctly rounded", exact.tables)
+    works |= both_ways("pecli, into existing memory", lambda: table_into(target))
     if torch:  # Its threads keep spinning for a while, so NumPy comes before pecli's next turn.
         works["torch, float32, 2 threads"] = lambda: plain_table(torch, "float32")
     works["NumPy, float32 throughout"] = lambda: plain_table(np, "float32")
@@ -114,9 +162,10 @@ def tables(torch: Any) -> Iterator[Works]:
         "NumPy, float64, not exact": lambda: plain_table(np, "float64", "float64"),
         "pecli --dtype float64": pecli.Sinusoidal(ROWS, DIM, dtype="float64").tables,
     }
+    recipe = pecli.Sinusoidal(ROWS, DIM, recipe="float32")
     yield {
         "NumPy, float32, again": lambda: plain_table(np, "float32"),
-        "pecli --recipe float32": pecli.Sinusoidal(ROWS, DIM, recipe="float32").tables,
+        **both_ways("pecli --recipe float32", recipe.tables),
     }
     alibi = pecli.Alibi(32, 2048)
     bias = alibi.tables()["bias"]
@@ -138,7 +187,11 @@ def tables(torch: Any) -> Iterator[Works]:
 
 
 def rotations(torch: Any) -> Iterator[Works]:
-    """Rotate (1, 32, 4096, 128) in float32, into existing memory except for Hugging Face's way."""
+    """Rotate (1, 32, 4096, 128) in float32, into existing memory except for Hugging Face's way.
+
+    Then compare a layer, which rotates in float32 and keeps its factors, with `pecli.apply`, which
+    rotates in float64, into new memory both.
+    """
     x = np.random.default_rng(0).standard_normal((1, 32, 4096, 128)).astype(np.float32)
     target = np.empty_like(x)
     made = pecli.Rope(4096, 128).tables()
@@ -151,8 +204,8 @@ def rotations(torch: Any) -> Iterator[Works]:
 
     works: Works = {
         "memcpy": lambda: np.copyto(target, x),
-        "pecli, interleaved": rotated("interleaved"),
-        "pecli, halves": rotated("halves"),
+        **both_ways("pecli, interleaved", rotated("interleaved")),
+        **both_ways("pecli, halves", rotated("halves")),
     }
     if torch:
         q, room = torch.from_numpy(x), torch.empty(x.shape)
@@ -169,6 +222,13 @@ def rotations(torch: Any) -> Iterator[Works]:
         works["torch, halves, as Hugging Face writes it"] = lambda: (
             (q * cos) + (torch.cat((-q[..., 64:], q[..., :64]), dim=-1) * sin)
         )
+    yield works
+    rope = pecli.Rope(4096, 128)
+    works = {}
+    for layout in ("halves", "interleaved"):
+        layer = pecli.RotaryPosEmbedding(128, interleaved=layout == "interleaved")
+        works |= both_ways(f"pecli.RotaryPosEmbedding, {layout}", partial(layer, x))
+        works |= both_ways(f"pecli.apply, {layout}", partial(pecli.apply, x, rope, layout=layout))
     yield works
 
 
@@ -211,6 +271,11 @@ def text_files(folder: Path) -> Iterator[Works]:
         "pecli.load of .csv": lambda: pecli.load(paths["csv"]),
         "pecli.load of .json": lambda: pecli.load(paths["json"]),
     }
+    program = f"import numpy; numpy.loadtxt({str(paths['csv'])!r}, delimiter=',', skiprows=1)"
+    yield {
+        "np.loadtxt, start-up included": run(sys.executable, "-c", program),
+        "pecli identify of .csv": run(*PECLI, "identify", "-q", paths["csv"], check=False),
+    }
 
 
 def compared(folder: Path, size: int) -> Iterator[Works]:
@@ -229,7 +294,7 @@ def compared(folder: Path, size: int) -> Iterator[Works]:
         np.save(paths[name], table)
 
     def diff(other: str, *options: str) -> Work:
-        return run(PECLI, "diff", "-q", paths["a"], paths[other], *options, check=False)
+        return run(*PECLI, "diff", "-q", paths["a"], paths[other], *options, check=False)
 
     yield {
         "cat a b > /dev/null": run("cat", paths["a"], paths["off"]),
@@ -245,7 +310,7 @@ def compared(folder: Path, size: int) -> Iterator[Works]:
 def start_up(folder: Path) -> Iterator[Works]:
     python = sys.executable
     table = ("sinusoidal", "--seq-len", "512", "--dim", "64")
-    small = (PECLI, *table, "-o", folder / "pe.npy")
+    small = (*PECLI, *table, "-o", folder / "pe.npy")
     yield {
         "import numpy, typer": run(python, "-c", "import numpy, typer"),
         "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy": run(*small),
@@ -253,14 +318,14 @@ def start_up(folder: Path) -> Iterator[Works]:
     }
     yield {
         "import typer": run(python, "-c", "import typer"),
-        "pecli --version": run(PECLI, "--version"),
+        "pecli --version": run(*PECLI, "--version"),
     }
     model = ("rope", "--model", "llama-3.1-8b", "--kind", "wavelengths")
     imports = "import matplotlib.figure, matplotlib.backends.backend_agg"
     yield {
         "import matplotlib.figure, …backend_agg": run(python, "-c", imports),
-        "pecli plot, a heatmap, to .png": run(PECLI, "plot", *table, "-o", folder / "x.png"),
-        "pecli plot, wavelengths, to .png": run(PECLI, "plot", *model, "-o", folder / "x.png"),
+        "pecli plot, a heatmap, to .png": run(*PECLI, "plot", *table, "-o", folder / "x.png"),
+        "pecli plot, wavelengths, to .png": run(*PECLI, "plot", *model, "-o", folder / "x.png"),
     }
 
 
@@ -268,7 +333,7 @@ def peak_memory(folder: Path) -> list[Row]:
     rows = []
     for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
         output = folder / "large.npy"
-        words = [PECLI, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
+        words = [*PECLI, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
         done = subprocess.run(
             [sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True
         )
@@ -316,7 +381,7 @@ def text_of(figures: dict[str, list[Row]]) -> str:
 
 def setting() -> str:
     """Return the versions and the machine of a run: «torch 2.15.0, NumPy 2.4.0, 2 cores (x86)»."""
-    words = [f"NumPy {np.__version__}"]
+    words = [f"NumPy {np.__version__}", f"Python {platform.python_version()}"]
     if find_spec("torch"):
         words.insert(0, f"torch {import_module('torch').__version__}")
     if find_spec("numba"):  # Compiled loops are used after some turns, and the best turn counts.

@@ -20,6 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
+from pecli.engine.numerics.float32_waves import DROPPED_BITS, TO_INTEGER
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -118,17 +119,72 @@ def add_products(
     return count
 
 
-_TO_INTEGER = 1.5 * 2.0**52
-"""The ULP of this number is 1: a sum with it is rounded to an integer, which its lower bits hold."""
+_TIE = 1 << (DROPPED_BITS - 1)
+_DROPPED = (1 << DROPPED_BITS) - 1
+_RUN = 512
+"""Angles whose intermediate numbers are in memory at a time."""
+
+
+@_inlined
+def _is_near_tie(value: np.float64, error: np.int64) -> np.bool_:
+    """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers."""
+    distance = (np.float64(value).view(np.int64) + (error - _TIE)) & _DROPPED
+    is_near: np.bool_ = distance <= 2 * error
+    return is_near
+
+
+@_inlined
+def _split_into_sectors(
+    angles: Singles,
+    sector_angle: tuple[float, float, float],
+    last_sector: np.uint64,
+    remainders: Floats,
+    sectors: Positions,
+) -> None:
+    """Write the sector that is nearest to each angle, without whole turns, and the remainder."""
+    first_angle, second_angle, third_angle = sector_angle
+    sectors_per_radian = 1 / (first_angle + second_angle + third_angle)
+    for place in range(len(angles)):
+        angle = np.float64(angles[place])
+        shifted_count = angle * sectors_per_radian + TO_INTEGER
+        count = shifted_count - TO_INTEGER
+        rest = angle - count * first_angle - count * second_angle
+        remainders[place] = rest - count * third_angle
+        sectors[place] = np.float64(shifted_count).view(np.uint64) & last_sector
+
+
+@_inlined
+def _look_up(table: Floats, indices: Positions, reals: Floats, imags: Floats) -> None:
+    """Write the complex numbers with these indices in a table of two parts by turns."""
+    for place in range(len(indices)):
+        index = np.uint64(2) * indices[place]  # Signed indices would be tested for the sign.
+        reals[place] = table[index]
+        imags[place] = table[index + np.uint64(1)]
+
+
+@_inlined
+def _turn_by_remainders(remainders: Floats, sign: np.float64, reals: Floats, imags: Floats) -> None:
+    """Turn directions by angles of at most half a sector."""
+    for place in range(len(remainders)):
+        x = remainders[place]
+        square = x * x
+        x_real = 1 - square / 2
+        x_imag = (sign - square * (sign / 6)) * x
+        real = reals[place]
+        imag = imags[place]
+        reals[place] = real * x_real - imag * x_imag
+        imags[place] = real * x_imag + imag * x_real
 
 
 @_compiled(
-    types.void(
+    types.int64(
         types.Array(types.float32, 1, "C", readonly=True),
         types.Array(types.float64, 1, "C", readonly=True),
         types.UniTuple(types.float64, 3),
         types.float64,
-        types.Array(types.float64, 1, "C"),
+        types.int64,
+        types.Array(types.float32, 1, "C"),
+        types.Array(types.int64, 1, "C"),
     )
 )
 def write_directions(
@@ -136,32 +192,54 @@ def write_directions(
     sector_directions: Floats,
     sector_angle: tuple[float, float, float],
     sign: float,
-    directions: Floats,
-) -> None:
+    error: int,
+    out: Singles,
+    doubtful: Positions,
+) -> int:
     """Write the direction of each angle, by the steps that `float32_waves` explains.
+
+    The steps are loops of their own, so that the compiler computes several angles at once in all of
+    them but one: what is looked up in a table has to be fetched number by number.
 
     Args:
         angles: Angles in radians, from 0 to 2**18.
         sector_directions: The real and imaginary parts of the directions of all sectors, by turns.
         sector_angle: Three numbers whose sum is the angle of a sector.
         sign: −1 if sines come first in directions, otherwise 1.
-        directions: The array for the result, real and imaginary parts by turns.
+        error: The bound on the error of a part, in ULPs of float64.
+        out: The array for the result, real and imaginary parts by turns.
+        doubtful: Room for the indices in `out` of parts whose rounding the error leaves in doubt.
+
+    Returns:
+        The number of parts in doubt.
     """
-    last_sector = np.int64(len(sector_directions) // 2 - 1)
-    sectors_per_radian = 1 / (sector_angle[0] + sector_angle[1] + sector_angle[2])
-    for place in range(len(angles)):
-        angle = np.float64(angles[place])
-        shifted_count = angle * sectors_per_radian + _TO_INTEGER
-        count = shifted_count - _TO_INTEGER
-        x = angle - count * sector_angle[0] - count * sector_angle[1] - count * sector_angle[2]
-        square = x * x
-        x_real = 1 - square / 2
-        x_imag = (sign - square * (sign / 6)) * x
-        sector = np.float64(shifted_count).view(np.int64) & last_sector  # without whole turns
-        sector_real = sector_directions[2 * sector]
-        sector_imag = sector_directions[2 * sector + 1]
-        directions[2 * place] = sector_real * x_real - sector_imag * x_imag
-        directions[2 * place + 1] = sector_real * x_imag + sector_imag * x_real
+    last_sector = np.uint64(len(sector_directions) // 2 - 1)
+    remainders = np.empty(_RUN)
+    sectors = np.empty(_RUN, np.uint64)
+    reals = np.empty(_RUN)
+    imags = np.empty(_RUN)
+    count = 0
+    for start in range(0, len(angles), _RUN):
+        run = angles[start : start + _RUN]
+        _split_into_sectors(run, sector_angle, last_sector, remainders, sectors)
+        _look_up(sector_directions, sectors[: len(run)], reals, imags)
+        _turn_by_remainders(remainders[: len(run)], sign, reals, imags)
+        run_out = out[2 * start : 2 * (start + _RUN)]
+        run_is_in_doubt: np.bool_ = np.bool_(False)
+        for place in range(len(run)):
+            run_out[2 * place] = np.float32(reals[place])
+            run_out[2 * place + 1] = np.float32(imags[place])
+            run_is_in_doubt |= _is_near_tie(reals[place], error)
+            run_is_in_doubt |= _is_near_tie(imags[place], error)
+        if run_is_in_doubt:
+            for place in range(len(run)):
+                if _is_near_tie(reals[place], error):
+                    doubtful[count] = 2 * (start + place)
+                    count += 1
+                if _is_near_tie(imags[place], error):
+                    doubtful[count] = 2 * (start + place) + 1
+                    count += 1
+    return count
 
 
 def _rotation_types(values: str, factors: str) -> Any:
@@ -235,11 +313,7 @@ def _fused(context: object, a: Any, b: Any, c: Any) -> object:
     return b(b, b, b), generate
 
 
-@_compiled(
-    _rotation_types("float32", "float32"),
-    _rotation_types("float32", "float64"),
-    _rotation_types("float64", "float64"),
-)
+@_compiled(_rotation_types("float32", "float64"))
 def rotate_pairs(
     source: AnyArray,
     target: AnyArray,
@@ -252,9 +326,10 @@ def rotate_pairs(
 ) -> None:
     """Rotate the pairs (2i, 2i + 1) of some positions and batches; leave other channels alone.
 
-    The arguments are those of `rotate_halves`. Where the processor has such an instruction, NumPy
-    does not round u·c and u·s of a complex product (u·c − v·s) + i·(u·s + v·c), but only v·s, v·c
-    and the sums. So does this loop.
+    The arguments are those of `rotate_halves`. Numbers are float32, and factors float64: if both
+    have one dtype, NumPy's complex product is as fast. Where the processor has such an instruction,
+    NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only v·s, v·c and
+    the sums. So does this loop.
     """
     half = cosines.shape[1]
     end = first_channel + 2 * half
@@ -295,10 +370,10 @@ def _numpy_fuses_products() -> bool:
     Of (1 + e)·(1 + e) − (1 + 2e), e² is left unless the product is rounded: e² is less than half a
     ULP of 1. NumPy has loops for several lengths of arrays, which all have to agree.
     """
-    for dtype, e in ((np.complex64, 2.0**-13), (np.complex128, 2.0**-27)):
-        for length in range(1, 18):
-            pairs: Complex = np.full(length, complex(1 + e, 1 + 2 * e), dtype)
-            factors: Complex = np.full(length, complex(1 + e, 1), dtype)
-            if not np.all((pairs * factors).real == e * e):
-                return False
+    e = 2.0**-27
+    for length in range(1, 18):
+        pairs: Complex = np.full(length, complex(1 + e, 1 + 2 * e))
+        factors: Complex = np.full(length, complex(1 + e, 1))
+        if not np.all((pairs * factors).real == e * e):
+            return False
     return True

@@ -12,15 +12,17 @@ example, 10 radians are 13,038 sectors (one turn and 4,846 sectors) and −0.000
 import threading
 from collections.abc import Sequence
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Complex, Floats, Positions, Singles
+from pecli.engine.arrays import Complex, Floats, Singles, aligned_buffer
 from pecli.engine.numerics import Frequencies, bits_for
 from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
+from pecli.engine.numerics.tiles import Doubtful
 
 _CHUNK = 1 << 14
 """Angles computed at once: arrays of 128 and 256 KiB, few enough for the second-level cache."""
@@ -33,7 +35,10 @@ _MAX_ANGLE = 2.0**18
 _SUMMAND_BITS = 24
 """Bits of a summand of the sector's angle: its product with 29 bits is exact in float64."""
 
-_DROPPED_BITS = 29
+TO_INTEGER = 1.5 * 2.0**52
+"""The ULP of this number is 1: a sum with it is rounded to an integer, which its lower bits hold."""
+
+DROPPED_BITS = 29
 """Bits of a float64 number that float32 does not have."""
 _WAVE_ERROR = 1 << 8
 """Bound on the error of float64 waves, in ULPs; any library's, and those here, are within 32."""
@@ -76,64 +81,74 @@ class _WaveMaker(threading.local):
     """
 
     def __init__(self) -> None:
-        self._remainders: Floats = np.empty(_CHUNK)
-        self._sector_counts: Floats = np.empty(_CHUNK)
-        self._products: Floats = np.empty(_CHUNK)
-        self._sector_directions: Complex = np.empty(_CHUNK, np.complex128)
-        self._directions: Complex = np.empty(_CHUNK, np.complex128)
+        # Arrays that one step uses are at different places of a page (see `aligned_buffer`).
+        self._remainders: Floats = aligned_buffer(_CHUNK, np.float64, place=0)
+        self._sector_counts: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
+        self._products: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
+        self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
+        self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
+        self._rounded: Singles = aligned_buffer(2 * _CHUNK, np.float32)
+        self._doubtful_parts = np.empty(2 * _CHUNK, np.int64)
 
     def write_waves(self, angles: Singles, functions: Sequence[str], out: Singles) -> None:
         """Write the cosines or sines of some angles (n,) into an array (n, functions)."""
-        directions = self._directions_of(angles, sine_first=functions[0] == "sin")
-        if len(functions) == 2:
-            out.view(np.complex64)[:, 0] = directions
+        sine_first = functions[0] == "sin"
+        # Infinity and NaN, from frequencies that overflow, are not below the limit either.
+        is_in_range = angles.max() < _MAX_ANGLE
+        loops = compiled_loops(2 * len(angles)) if is_in_range else None
+        if loops is not None:
+            doubtful = self._write_compiled(loops, angles, out, sine_first=sine_first)
         else:
-            out[:, 0] = directions.real
-        distances = self._distances_from_ties(directions)
-        # One wave in a million is in doubt: a minimum takes less time than looking for it.
-        if distances.min() > _IN_DOUBT:
-            return
-        in_doubt = distances.reshape(-1, 2) <= _IN_DOUBT  # (n, first and second function)
+            if is_in_range:
+                directions = self._directions_of(angles, sine_first=sine_first)
+            else:
+                directions = _directions_by_library(
+                    angles.astype(np.float64), sine_first=sine_first
+                )
+            _write_rounded(directions, out)
+            doubtful = self._in_doubt(directions)
         for place, function in enumerate(functions):
-            rows = np.flatnonzero(in_doubt[:, place])
+            rows = doubtful.rows[doubtful.columns == place]
             if rows.size:
                 out[rows, place] = _exact_waves(angles[rows], function)
 
+    def _write_compiled(
+        self, loops: ModuleType, angles: Singles, out: Singles, *, sine_first: bool
+    ) -> Doubtful:
+        """Write the waves of angles by a compiled loop, which makes both parts of directions.
+
+        The loop writes into `_doubtful_parts` the numbers of the parts whose rounding is in doubt: 5
+        is the second part of the direction in row 2.
+        """
+        has_both_parts = out.shape[1] == 2
+        parts = out.reshape(-1) if has_both_parts else self._rounded[: 2 * len(angles)]
+        count = loops.write_directions(
+            np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.
+            _sector_directions(sine_first=sine_first).view(np.float64),
+            _SECTOR_ANGLE,
+            _sign(sine_first=sine_first),
+            _WAVE_ERROR,
+            parts,
+            self._doubtful_parts,
+        )
+        if not has_both_parts:
+            out[:, 0] = parts[::2]
+        rows, columns = np.divmod(self._doubtful_parts[:count], 2)
+        return Doubtful(rows, columns)
+
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
         """Return the direction of each angle, both parts within _WAVE_ERROR ULPs."""
-        # Infinity and NaN, from frequencies that overflow, are not below the limit either.
-        if not angles.max() < _MAX_ANGLE:
-            return _directions_by_library(angles.astype(np.float64), sine_first=sine_first)
-        size = len(angles)
-        table = _sector_directions(sine_first=sine_first)
-        # With sines first, sin(s + x) + i·cos(s + x) = (sin s + i·cos s) · (cos x − i·sin x).
-        sign = -1 if sine_first else 1
-        loops = compiled_loops(2 * size)
-        if loops is not None:
-            directions = self._directions[:size]
-            loops.write_directions(
-                np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.
-                table.view(np.float64),
-                _SECTOR_ANGLE,
-                sign,
-                directions.view(np.float64),
-            )
-            return directions
-        self._split_into_sectors(angles)
-        sectors = self._products[:size].view(np.int64)
-        np.copyto(sectors, self._sector_counts[:size], casting="unsafe")
-        sectors &= _SECTORS - 1  # without whole turns
-        sector_directions = self._sector_directions[:size]
-        table.take(sectors, out=sector_directions, mode="clip")
-        directions = self._directions_of_remainders(size, sign)
-        directions *= sector_directions
+        self._split_into_sectors(angles, _sector_directions(sine_first=sine_first))
+        directions = self._directions_of_remainders(len(angles), _sign(sine_first=sine_first))
+        directions *= self._sector_directions[: len(angles)]
         return directions
 
-    def _split_into_sectors(self, angles: Singles) -> None:
-        """Split angles into numbers of sectors and remainders of at most half a sector.
+    def _split_into_sectors(self, angles: Singles, table: Complex) -> None:
+        """Split angles into directions of sectors and remainders of at most half a sector.
 
         Remainders have all of their digits, however small they are: 355 is 462,848 sectors (113
-        half turns) and 0.00003 radians.
+        half turns) and 0.00003 radians. The direction of 462,848 sectors is that of 4,096, the
+        number without whole turns, and that number is the lower bits of the rounded count.
         """
         size = len(angles)
         sector_counts = self._sector_counts[:size]
@@ -141,7 +156,11 @@ class _WaveMaker(threading.local):
         products = self._products[:size]
         remainders[:] = angles
         np.multiply(remainders, _SECTORS_PER_RADIAN, out=sector_counts)
-        np.rint(sector_counts, out=sector_counts)
+        sector_counts += TO_INTEGER
+        sectors = products.view(np.int64)
+        np.bitwise_and(sector_counts.view(np.int64), _SECTORS - 1, out=sectors)
+        table.take(sectors, out=self._sector_directions[:size], mode="clip")
+        sector_counts -= TO_INTEGER
         for summand in _SECTOR_ANGLE:
             np.multiply(sector_counts, summand, out=products)
             remainders -= products
@@ -164,21 +183,41 @@ class _WaveMaker(threading.local):
         np.multiply(series, x, out=directions.imag)
         return directions
 
-    def _distances_from_ties(self, directions: Complex) -> Positions:
-        """Return how far each wave is above a float32 tie, in ULPs, plus _WAVE_ERROR.
+    def _in_doubt(self, directions: Complex) -> Doubtful:
+        """Return the parts of directions that are within the error of a float32 tie.
 
         The 29 bits that float32 drops are 100…0 at a tie. That is taken off and the error added, so
         that waves within the error of a tie, on either side, have distances from 0 to _IN_DOUBT.
         """
-        tie = 1 << (_DROPPED_BITS - 1)
+        tie = 1 << (DROPPED_BITS - 1)
         bits = directions.view(np.int64)
         room = self._sector_directions[: len(directions)].view(np.int64)  # no longer needed
         distances = np.add(bits, _WAVE_ERROR - tie, out=room)
-        distances &= (1 << _DROPPED_BITS) - 1
-        return distances
+        distances &= (1 << DROPPED_BITS) - 1
+        # One wave in a million is in doubt: a minimum takes less time than looking for it.
+        if distances.min() > _IN_DOUBT:
+            return _NOTHING_IN_DOUBT
+        return Doubtful(*np.nonzero(distances.reshape(-1, 2) <= _IN_DOUBT))
 
 
+_NOTHING_IN_DOUBT = Doubtful(np.empty(0, np.intp), np.empty(0, np.intp))
 _MAKER = _WaveMaker()
+
+
+def _sign(*, sine_first: bool) -> int:
+    """Return by what the imaginary part of a remainder's direction is multiplied.
+
+    With sines first, sin(s + x) + i·cos(s + x) = (sin s + i·cos s) · (cos x − i·sin x).
+    """
+    return -1 if sine_first else 1
+
+
+def _write_rounded(directions: Complex, out: Singles) -> None:
+    """Write both parts of directions, or the first ones, into an array (n, functions)."""
+    if out.shape[1] == 2:
+        out.view(np.complex64)[:, 0] = directions
+    else:
+        out[:, 0] = directions.real
 
 
 def _directions_by_library(angles: Floats, *, sine_first: bool) -> Complex:

@@ -104,6 +104,14 @@ POWERS_BY_TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
 """Powers of PyTorch (make_data.py)."""
 
 
+@pytest.fixture(params=["0", "1"], ids=["NumPy", "compiled"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute waves with NumPy, and by a compiled loop."""
+    if request.param == "1":
+        pytest.importorskip("numba", reason="compiled loops need numba")
+    monkeypatch.setenv("PECLI_KERNELS", request.param)
+
+
 def waves_of(angles: np.ndarray, functions: Sequence[str]) -> np.ndarray:
     """Return one array per function."""
     return np.moveaxis(float32_waves.waves_of(angles, functions), -1, 0)
@@ -121,6 +129,7 @@ def assert_correctly_rounded(angles: np.ndarray) -> None:
     )
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
 )
@@ -130,6 +139,7 @@ def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
     assert_correctly_rounded(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
 
 
+@pytest.mark.usefixtures("either_way")
 def test_waves_near_their_zeros_are_correctly_rounded():
     """Floats next to multiples of π/2, where a result has far fewer digits than its argument; Arb
     rounds the true values.
@@ -148,6 +158,7 @@ def test_waves_near_their_zeros_are_correctly_rounded():
     )
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("first", [0, 60_000, 2**20 - 77, 2**22 - 300])
 def test_sines_and_cosines_nearest_to_ties_are_correctly_rounded(first):
     """Of 300 positions × 64 frequencies, the 100 whose float64 sine or cosine is nearest to the
@@ -165,6 +176,7 @@ def test_sines_and_cosines_nearest_to_ties_are_correctly_rounded(first):
         assert_correctly_rounded(phases[closest])
 
 
+@pytest.mark.usefixtures("either_way")
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
     """The circle is divided into 8192 sectors, each with its own table entry; these are the angles
     at their edges. Arb rounds the true values.
@@ -173,6 +185,7 @@ def test_sines_and_cosines_between_sectors_are_correctly_rounded():
     assert_correctly_rounded(np.concatenate([edges, edges[::16] + np.float32(math.tau)]))
 
 
+@pytest.mark.usefixtures("either_way")
 def test_waves_do_not_depend_on_how_many_angles_are_computed_at_once():
     """2^14 angles are computed at once: the last of 20,000 are the same as if computed alone."""
     angles = np.arange(20_000, dtype=np.float32)
@@ -182,6 +195,7 @@ def test_waves_do_not_depend_on_how_many_angles_are_computed_at_once():
     assert together[15_000:].tolist() == later.tolist()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_sines_and_cosines_up_to_2_to_the_18_are_correctly_rounded():
     """From 2^18 on angles are reduced in another way; these are the largest below it. Arb rounds
     the true values.
@@ -252,6 +266,7 @@ def test_powers_that_are_exact_are_exact_and_larger_ones_infinite():
     assert power(2.0, 127.0) == 2.0**127
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_cosine_next_to_a_tie_of_float32_goes_to_the_nearer_number():
     """The cosine of this float32 angle lies 2^-49 (of itself) from the middle between two float32
     numbers, nearer to the one of smaller magnitude, as computed by Arb.
