@@ -52,8 +52,9 @@ WRONG_CALLS = [
         lambda: pecli.Sinusoidal(dim=8, grid=np.broadcast_to(1, (10**12,))),
         "it must be HxW or TxHxW, whole numbers",
     ),
-    (lambda: pecli.Rope(DEEP, 8), "seq_len is of type list; it must be a whole number"),
-    (lambda: pecli.Tolerance(atol=DEEP), "atol is of type list; it must be a finite number"),
+    # Python 3.12 writes such a list as text, earlier ones refuse: only its rule is always the same.
+    (lambda: pecli.Rope(DEEP, 8), "; it must be a whole number"),
+    (lambda: pecli.Tolerance(atol=DEEP), "; it must be a finite number"),
     (lambda: pecli.Rope(4, 8, dtype=Silent()), "dtype is 'of type Silent'; it must be one of"),
     (lambda: pecli.Rope(TABLE, 8, positions=[0, 1]), "seq_len is array([[1., 1."),
     (lambda: pecli.verify(3.0, CONFIG, before=TABLE), "of shape (); before it is of shape (4, 8)"),

@@ -41,4 +41,4 @@ def test_a_second_mistake_that_changes_no_element_is_not_accepted(
     """A coarse π such as 3.14159 moves angles up to 15 by at most 1.1e-5, less than four decimals
     show.
     """
-    assert accept(other_base.given(CoarsePi(pi))) is None
+    assert accept(other_base.supposing(CoarsePi(pi))) is None

@@ -102,13 +102,14 @@ def through(values: np.ndarray, dtype: type) -> np.ndarray:
     return values.astype(dtype).astype(np.float64)
 
 
-def blended(plain: np.ndarray) -> np.ndarray:
-    """Return YaRN's frequencies of 64 channels, factor 4 and 256 positions, from unscaled ones."""
-    limits = [
-        DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)
-    ]
-    low, high = max(0, math.floor(limits[0])), math.ceil(limits[1])
-    slow = np.clip((INDEX - low) / (high - low), 0, 1)
+def blended(plain: np.ndarray, original_length: int = 256) -> np.ndarray:
+    """Return YaRN's frequencies of 64 channels and factor 4, from unscaled ones."""
+    low, high = (
+        DIM * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(BASE))
+        for beta in (32.0, 1.0)
+    )
+    first = max(0, math.floor(low))
+    slow = np.clip((INDEX - first) / (math.ceil(high) - first), 0, 1)
     return plain / 4 * slow + plain * (1 - slow)
 
 
