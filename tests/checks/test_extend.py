@@ -758,8 +758,10 @@ def test_a_models_own_scaling_is_replaced() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_yarn_without_a_factor_reaches_its_context() -> None:
-    """Transformers derives the factor from the two lengths."""
+def test_a_models_yarn_without_a_factor_is_taken_to_reach_its_context() -> None:
+    """Transformers derives the factor from the two lengths: the model has 64 positions from 16, and
+    256 are 16 times 16.
+    """
     scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
     found = pecli.extend({**LLAMA_OF_64_POSITIONS, "rope_scaling": scaling}, 256)
 

@@ -543,14 +543,25 @@ TABLES_OF_NO_SCHEME: dict[str, tuple[Tables, Any]] = {
 )
 def test_no_reason_is_invented_for_tables_of_no_scheme(name: str) -> None:
     """Constants, tanh, squares, random frequencies and others in TABLES_OF_NO_SCHEME: nothing that
-    pecli knows makes them, so that verify has no reason and identify no scheme.
+    pecli knows makes them.
     """
     tables, spec = TABLES_OF_NO_SCHEME[name]
     result = pecli.verify(tables, spec, atol=1e-4)
 
     assert not result.passed
     assert result.explanations == ()
-    assert "cos" not in tables or not pecli.identify(tables).identified
+
+
+@pytest.mark.parametrize(
+    "name", ["constant", "tanh", "square", "rows of zeros", "steps of no frequencies"]
+)
+@pytest.mark.sample("square")
+def test_no_scheme_is_identified_in_tables_of_no_scheme(name: str) -> None:
+    """0.3 everywhere, tanh and squares of cosines, cosines of which 30 % of the rows are zeros, and
+    multiples of numbers that grow by the ninth power.
+    """
+    tables, _ = TABLES_OF_NO_SCHEME[name]
+    assert not pecli.identify(tables).identified
 
 
 @pytest.mark.parametrize(("base", "is_cut_short"), [(31074.9, True), (30000.0, False)])

@@ -606,15 +606,18 @@ def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
 
 
 @pytest.mark.parametrize("count", [8, 64])
-def test_falling_vectors_are_not_taken_for_frequencies(count: int) -> None:
-    """Lines, squares and cosines of few numbers: each would fit the frequencies of some scheme in a
-    coarse dtype.
+@pytest.mark.parametrize("law", ["a line", "inverses", "a square", "a cosine"])
+def test_falling_vectors_are_not_taken_for_frequencies(law: str, count: int) -> None:
+    """With x from 0 to 1: 1 − x, 1 / (1 + k), (1 − x)² and cos x. Each would fit the frequencies of
+    some scheme in a coarse dtype.
     """
     place = np.arange(count)
-    for vector in (
-        1 - place / count,
-        1 / (1 + place),
-        (1 - place / count) ** 2,
-        np.cos(place / count),
-    ):
-        assert not pecli.identify(vector.astype(np.float32)).matches
+    share = place / count
+    vector = {
+        "a line": 1 - share,
+        "inverses": 1 / (1 + place),
+        "a square": (1 - share) ** 2,
+        "a cosine": np.cos(share),
+    }[law]
+
+    assert not pecli.identify(vector.astype(np.float32)).matches

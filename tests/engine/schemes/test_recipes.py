@@ -249,22 +249,25 @@ def test_tables_at_listed_positions_are_rows_of_the_whole_table(recipe, interlea
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-def test_a_recipe_rounds_to_its_own_dtype_before_that_of_the_table(dtype):
-    """The recipe float16-table rounds to float16 first, and then to the dtype of the table: as
-    casting a float16 table in NumPy.
+@pytest.mark.parametrize(
+    ("recipe", "narrow"),
+    [
+        ("float16-table", Rope(90, 32, offset=1000, dtype="float16")),
+        ("bfloat16-table", Rope(90, 32, offset=1000, dtype="bfloat16")),
+        ("float32", Rope(90, 32, offset=1000, dtype="float32", recipe="float32")),
+    ],
+    ids=["float16-table", "bfloat16-table", "float32"],
+)
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_a_recipe_rounds_to_its_own_dtype_before_that_of_the_table(name, recipe, narrow, dtype):
+    """The recipe float16-table, for example, rounds to float16 first, and then to the dtype of the
+    table: as NumPy casts a float16 table.
     """
     to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
-    for through, recipe in (
-        ("float16", "float16-table"),
-        ("bfloat16", "bfloat16-table"),
-        ("float32", "float32"),
-    ):
-        before = {"recipe": recipe} if through == "float32" else {}
-        narrow = Rope(90, 32, offset=1000, dtype=through, **before).tables()
-        found = Rope(90, 32, offset=1000, dtype=dtype, recipe=recipe).tables()
-        for name in ("cos", "sin"):
-            assert found[name].dtype == to
-            assert found[name].tolist() == narrow[name].astype(np.float64).astype(to).tolist()
+    found = Rope(90, 32, offset=1000, dtype=dtype, recipe=recipe).tables()[name]
+
+    assert found.dtype == to
+    assert found.tolist() == narrow.tables()[name].astype(np.float64).astype(to).tolist()
 
 
 def test_positions_of_the_float32_recipe_are_rounded_to_float32():
