@@ -139,8 +139,8 @@ def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
 
 @pytest.mark.parametrize("order", [[*range(-1, 7)] * 5, [*range(39, -2, -1)]])
 def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -> None:
-    """Rows of B are rows of A in another order, with a row of zeros among them: neither a cycle nor
-    a reversal.
+    """Rows of B are rows 0 to 6 of A in turn or rows 39 to 0, but each time with a row of zeros (−1
+    in `order`): neither a cycle nor a reversal.
     """
     b = np.where(np.array(order)[:, None] < 0, 0.0, RANDOM_TABLE[order])
     assert diff_of(RANDOM_TABLE, b).explanations == ()

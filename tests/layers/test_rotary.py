@@ -178,8 +178,9 @@ class TestGivenRope:
     @both_layouts
     @pytest.mark.parametrize("name", SCALED)
     def test_the_rotary_layer_rotates_by_the_tables_of_a_given_scheme(self, name, interleaved):
-        """The rotation is written out with the scheme's float64 tables; channels beyond the rotary
-        dimension stay. For dynamic scaling the length is max_seq_len.
+        """Each case of SCALED is a scheme with a scaling or a partial rotation. The rotation is
+        written out with its float64 tables; channels beyond the rotary dimension stay. For dynamic
+        scaling the length is max_seq_len.
         """
         x, given = random_uniform(2, 40, 16, dtype=np.float64), SCALED[name]
         layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)

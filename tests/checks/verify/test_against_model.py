@@ -105,7 +105,9 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_another_first_position_is_named_in_any_layout(form) -> None:
-    """Position 1 is expected in the first row, and the table begins at 0."""
+    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. Position 1
+    is expected in the first row, and the table begins at 0.
+    """
     array, name, words = FORMS[form]
     shifted = verify_with_config(array.copy(), offset=1)
 
@@ -119,7 +121,9 @@ def test_another_first_position_is_named_in_any_layout(form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
-    """The third element from the end is off by 1; blocks of a few rows are compared at a time."""
+    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
+    element from the end is off by 1; blocks of a few rows are compared at a time.
+    """
     array, name, words = FORMS[form]
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)

@@ -112,7 +112,9 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
 def test_a_wrong_element_has_its_own_index(case: str) -> None:
-    """The last element of the array as it was dumped is wrong."""
+    """Each case of AXES_OF_HEADS has the axes of queries in another order after the rotation, such
+    as channels first. The last element of the array as it was dumped is wrong.
+    """
     before, after, _ = AXES_OF_HEADS[case]
     wrong = after.copy()
     index = tuple(length - 1 for length in wrong.shape)

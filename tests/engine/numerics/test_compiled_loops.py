@@ -61,8 +61,9 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_compiled_loops_make_a_table_of_the_same_bytes(
     name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them; tables in 16
-    bits are made by NumPy in both cases.
+    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them. SCHEMES has
+    tables of odd width, far positions, an amplitude, one row, and so on; those in 16 bits are made
+    by NumPy in both cases.
     """
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
@@ -83,8 +84,9 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
 def test_compiled_loops_rotate_to_the_same_bytes(
     name: str, layout: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rotation multiplies pairs of 64 channels by unit complex numbers; other channels stay.
-    Among the inputs are infinity, a number near the largest float32, and both zeros.
+    """Each case of ROTATIONS has the dtypes of the queries and of the unit complex numbers, the
+    number of channels, and the first of the 64 that rotate; other channels stay. Among the inputs
+    are infinity, a number near the largest float32, and both zeros.
     """
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
