@@ -403,12 +403,13 @@ def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
     )
     # In float32 the recipe by which the table was computed may be recognised as well.
     expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
+    largest_errors = {"whisper": 3e-4}
 
     assert match.scheme == expected
     assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
-    assert match.max_abs_error < (3e-4 if name == "whisper" else np.inf)
-    for some in edits:
-        assert match.edits == some
+    assert match.max_abs_error < largest_errors.get(name, np.inf)
+    if edits:
+        assert match.edits == edits[0]
 
 
 def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
