@@ -553,7 +553,9 @@ def test_a_model_that_is_long_enough_is_served_as_it_is(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_method_stretches_a_model_that_is_long_enough() -> None:
-    """40960 / 32768: Qwen3's card counts from 32768."""
+    """Qwen3's config has 40,960 positions already; its card counts from 32,768, so that the factor
+    is 40960 / 32768.
+    """
     assert pecli.extend("qwen3-8b", 40960, "yarn").factor == 1.25
 
 
