@@ -97,7 +97,9 @@ def test_tensors_that_changed_places_may_be_complex() -> None:
 
 @pytest.mark.parametrize("columns", [0, 1, 4])
 def test_rows_without_elements_are_compared_by_shape(columns: int) -> None:
-    """Cosines and sines of (32, 0), which a program writes for a head without rotation."""
+    """A has cosines and sines of (32, 0), which a program writes for a head without rotation; B has
+    0, 1 or 4 columns, all zeros.
+    """
     rotated = np.zeros((32, columns), np.float16)
     empty = np.zeros((32, 0), np.float16)
 

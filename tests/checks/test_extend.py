@@ -553,7 +553,9 @@ def test_a_model_that_is_long_enough_is_served_as_it_is(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_method_stretches_a_model_that_is_long_enough() -> None:
-    """40960 / 32768: Qwen3's card counts from 32768."""
+    """Qwen3's config has 40,960 positions already; its card counts from 32,768, so that the factor
+    is 40960 / 32768.
+    """
     assert pecli.extend("qwen3-8b", 40960, "yarn").factor == 1.25
 
 
@@ -758,8 +760,10 @@ def test_a_models_own_scaling_is_replaced() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_yarn_without_a_factor_reaches_its_context() -> None:
-    """Transformers derives the factor from the two lengths."""
+def test_a_models_yarn_without_a_factor_is_taken_to_reach_its_context() -> None:
+    """Transformers derives the factor from the two lengths: the model has 64 positions from 16, and
+    256 are 16 times 16.
+    """
     scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
     found = pecli.extend({**LLAMA_OF_64_POSITIONS, "rope_scaling": scaling}, 256)
 

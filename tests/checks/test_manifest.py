@@ -251,8 +251,9 @@ MALFORMED_MANIFESTS = json.loads(
 
 @pytest.mark.parametrize("text", MALFORMED_MANIFESTS, ids=lambda text: text[:60])
 def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any, text: str) -> None:
-    """Each text has a mistake and the part of the error that names it; only broken TOML is a file
-    error.
+    """Each case of MALFORMED_MANIFESTS is a text with a mistake and the part of the error that
+    names it: a manifest of 3 MiB is «larger than 512 KB», for example. Broken TOML is a file error,
+    everything else a usage error.
     """
     path = write_manifest(text)
     outcome = run_pecli("verify", path)

@@ -42,7 +42,9 @@ def diff_in_both_orders(a: Any, b: Any, **options: Any) -> Difference:
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
-    """Exactly, −3.4e38 is not −∞, although softmax treats them alike."""
+    """float32's lowest number, −3.4e38, and −3.2e38 are not −∞, although softmax treats them alike:
+    exactly, every hidden element differs.
+    """
     result = diff_in_both_orders(CAUSAL_BIAS, masked(VALUES_OF_MASKS[mask]), reasons=False)
     assert not result.passed
     assert result.tensors[0].mismatched == np.isinf(CAUSAL_BIAS).sum()
@@ -118,8 +120,8 @@ STEP_FROM_1_TO_2 = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
-    """Below 1 the step is half of that between 1 and 2, and rounding errs by half a step: a quarter
-    in all.
+    """Between 1 and 2 the step of float8 is 1/8 (e4m3) or 1/4 (e5m2); below 1 it is half of that,
+    and rounding errs by half a step: a quarter in all.
     """
     small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
     assert pecli.verify(small, ROPE_64_BY_64).passed
@@ -128,7 +130,9 @@ def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
-    """Base 500 instead of 10000; the tolerance is a quarter of the step between 1 and 2."""
+    """Base 500 instead of 10000; the tolerance is a quarter of 1/8 (e4m3) or 1/4 (e5m2), the
+    rounding of a right table.
+    """
     wrong = {
         name: table.astype(dtype)
         for name, table in pecli.Rope(64, 64, base=500.0).tables().items()

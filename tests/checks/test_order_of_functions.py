@@ -50,7 +50,9 @@ STATED_ORDERS = {
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     form, spec: str, name: str
 ) -> None:
-    """`sin_cos` promises sines first, `cos_sin` cosines."""
+    """`sin_cos`, `sincos` and the like promise sines first, `cos_sin` and `cos_sin_cache` cosines;
+    `first` and `second` are the tables in that order.
+    """
     first, second = STATED_ORDERS[name]
     right = pecli.verify({name: form(first, second)}, MODEL_OR_SCHEME[spec])
 

@@ -43,8 +43,8 @@ PARTS_OF_A_BIAS = {
 
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 def test_a_part_of_a_bias_passes_with_a_note(name: str) -> None:
-    """Shards of heads, the last queries of a decoding step, and repeated rows are right parts of
-    BLOOM's bias.
+    """Each case of PARTS_OF_A_BIAS is a right part of BLOOM's bias and the words that note it:
+    heads 8 to 15, for example, are «heads 8–15 of 16».
     """
     dump, words = PARTS_OF_A_BIAS[name]
     result = pecli.verify(dump, BLOOM_OF_16_HEADS, atol=1e-5)

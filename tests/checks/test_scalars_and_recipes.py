@@ -20,7 +20,7 @@ DUMPS_THAT_ARE_NOT_SCALARS = {
 
 @pytest.mark.parametrize("name", DUMPS_THAT_ARE_NOT_SCALARS)
 def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
-    """cos and sin are single numbers in one file."""
+    """cos = 1 and sin = 0.5 in one file; an array, a vector, two tables or one scalar in the other."""
     assert not pecli.diff(TWO_SCALARS, DUMPS_THAT_ARE_NOT_SCALARS[name], reasons=False).passed
     assert not pecli.diff(DUMPS_THAT_ARE_NOT_SCALARS[name], TWO_SCALARS, reasons=False).passed
 

@@ -50,7 +50,9 @@ WAYS_TO_ADD_AXES: list[Callable[[np.ndarray], np.ndarray]] = [
 def test_a_table_with_an_axis_for_each_side_passes(
     name: str, shape: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """As it is, three times as a batch, or with more axes of length 1."""
+    """A grid of 6 × 8 points and 64 channels is (6, 8, 64), for example: as it is, three times as a
+    batch, or with more axes of length 1.
+    """
     scheme = GRID_SCHEMES[name]
     dump = {key: shape(table) for key, table in unfolded(scheme).items()}
     result = pecli.verify(dump, scheme)

@@ -441,8 +441,8 @@ def test_a_layer_type_is_in_doubt_unless_it_was_chosen() -> None:
 
 
 def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
-    """Five rows of padding, a known mistake, leave nothing of a single row, and the padding itself
-    is at position 1.
+    """Among the known mistakes that a pass must rule out are five rows of left padding. They would
+    leave nothing of a single row, so that only the reversed order of rows is in doubt.
     """
     rope = pecli.Rope(1, 16, offset=1)
     assert pecli.verify(rope.tables(), rope, atol=1e-5).weak == (

@@ -215,7 +215,9 @@ FORMS_TOLD_APART_BY_SHAPE = (
 def test_pictures_show_cosines_and_sines_by_position(
     run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:
-    """Whatever the form of the dump, a picture has the columns of COS and SIN, in some order."""
+    """Whatever the form of the dump, such as flat, transposed or complex numbers, a picture has the
+    columns of COS and SIN, in some order.
+    """
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)
     (subject,) = of_file("dump.npz", open_tensors(str(tmp_path / "dump.npz")))

@@ -37,21 +37,24 @@ def config(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("values", "passes"),
     [
-        (SCALED_FREQUENCIES, 1),
-        (SCALED_FREQUENCIES * (1 + 4e-6), 1),
-        (UNSCALED_FREQUENCIES, 0),
-        (SCALED_FREQUENCIES * 1.0001, 0),
+        (SCALED_FREQUENCIES, True),
+        (SCALED_FREQUENCIES * (1 + 4e-6), True),
+        (UNSCALED_FREQUENCIES, False),
+        (SCALED_FREQUENCIES * 1.0001, False),
     ],
+    ids=["right", "off by float32", "without scaling", "off by 1e-4"],
 )
-def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) -> None:
-    """4e-6 is the error of float32 in llama3's blend, and passes; the unscaled frequencies are far
-    off only in slow channels, and fail within any of four tolerances.
+@pytest.mark.parametrize("tolerance", [{}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}], ids=str)
+def test_frequencies_pass_within_float32_and_never_without_their_scaling(
+    values: Any, passes: bool, tolerance: dict[str, float]
+) -> None:
+    """Llama 3.1's frequencies. 4e-6 is the error of float32 in their formula, and passes. Those
+    without the scaling are far off only in slow channels, which no tolerance may hide.
     """
     found = {"rotary_emb.inv_freq": values.astype(np.float32)}
-    for options in ({}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}):
-        assert pecli.verify(found, LLAMA_3_1.config, reasons=False, **options).passed == bool(
-            passes
-        )
+    result = pecli.verify(found, LLAMA_3_1.config, reasons=False, **tolerance)
+
+    assert result.passed == passes
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -133,28 +136,37 @@ def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
     assert [json.loads(line)["passed"] for line in outcome.out.splitlines()] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        1e-310 * inverse_frequencies(1e8, 8),
-        [1e20, 0.1, 0.01, 0.001],
-        [np.inf, 0.1, 0.01],
-        [1.0, np.inf, 0.1, 0.0],
-        [5e-324] * 5,
-    ],
-    ids=str,
-)
+NUMBERS_OF_NO_SCHEME = [
+    1e-310 * inverse_frequencies(1e8, 8),
+    [1e20, 0.1, 0.01, 0.001],
+    [np.inf, 0.1, 0.01],
+    [1.0, np.inf, 0.1, 0.0],
+    [5e-324] * 5,
+]
+
+
+@pytest.mark.parametrize("values", NUMBERS_OF_NO_SCHEME, ids=str)
 def test_numbers_that_no_scheme_can_have_are_not_identified(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """Huge, tiny and infinite numbers: identify answers no (1), and inspect prints their statistics
-    (0), neither with an error.
-    """
+    """Huge, tiny and infinite numbers: identify answers no, without an error."""
     np.save(tmp_path / "t.npy", values)
-    for words, code in ((("identify",), CHECK_FAILED), (("inspect", "--stats"), SUCCESS)):
-        outcome = run_pecli(*words, tmp_path / "t.npy")
-        assert outcome.exit_code == code
-        assert outcome.err == ""
+    outcome = run_pecli("identify", tmp_path / "t.npy")
+
+    assert outcome.exit_code == CHECK_FAILED
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize("values", NUMBERS_OF_NO_SCHEME, ids=str)
+def test_numbers_that_no_scheme_can_have_are_inspected(
+    run_pecli: Any, tmp_path: Path, values
+) -> None:
+    """Huge, tiny and infinite numbers: inspect prints their statistics, without an error."""
+    np.save(tmp_path / "t.npy", values)
+    outcome = run_pecli("inspect", "--stats", tmp_path / "t.npy")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
 
 
 def test_a_tolerance_is_exact_by_default() -> None:
@@ -174,8 +186,10 @@ def test_only_frequencies_and_slopes_are_judged_relatively() -> None:
 @pytest.mark.parametrize(
     ("given", "rtol"), [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)]
 )
-def test_any_tolerance_allows_float32_frequencies(given: dict[str, Any], rtol: float) -> None:
-    """Whoever gives any tolerance gets 1e-5 for frequencies, the error of a float32 computation."""
+def test_any_tolerance_allows_float32_slopes(given: dict[str, Any], rtol: float) -> None:
+    """Whoever gives any tolerance gets 1e-5, relative, for slopes as for frequencies: the error of a
+    float32 computation. A relative tolerance that is given replaces it.
+    """
     assert pecli.Tolerance(**given).for_tensor("slopes").rtol == rtol
 
 

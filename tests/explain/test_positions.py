@@ -52,8 +52,9 @@ KNOWN_POSITIONS = {
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", KNOWN_POSITIONS)
 def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
-    """Random heads are rotated at these positions, stored in the dtype, and exactly the positions
-    must be found again.
+    """Random heads are rotated at the positions of each case of KNOWN_POSITIONS, such as 0 … 19 and
+    then 0 … 11, or −17 … 22; they are stored in the dtype, and exactly the positions must be found
+    again.
     """
     places = KNOWN_POSITIONS[name]
     expected = np.arange(len(places), dtype=float)

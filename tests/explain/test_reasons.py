@@ -420,19 +420,22 @@ def test_columns_that_are_zero_instead_of_doubled_are_named(
 
 
 @pytest.mark.parametrize("rows", [SHORT_LENGTH, pytest.param(70000, marks=pytest.mark.thorough)])
-def test_angles_in_the_place_of_cosines_and_sines_are_named(rows: int) -> None:
-    """The table holds position · 10000^(-2i/64); with the spec's base 500000 both mistakes are
-    named.
+@pytest.mark.parametrize(
+    ("base", "second"),
+    [(10000.0, ""), (500000.0, ", and base is 10000 (the spec says 500000)")],
+    ids=["the base of the spec", "another base"],
+)
+def test_angles_in_the_place_of_cosines_and_sines_are_named(
+    base: float, second: str, rows: int
+) -> None:
+    """The table holds position · 10000^(-2i/64) under the names cos and sin; if the spec has another
+    base, both mistakes are named.
     """
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
-    right, other = (
-        pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
-        for base in (BASE, 5e5)
-    )
+    result = pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
 
-    assert right.diagnosis[0].startswith(f"{words}; ")
-    assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); ")
+    assert result.diagnosis[0].startswith(f"{words}{second}; ")
 
 
 def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
@@ -447,19 +450,25 @@ def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
 
 
 @pytest.mark.filterwarnings("error")
-def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning() -> None:
-    """A failed check, without a warning of NumPy that it drops imaginary parts; biases, slopes, and
-    a table that has such parts in one row only.
+@pytest.mark.parametrize("name", ["bias", "slopes"])
+def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning(name: str) -> None:
+    """A right bias or right slopes as complex numbers: a failed check, without a warning of NumPy
+    that it drops imaginary parts.
     """
-    alibi, pe = pecli.Alibi(4, 16), pecli.Sinusoidal(16, 8)
-    assert not pecli.verify(
-        {"bias": alibi.tables()["bias"].astype(np.complex64)}, alibi, reasons=False
-    ).passed
-    assert not pecli.verify({"slopes": np.ones(4, np.complex64)}, alibi, reasons=False).passed
+    alibi = pecli.Alibi(4, 16)
+    as_complex = alibi.tables()[name].astype(np.complex64)
 
-    table = pe.tables()["pe"].astype(np.complex64)
+    assert not pecli.verify({name: as_complex}, alibi, reasons=False).passed
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_table_with_an_imaginary_row_differs_from_a_real_one_without_a_warning() -> None:
+    """Row 3 of a sinusoidal table has i added to each element."""
+    tables = pecli.Sinusoidal(16, 8).tables()
+    table = tables["pe"].astype(np.complex64)
     table[3] += 1j
-    assert not pecli.diff(pe.tables(), table, reasons=False).passed
+
+    assert not pecli.diff(tables, table, reasons=False).passed
 
 
 def test_a_plain_base_over_twice_the_channels_comes_before_a_fitted_base() -> None:
@@ -544,14 +553,25 @@ TABLES_OF_NO_SCHEME: dict[str, tuple[Tables, Any]] = {
 )
 def test_no_reason_is_invented_for_tables_of_no_scheme(name: str) -> None:
     """Constants, tanh, squares, random frequencies and others in TABLES_OF_NO_SCHEME: nothing that
-    pecli knows makes them, so that verify has no reason and identify no scheme.
+    pecli knows makes them.
     """
     tables, spec = TABLES_OF_NO_SCHEME[name]
     result = pecli.verify(tables, spec, atol=1e-4)
 
     assert not result.passed
     assert result.explanations == ()
-    assert "cos" not in tables or not pecli.identify(tables).identified
+
+
+@pytest.mark.parametrize(
+    "name", ["constant", "tanh", "square", "rows of zeros", "steps of no frequencies"]
+)
+@pytest.mark.sample("square")
+def test_no_scheme_is_identified_in_tables_of_no_scheme(name: str) -> None:
+    """0.3 everywhere, tanh and squares of cosines, cosines of which 30 % of the rows are zeros, and
+    multiples of numbers that grow by the ninth power.
+    """
+    tables, _ = TABLES_OF_NO_SCHEME[name]
+    assert not pecli.identify(tables).identified
 
 
 @pytest.mark.parametrize(("base", "is_cut_short"), [(31074.9, True), (30000.0, False)])

@@ -6,6 +6,7 @@ scaling, and the order of columns; the search for reasons changes these. Expecte
 scheme that was described, or arithmetic in the docstrings.
 """
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -167,4 +168,7 @@ def test_a_difference_of_waves_is_a_parameter(
 def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
     """LongRoPE computes √(1 + ln 4 / ln 16) = 1.22 unless it is given, here 1.25."""
     plain = replace(LONG, length=None, attention_factor=None)
-    assert waves_of(plain).amplitude != waves_of(LONG).amplitude
+
+    assert waves_of(LONG).amplitude == 1.25
+    computed = math.sqrt(1 + math.log(4) / math.log(16))
+    assert waves_of(plain).amplitude == pytest.approx(computed, rel=1e-12)

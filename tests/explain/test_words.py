@@ -218,8 +218,11 @@ ROPE_COMMAND = "pecli rope --seq-len 4 --dim 8"
 
 
 def test_a_command_reproduces_parameters() -> None:
-    """The scheme with base 2 is Rope(4, 8) here, as the explanation was made by hand."""
-    assert [*reproduction(explanation_with(BASE_2_FOR_1))] == [f"reproduce with {ROPE_COMMAND}"]
+    """An explanation holds the scheme that makes the wrong table; it is made by hand here, so that
+    its scheme is Rope(4, 8), whatever its mistake says, and the command has that scheme's numbers.
+    """
+    found = explanation_with(BASE_2_FOR_1, scheme=ROPE_4_BY_8)
+    assert [*reproduction(found)] == [f"reproduce with {ROPE_COMMAND}"]
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,9 @@ class TestGivenRope:
     @both_layouts
     @pytest.mark.parametrize("name", SCALED)
     def test_the_rotary_layer_rotates_by_the_tables_of_a_given_scheme(self, name, interleaved):
-        """The rotation is written out with the scheme's float64 tables; channels beyond the rotary
-        dimension stay. For dynamic scaling the length is max_seq_len.
+        """Each case of SCALED is a scheme with a scaling or a partial rotation. The rotation is
+        written out with its float64 tables; channels beyond the rotary dimension stay. For dynamic
+        scaling the length is max_seq_len.
         """
         x, given = random_uniform(2, 40, 16, dtype=np.float64), SCALED[name]
         layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
@@ -249,22 +250,28 @@ class TestRotaryCache:
         assert len(table) == 16
         assert not table.flags.writeable
 
-    def test_the_cached_table_doubles_when_it_must_grow(self):
-        """Position 16 is beyond 16 rows: in a call of 17 positions, by its id, and by offset."""
+    @pytest.mark.parametrize(
+        "rotate_at_16",
+        [
+            lambda layer, x: layer(np.concatenate([x] * 17)),
+            lambda layer, x: layer(x, [16]),
+            lambda layer, x: layer.apply(x, x, offset=16)[0],
+        ],
+        ids=["17 positions", "by its id", "by offset"],
+    )
+    def test_the_cached_table_doubles_when_it_must_grow(self, rotate_at_16):
+        """Position 16 is beyond 16 rows: the table then has 32, those of Rope in float64."""
         x, true = random_uniform(1, 4), Rope(32, 4, dtype="float64").tables()
-        for call in (
-            lambda layer: layer(np.concatenate([x] * 17)),
-            lambda layer: layer(x, [16]),
-            lambda layer: layer.apply(x, x, offset=16)[0],
-        ):
-            layer = RotaryPosEmbedding()
-            layer(np.zeros((16, 4)))
-            assert_near(call(layer)[-1:], rotated(x, [16]))
-            (table,) = self.tables(layer)
-            assert len(table) == 32
-            np.testing.assert_allclose(
-                [table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53
-            )
+        layer = RotaryPosEmbedding()
+        layer(np.zeros((16, 4)))
+        found = rotate_at_16(layer, x)
+        (table,) = self.tables(layer)
+
+        assert_near(found[-1:], rotated(x, [16]))
+        assert len(table) == 32
+        np.testing.assert_allclose(
+            [table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53
+        )
 
     def test_a_few_positions_far_out_make_no_table(self):
         """A table up to 2^40 would not fit into memory; each row is as if it were rotated alone."""

@@ -69,7 +69,9 @@ HEALTHY_RUNS = {
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("case", HEALTHY_RUNS)
 def test_a_right_model_passes(case: str) -> None:
-    """Small models over NumPy, written as transformers' Llama and Gemma 3 are."""
+    """Each case of HEALTHY_RUNS calls a right model: a Llama or a Gemma 3, with left padding, with
+    ids stated by the caller, or with as many tokens as heads.
+    """
     result = HEALTHY_RUNS[case]().verify()
     assert result.diagnosis == ()
     assert result.passed
@@ -617,8 +619,8 @@ DAMAGED_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", DAMAGED_RECORDS)
 def test_a_damaged_run_is_refused(case: str) -> None:
-    """Each case removes or changes one tensor of a good recording, beside the problem that is
-    named.
+    """Each case of DAMAGED_RECORDS removes or changes one tensor of a good recording, beside the
+    problem that is named: negative positions, for example, must be «whole numbers ≥ 0».
     """
     tensors, problem = DAMAGED_RECORDS[case]
     with pytest.raises(pecli.FileError, match=problem):

@@ -243,8 +243,8 @@ def test_values_are_not_permuted() -> None:
     ],
 )
 def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
-    """The right order is llama.cpp's permutation of 2 heads (None: no mistake); the others are no
-    permutation, it applied twice, and so on.
+    """16 rows. The right order is llama.cpp's permutation of 2 heads (None: no mistake); the others
+    are no permutation, it applied twice, its halves exchanged, and those of 1 and 4 heads.
     """
     assert (
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=TWO_HEADS)
@@ -281,7 +281,9 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
 def test_keys_have_as_many_heads_as_queries_unless_stated(
     rows: Any, expected: Finding | None
 ) -> None:
-    """The model has 2 heads of 8 channels, and no number of key heads."""
+    """The model has 2 heads of 8 channels, and no number of key heads: the permutation of 2 heads
+    is right (None), and none, or that of 1 head, is wrong.
+    """
     heads = Heads(2, head_dim=8)
     assert (
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)

@@ -9,6 +9,7 @@ one column per frequency».
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -104,7 +105,9 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_another_first_position_is_named_in_any_layout(form) -> None:
-    """Position 1 is expected in the first row, and the table begins at 0."""
+    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. Position 1
+    is expected in the first row, and the table begins at 0.
+    """
     array, name, words = FORMS[form]
     shifted = verify_with_config(array.copy(), offset=1)
 
@@ -118,7 +121,9 @@ def test_another_first_position_is_named_in_any_layout(form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
-    """The third element from the end is off by 1; blocks of a few rows are compared at a time."""
+    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
+    element from the end is off by 1; blocks of a few rows are compared at a time.
+    """
     array, name, words = FORMS[form]
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
@@ -207,19 +212,24 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     assert not verify_with_config({"inv_freq": grown}, config, exact, reasons=False).passed
 
 
-def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved() -> None:
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [([0, 2, 4, 1, 3, 5, 6, 7], "axis by axis"), ([*range(8)], "interleaved")],
+    ids=["axis by axis", "interleaved"],
+)
+def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved(
+    order: list[int], words: str
+) -> None:
     """Ernie's module stores frequencies of rows (0, 2, 4), then of columns (1, 3, 5), then of time
     (6, 7); its tables have them in their order.
     """
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
+    frequencies = inverse_frequencies(5e5, DIM)[order]
+    found = verify_with_config({"inv_freq": frequencies}, config, Tolerance(rtol=1e-14))
 
-    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
-        found = verify_with_config(
-            {"inv_freq": inverse_frequencies(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14)
-        )
-        assert found.passed
-        assert found.readings["inv_freq"] == words
+    assert found.passed
+    assert found.readings["inv_freq"] == words
 
 
 def test_a_name_counts_more_than_the_content() -> None:
@@ -544,10 +554,12 @@ def test_alibi_passes_in_the_form_of_every_program(case) -> None:
     assert result.passed
     assert result.readings.get(name) == words
 
-    wrong = array.copy()
-    wrong[-1] *= np.float32(0.5)
-    for other in (wrong, array * np.float32(0.5)):
-        assert not verify_with_config(other, bloom, Tolerance(), reasons=False).passed
+    half_of_the_last = array.copy()
+    half_of_the_last[-1] *= np.float32(0.5)
+    assert not verify_with_config(half_of_the_last, bloom, Tolerance(), reasons=False).passed
+
+    half = array * np.float32(0.5)
+    assert not verify_with_config(half, bloom, Tolerance(), reasons=False).passed
 
 
 def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> None:
@@ -586,20 +598,25 @@ def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
     assert Parameter("dim", DIM, 8) in edits
 
 
-def test_tables_in_lines_of_text_pass(tmp_path) -> None:
-    """A CSV file has no more than two axes: cosines above sines, or head after head of a bias."""
-    both = np.concatenate([COS, SIN])
-    bloom = {"model_type": "bloom", "n_head": 6}
-    for lines, config in (
-        (both, LLAMA_OF_BASE_500000),
-        (doubled_as_halves(both), LLAMA_OF_BASE_500000),
+@pytest.mark.parametrize(
+    ("lines", "config"),
+    [
+        (np.concatenate([COS, SIN]), LLAMA_OF_BASE_500000),
+        (doubled_as_halves(np.concatenate([COS, SIN])), LLAMA_OF_BASE_500000),
         (COS, LLAMA_OF_BASE_500000),
-        (BIAS.reshape(54, 9), bloom),
-    ):
-        np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
-        found = verify_with_config(tmp_path / "t.csv", config)
-        assert found.passed
-        assert found.tensors[0].shape == lines.shape
+        (BIAS.reshape(6 * 9, 9), {"model_type": "bloom", "n_head": 6}),
+    ],
+    ids=["cosines above sines", "both doubled", "cosines", "head after head of a bias"],
+)
+def test_a_table_in_lines_of_text_passes(
+    tmp_path: Path, lines: np.ndarray, config: dict[str, Any]
+) -> None:
+    """A CSV file has no more than two axes, neither a dtype nor a name."""
+    np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
+    found = verify_with_config(tmp_path / "t.csv", config)
+
+    assert found.passed
+    assert found.tensors[0].shape == lines.shape
 
 
 def bfloat16(values: np.ndarray) -> np.ndarray:
@@ -637,90 +654,131 @@ def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
 ) -> None:
     """build_alibi_tensor of transformers' Falcon multiplies bfloat16 slopes and positions, and
     Falcon-RW divides by √head_dim = 8; exact ones pass too. The paper's slopes of 12 heads are
-    those of 8 and every other one of 16. BLOOM does not round them.
+    those of 8 and every other one of 16.
     """
     found = verify_with_config({name: values}, FALCON, Tolerance())
     assert found.passed
     assert found.readings.get(name) == words
-    if words == "rounded to bfloat16":
-        bloom = {"model_type": "bloom", "n_head": 12}
-        assert not verify_with_config({name: values}, bloom, Tolerance(), reasons=False).passed
 
 
-def test_frequencies_of_dinov3_pass_although_it_has_no_table() -> None:
-    """DINOv3 rotates by fractions of the image: base 100, 32 channels per axis, and no table over
-    positions, so cosines cannot be checked and fail.
+def test_slopes_rounded_to_bfloat16_fail_for_a_model_that_does_not_round_them() -> None:
+    """BLOOM keeps its slopes in float32."""
+    rounded = {"slopes": bfloat16(SLOPES_OF_12_HEADS)}
+    bloom = {"model_type": "bloom", "n_head": 12}
+
+    assert not verify_with_config(rounded, bloom, Tolerance(), reasons=False).passed
+
+
+DINOV3 = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
+DINOV3_FREQUENCIES = inverse_frequencies(100.0, 32).astype(np.float32)
+"""DINOv3 rotates by fractions of the image, with base 100 and 32 channels per axis."""
+
+
+@pytest.mark.parametrize(
+    ("dump", "passes"),
+    [
+        ({"inv_freq": DINOV3_FREQUENCIES}, True),
+        ({"inv_freq": DINOV3_FREQUENCIES[::-1]}, False),
+        ({"cos": np.ones((8, 64)), "inv_freq": DINOV3_FREQUENCIES}, False),
+    ],
+    ids=["right", "reversed", "beside cosines"],
+)
+def test_frequencies_of_dinov3_are_checked_although_it_has_no_table(
+    dump: dict[str, np.ndarray], passes: bool
+) -> None:
+    """Frequencies are 100^(-2i/32) in NumPy. There is no table over positions, so that cosines
+    cannot be checked, and fail.
     """
-    config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
-    right = inverse_frequencies(100.0, 32).astype(np.float32)
-    both = {"cos": np.ones((8, 64)), "inv_freq": right}
-
-    for dump, passes in (
-        ({"inv_freq": right}, True),
-        ({"inv_freq": right[::-1]}, False),
-        (both, False),
-    ):
-        assert verify_with_config(dump, config, Tolerance()).passed is passes
+    assert verify_with_config(dump, DINOV3, Tolerance()).passed is passes
 
 
 T5 = {"model_type": "t5", "d_model": 64, "num_heads": 4}
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
-def test_buckets_of_t5_pass_in_integers_of_any_width(dtype) -> None:
-    """T5's own formula in NumPy: 8 exact distances, then logarithms up to 128; keys after the query
-    have the other 16 buckets. One bucket off by one fails, and so does a table that is not square.
+def t5_index(dtype: str) -> np.ndarray:
+    """Return T5's buckets of 40 positions by its own formula.
+
+    8 exact distances, then logarithms up to 128; keys after the query have the other 16 buckets.
     """
     distance = np.arange(40) - np.arange(40)[:, None]
     far = np.abs(distance)
     grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
-    index = (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
-    found = pecli.verify({"index": index}, T5)
+    return (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+@pytest.mark.parametrize("spec", [T5, pecli.Relative("t5", 40)], ids=["model", "scheme"])
+def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> None:
+    """T5's own formula in NumPy (`t5_index`), for 40 positions."""
+    found = pecli.verify({"index": t5_index(dtype)}, spec)
 
     assert found.passed
     assert found.problems == ()
-    assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
 
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
+    """That of query 3 and key 5."""
+    index = t5_index(dtype)
     index[3, 5] += 1
+
     assert not pecli.verify({"index": index}, T5, reasons=False).passed
 
-    shape = pecli.verify({"index": index[:3, :4]}, T5)
+
+def test_an_index_of_t5_that_is_not_square_fails_with_the_expected_shape() -> None:
+    """3 queries and 4 keys."""
+    shape = pecli.verify({"index": t5_index("int64")[:3, :4]}, T5)
     assert shape.problems == (
         "index: its shape is (3, 4) where (positions, positions) is expected",
     )
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.sample("2")
-def test_a_table_for_each_axis_of_positions_is_checked_as_qwen2_vl_returns_it(
-    batch: int,
-) -> None:
-    """`Qwen2VLRotaryEmbedding` multiplies every axis of positions (t, h, w) with all frequencies,
-    of base 1e6, and takes the sections later. Exchanged axes and another base fail, and positions
-    that differ within a batch are refused.
+PLACES = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
+"""Time, row and column of two tokens of text, an image of 2 × 2 patches, and one more token."""
+
+
+def verify_tables_by_axis(
+    batch: int, positions: np.ndarray, base: float = 1e6, *, reasons: bool = True
+) -> Any:
+    """Verify tables (axis, batch, token, channel), as transformers' Qwen2VLRotaryEmbedding returns
+    them: it multiplies every axis of PLACES with all frequencies, and takes the sections later.
     """
-    places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
+    one = cos_and_sin_tables(PLACES[:, None], inverse_frequencies(base, 128), np.float64)
+    dump = {name: np.repeat(doubled_as_halves(part), batch, axis=1) for name, part in one.items()}
+    return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
-    def verified(base: float, positions: np.ndarray, reasons: bool = True) -> Any:
-        one = cos_and_sin_tables(places[:, None], inverse_frequencies(base, 128), np.float64)
-        dump = {
-            name: np.repeat(doubled_as_halves(part), batch, axis=1) for name, part in one.items()
-        }
-        return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
-    for given in (places, np.repeat(places[:, None], batch, axis=1)):
-        found = verified(1e6, given)
-        assert found.passed, found.diagnosis
-        assert found.readings["cos"].startswith(
-            "one table per axis of positions: sections do not show, "
-        )
+batches = pytest.mark.parametrize("batch", [2, pytest.param(1, marks=pytest.mark.thorough)])
 
-    exchanged_axes = places[[0, 2, 1]]
-    assert not verified(1e6, exchanged_axes, reasons=False).passed
-    assert (
-        verified(1e5, places)
-        .diagnosis[0]
-        .startswith("cos, sin: base is 100000 (the spec says 1000000); ")
+
+@batches
+@pytest.mark.parametrize("has_batch_axis", [False, True], ids=["shared", "per sequence"])
+def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
+    batch: int, has_batch_axis: bool
+) -> None:
+    """Base 1e6 as in the config; positions are given once for all sequences, or for each."""
+    positions = np.repeat(PLACES[:, None], batch, axis=1) if has_batch_axis else PLACES
+    found = verify_tables_by_axis(batch, positions)
+
+    assert found.passed, found.diagnosis
+    assert found.readings["cos"].startswith(
+        "one table per axis of positions: sections do not show, "
     )
+
+
+@batches
+def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: int) -> None:
+    """The positions say t, w, h, and the table is at t, h, w."""
+    assert not verify_tables_by_axis(batch, PLACES[[0, 2, 1]], reasons=False).passed
+
+
+@batches
+def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
+    found = verify_tables_by_axis(batch, PLACES, base=1e5)
+    assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
+
+
+def test_positions_that_differ_within_a_batch_are_refused_for_tables_by_axis() -> None:
+    """3 axes, 2 sequences and 2 tokens: such a table has rows for the tokens only."""
     with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):
-        verified(1e6, np.arange(12).reshape(3, 2, 2))
+        verify_tables_by_axis(2, np.arange(12).reshape(3, 2, 2))

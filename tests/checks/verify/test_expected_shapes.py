@@ -1,8 +1,9 @@
 """Wrong shapes are reported with those that are expected; learned tables fail if their values
 cannot be right.
 
-Shapes follow from the configs below (heads of 16 channels, GPT-2 with 8 rows of 8 channels, …);
-expected sentences are written by hand.
+CONFIG is a Llama with heads of 16 channels, so that it has 8 frequencies, in one column or two
+columns each; GPT2 has 8 rows of 8 channels, and SMALL_GPT2 3 rows of 2. Expected sentences are
+written by hand.
 """
 
 from typing import Any

@@ -112,7 +112,9 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
 def test_a_wrong_element_has_its_own_index(case: str) -> None:
-    """The last element of the array as it was dumped is wrong."""
+    """Each case of AXES_OF_HEADS has the axes of queries in another order after the rotation, such
+    as channels first. The last element of the array as it was dumped is wrong.
+    """
     before, after, _ = AXES_OF_HEADS[case]
     wrong = after.copy()
     index = tuple(length - 1 for length in wrong.shape)
@@ -125,12 +127,8 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None:
-    """In every case of AXES_OF_HEADS. A single row is skipped, whose axes are those of one head at
-    position 0.
-    """
+    """Queries with their axes in each order of AXES_OF_HEADS, times 1.001."""
     before, after, _ = AXES_OF_HEADS[case]
-    if case == "a single row":
-        pytest.skip("position 0 is not rotated")
     scaled = np.empty_like(after)
     scaled[...] = after * 1.001
 

@@ -75,8 +75,9 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_compiled_loops_make_a_table_of_the_same_bytes(
     name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them; tables in 16
-    bits are made by NumPy in both cases.
+    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them. SCHEMES has
+    tables of odd width, far positions, an amplitude, one row, and so on; those in 16 bits are made
+    by NumPy in both cases.
     """
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
@@ -142,8 +143,9 @@ def test_samples_of_a_hundred_million_elements_are_correctly_rounded(
 def test_compiled_loops_rotate_to_the_same_bytes(
     name: str, layout: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rotation multiplies pairs of 64 channels by unit complex numbers; other channels stay.
-    Among the inputs are infinity, a number near the largest float32, and both zeros.
+    """Each case of ROTATIONS has the dtypes of the queries and of the unit complex numbers, the
+    number of channels, and the first of the 64 that rotate; other channels stay. Among the inputs
+    are infinity, a number near the largest float32, and both zeros.
     """
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
@@ -248,7 +250,7 @@ def test_a_small_table_does_not_import_numba() -> None:
 
 def test_without_numba_the_table_is_made_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that is None in sys.modules raises ImportError, as it does if numba is not
-    installed; the setting 1 is then ignored.
+    installed; the setting 1 is then ignored. 4 channels have the frequencies 1 and 0.01.
     """
     monkeypatch.setenv("PECLI_KERNELS", "1")
     monkeypatch.setattr(kernels, "_loops", None)
@@ -256,4 +258,6 @@ def test_without_numba_the_table_is_made_by_numpy(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "pecli.engine.numerics.compiled_loops", None)
 
     assert kernels.compiled_loops(1) is None
-    assert pecli.Rope(2, 4).tables()["cos"].shape == (2, 2)
+
+    cos = pecli.Rope(2, 4).tables()["cos"]
+    np.testing.assert_allclose(cos, [[1, 1], [np.cos(1), np.cos(0.01)]], rtol=1e-7)

@@ -285,7 +285,9 @@ def test_a_power_next_to_a_tie_of_float32_goes_to_the_nearer_number():
 @pytest.mark.parametrize("name", POWERS_BY_TORCH.files)
 @pytest.mark.sample(8)
 def test_powers_are_those_of_pytorch(name: str) -> None:
-    """torch_powers.npz holds PyTorch's float32 powers (make_data.py writes it)."""
+    """torch_powers.npz holds PyTorch's float32 powers base^(2i/dim), which make_data.py wrote; the
+    name of each array is «base,dim».
+    """
     base, dim = (float(part) for part in name.split(","))
     exponents = np.arange(0, dim, 2, dtype=f32) / f32(dim)
 

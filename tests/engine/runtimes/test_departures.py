@@ -122,9 +122,10 @@ def departing_rope(case: Departure) -> Rope:
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
-def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
-    """Each name of DEPARTURES_OF_RUNTIMES states what the runtime does, and the row has the
-    frequencies in NumPy from its source; the runtime's are float32.
+def test_a_runtime_that_departs_has_the_frequencies_of_its_source(name: str) -> None:
+    """Each name of DEPARTURES_OF_RUNTIMES states what the runtime does, such as «litgpt's ramp is
+    inverted», and its row has the frequencies in NumPy, written from the runtime's source. The
+    runtime computes them in float32.
     """
     case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).inverse_frequencies()
@@ -133,7 +134,7 @@ def test_a_departing_runtime_has_these_frequencies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
-def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
+def test_a_runtime_that_departs_has_the_attention_factor_of_its_source(name: str) -> None:
     """The attention factor multiplies cos and sin; the expected one is a formula of the runtime's
     source, such as 1 + 0.1 ln(factor).
     """
@@ -144,8 +145,8 @@ def test_a_departing_runtime_has_this_attention_factor(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
-def test_a_departing_runtime_states_the_cause(name: str) -> None:
-    """A part of the sentence, written by hand, that says how the runtime reads the scaling."""
+def test_a_runtime_that_departs_states_how_it_reads_the_scaling(name: str) -> None:
+    """A part of the sentence, written by hand: «ramp is inverted» for litgpt, for example."""
     case = DEPARTURES_OF_RUNTIMES[name]
     assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 

@@ -85,7 +85,9 @@ def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.sample(12)
 def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
-    """Arb computes rows 99,990, 99,997 and 100,005, and rounds once."""
+    """cases.json has parameters of every scaling. Arb computes rows 99,990, 99,997 and 100,005, and
+    rounds once; dynamic scaling and LongRoPE have the length that the case states.
+    """
     offset = 99_990
     made = rope_of_case(case, offset=offset, dtype=dtype)
 

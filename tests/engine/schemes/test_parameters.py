@@ -158,10 +158,19 @@ def test_every_parameter_of_a_scheme_refuses_values_of_a_wrong_type(kind):
                 kind(**{**USUAL[kind], name: value})
             assert repr(value) in str(caught.value)
             tried += 1
-        if isinstance(parameter, Choice):
-            with pytest.raises(ParameterError, match=f"^{name} is 'zzz'; it must be one of"):
-                kind(**{**USUAL[kind], name: "zzz"})
     assert tried >= 9
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_every_choice_of_a_scheme_refuses_a_word_that_is_none_of_its_options(kind):
+    """The word is zzz; each scheme has a choice, its dtype, at least."""
+    choices = [
+        name for name, parameter in kind.parameters().items() if isinstance(parameter, Choice)
+    ]
+    assert "dtype" in choices
+    for name in choices:
+        with pytest.raises(ParameterError, match=f"^{name} is 'zzz'; it must be one of"):
+            kind(**{**USUAL[kind], name: "zzz"})
 
 
 class DtypeOfTorch:

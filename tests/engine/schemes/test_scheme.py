@@ -81,7 +81,9 @@ def test_a_spec_without_one_of_its_parameters_is_refused(name):
 
 @pytest.mark.parametrize("name", ["sinusoidal", "rope", "alibi"])
 def test_a_spec_mentions_a_recipe_only_if_it_is_not_exact(name):
-    """A spec from before there were recipes means exact, and an exact spec is what it was then."""
+    """A recipe names the dtypes in which a project computes. A spec from before there were recipes
+    means exact, and an exact spec is what it was then.
+    """
     exact = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     spec = exact.spec()
 

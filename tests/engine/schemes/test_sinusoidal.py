@@ -143,8 +143,9 @@ FORMULAS = {
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_style_computes_what_its_project_computes(style):
-    """FORMULAS writes each project's formula out in NumPy. With two channels nothing is divided by
-    zero; zeros (padding, the last column of an odd dim) are exactly zero.
+    """FORMULAS writes each project's formula out in NumPy; Whisper's, for example, is all sines,
+    then all cosines, of exponents i / (dim/2 − 1). With two channels nothing is divided by zero;
+    zeros (padding, the last column of an odd dim) are exactly zero.
     """
     for dim in (2, 4, 6, 64, 7, 33):
         if dim % 2 and style in STYLES_OF_EVEN_DIMS:
