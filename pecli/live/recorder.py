@@ -343,12 +343,13 @@ class _Call:
             return
         ids = arguments.position_ids()
         start = arguments.start()
+        length = self.recorded.length
         if ids is not None:
-            if ids.shape[-1] != self.recorded.length:
+            if ids.shape[-1] != length:
                 return  # They are those of image patches.
             self.recorded.position_ids = np.array(as_numpy("position_ids", ids), np.int64)
-        elif start is not None and self.recorded.length is not None:
-            self.recorded.position_ids = np.arange(start, start + self.recorded.length)[None]
+        elif start is not None and length is not None:
+            self.recorded.position_ids = np.arange(start, start + length)[None]
 
     def continue_from(self, previous: RecordedCall) -> None:
         """Count tokens on from the call before, if the ids that the model used do.
@@ -374,13 +375,14 @@ class _Call:
         Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
-        classes = {type(modules[name]) for name in self._rotating}
-        rotated = {layer_name(name) for name in self._rotating}
+        attention_classes = {type(modules[name]) for name in self._rotating}
+        rotated_layers = {layer_name(name) for name in self._rotating}
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)
-            is_attention = type(modules[name]) in classes
-            if is_attention and number is not None and layer_name(name) not in rotated:
+            if number is None or layer_name(name) in rotated_layers:
+                continue
+            if type(modules[name]) in attention_classes:
                 layers.add(number)
         return layers
 
@@ -391,14 +393,17 @@ class _Call:
 
     def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
         """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
-        if len(shape) == 4 and heads_axis == 1:
-            return -2
-        if len(shape) == 4 and heads_axis == 2:
-            return -3
+        after_heads = -2
+        before_heads = -3
+        match shape, heads_axis:
+            case (_, _, _, _), 1:
+                return after_heads
+            case (_, _, _, _), 2:
+                return before_heads
         # Without a stated axis of heads, the axis of as many rows as there are tokens has them.
         length = self.recorded.length
         is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length
-        return -3 if is_before_heads else -2
+        return before_heads if is_before_heads else after_heads
 
     def _unused_label(self, path: str, name: str) -> str:
         """Return a name that no vector has yet: `model.layers.3.q`, then `model.layers.3.pass2.q`.

@@ -213,7 +213,8 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
     if not ropes:
         return None
-    if len(set(map(_head_form, ropes))) > 1:
+    have_different_heads = len(set(map(_head_form, ropes))) > 1
+    if have_different_heads:
         raise _different_layers(encodings.file, ropes)
     return ropes[0]
 

@@ -192,10 +192,11 @@ class Relative(Scheme):
         used = ("grid",) if self.style == "swin" else _BY_DISTANCE
         for name in (*_BY_DISTANCE, "grid"):
             is_given = getattr(self, name) is not None
-            if name in used and not is_given:
-                raise self._wrong(name, f"the {self.style} style needs it")
-            if name not in used and is_given:
-                raise self._wrong(name, f"the {self.style} style has none", "leave it out")
+            if name in used:
+                self._refuse_if(not is_given, name, f"the {self.style} style needs it")
+            else:
+                rule = f"the {self.style} style has none"
+                self._refuse_if(is_given, name, rule, "leave it out")
         is_misplaced = self.causal and self.style != "t5"
         self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
 
