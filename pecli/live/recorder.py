@@ -37,6 +37,8 @@ from pecli.live.rotations import (
 
 _QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
 _KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
+POSITION_AXES: Mapping[int | None, int] = {1: -2, 2: -3}
+"""The axis of positions by the axis of heads: of (batch, heads, L, D), and of (batch, L, heads, D)."""
 MAX_FRAMES = 16
 """Callers whose variables are searched for the name of a tensor: torch calls a module's forward
 through four functions, and as many again if it has hooks."""
@@ -393,17 +395,12 @@ class _Call:
 
     def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
         """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
-        after_heads = -2
-        before_heads = -3
-        match shape, heads_axis:
-            case (_, _, _, _), 1:
-                return after_heads
-            case (_, _, _, _), 2:
-                return before_heads
+        if len(shape) == 4 and heads_axis in POSITION_AXES:
+            return POSITION_AXES[heads_axis]
         # Without a stated axis of heads, the axis of as many rows as there are tokens has them.
         length = self.recorded.length
         is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length
-        return before_heads if is_before_heads else after_heads
+        return -3 if is_before_heads else -2
 
     def _unused_label(self, path: str, name: str) -> str:
         """Return a name that no vector has yet: `model.layers.3.q`, then `model.layers.3.pass2.q`.

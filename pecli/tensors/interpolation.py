@@ -58,6 +58,13 @@ class Taps(NamedTuple):
         return sums
 
 
+class Setting(NamedTuple):
+    """A setting of an interpolation: the option of the command line, and words for sentences."""
+
+    option: str
+    words: str
+
+
 @dataclass(frozen=True)
 class Interpolation:
     """A way to resample rows, with the options of torch's `interpolate`.
@@ -110,24 +117,23 @@ class Interpolation:
     @property
     def options(self) -> str:
         """The options of `pecli resize` that choose this way."""
-        words = [f"--method {self.method}"]
-        if self.antialias:
-            words.append("--antialias")
-        if self.align_corners:
-            words.append("--align-corners")
-        if self.scale_offset:
-            words.append(f"--scale-offset {self.scale_offset:g}")
-        return " ".join(words)
+        options = [setting.option for setting in self._settings()]
+        return " ".join([f"--method {self.method}", *options])
 
     def __str__(self) -> str:
-        words = []
-        if self.antialias:
-            words.append("antialias")
-        if self.align_corners:
-            words.append("align_corners")
-        if self.scale_offset:
-            words.append(f"scale factors of (size + {self.scale_offset:g}) / old size")
+        words = [setting.words for setting in self._settings()]
         return f"{self.method} with {' and '.join(words)}" if words else self.method
+
+    def _settings(self) -> Iterator[Setting]:
+        """Yield the settings that are not the defaults."""
+        offset = f"{self.scale_offset:g}"
+        if self.antialias:
+            yield Setting("--antialias", "antialias")
+        if self.align_corners:
+            yield Setting("--align-corners", "align_corners")
+        if self.scale_offset:
+            words = f"scale factors of (size + {offset}) / old size"
+            yield Setting(f"--scale-offset {offset}", words)
 
     def check_sizes(self, old: int, new: int) -> None:
         """Raise a ParameterError if this way cannot make so many rows."""

@@ -100,6 +100,7 @@ class Alibi(Scheme):
     recipe: Annotated[str, BIAS_RECIPE] = "exact"
 
     def _check(self) -> None:
+        """Raise ParameterError for heads or queries that the bias does not have."""
         check_head_range(self.head_range, self.heads)
         if self.queries is None:
             return

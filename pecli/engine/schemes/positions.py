@@ -92,7 +92,8 @@ class Positioned(Scheme):
         """
         self._check_first("positions", "grid", "keep")
         self._check_positions_or_grid()
-        if self.grid is not None and self.keep is None and preset.get("keep"):
+        has_default_keep = self.grid is not None and self.keep is None
+        if has_default_keep and preset.get("keep"):
             self._set("keep", preset["keep"])
         rows = self._rows_of_positions_or_grid()
         if rows is not None:
