@@ -58,7 +58,7 @@ class Taps(NamedTuple):
         return sums
 
 
-class Setting(NamedTuple):
+class KernelOption(NamedTuple):
     """A setting of an interpolation: the option of the command line, and words for sentences."""
 
     option: str
@@ -117,23 +117,23 @@ class Interpolation:
     @property
     def options(self) -> str:
         """The options of `pecli resize` that choose this way."""
-        options = [setting.option for setting in self._settings()]
+        options = [setting.option for setting in self._kernel_options()]
         return " ".join([f"--method {self.method}", *options])
 
     def __str__(self) -> str:
-        words = [setting.words for setting in self._settings()]
+        words = [setting.words for setting in self._kernel_options()]
         return f"{self.method} with {' and '.join(words)}" if words else self.method
 
-    def _settings(self) -> Iterator[Setting]:
+    def _kernel_options(self) -> Iterator[KernelOption]:
         """Yield the settings that are not the defaults."""
         offset = f"{self.scale_offset:g}"
         if self.antialias:
-            yield Setting("--antialias", "antialias")
+            yield KernelOption("--antialias", "antialias")
         if self.align_corners:
-            yield Setting("--align-corners", "align_corners")
+            yield KernelOption("--align-corners", "align_corners")
         if self.scale_offset:
             words = f"scale factors of (size + {offset}) / old size"
-            yield Setting(f"--scale-offset {offset}", words)
+            yield KernelOption(f"--scale-offset {offset}", words)
 
     def check_sizes(self, old: int, new: int) -> None:
         """Raise a ParameterError if this way cannot make so many rows."""
