@@ -220,6 +220,7 @@ def _read_reasons(about: Contents, row: NamedValues) -> tuple[str, ...]:
 
 
 def _reason_of_edit(about: Contents, edit: object) -> str:
+    """Return the parameter that an edit changes, or the kind of any other edit."""
     match edit:
         case {"edit": "parameter", "name": str(parameter)}:
             return parameter
@@ -229,6 +230,7 @@ def _reason_of_edit(about: Contents, edit: object) -> str:
 
 
 def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:
+    """Return the largest error by dtype: {"float32": 1e-6, …}."""
     tolerances = row.get("tolerances")
     if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
         raise about.error("has no tolerances by dtype")
@@ -242,6 +244,7 @@ def _is_tolerance(value: object) -> bool:
 
 
 def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors by name: {"cos": (12, 64), …}."""
     shapes = row.get("tensors")
     if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
         raise about.error("has no shapes of tensors by name")

@@ -220,6 +220,7 @@ class ModelRecorder:
         self.run.weights[name] = _copied(name, self._tables[name].weight)
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
+        """Record what a rotary module did, unless it failed or ran within another rotation."""
         self._depth -= 1
         rotation = self._running.pop()
         if output is not None and not self._depth:

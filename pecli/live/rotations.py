@@ -86,6 +86,7 @@ def _is_of_torch(kind: type) -> bool:
 
 
 def _points_of(holder: Holder) -> Iterator[PatchPoint]:
+    """Yield the functions of a holder whose names state that they rotate."""
     for name, value in [*vars(holder).items()]:
         function = value.__func__ if isinstance(value, staticmethod) else value
         if isinstance(function, FunctionType) and is_rotating_name(name):
@@ -289,6 +290,7 @@ def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, T
 
 
 def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:
+    """Return the name of the first tensor of a shape; None if there is none."""
     for name, tensor in tensors.items():
         if tuple(tensor.shape) == shape:
             return name

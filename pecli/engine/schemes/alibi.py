@@ -175,6 +175,7 @@ class Alibi(Scheme):
         return self.queries or self.seq_len or 0
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the bias and the slopes; only the slopes if there is no length."""
         slopes = Table("slopes", self.dtype, (self.shard_heads,), self._fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
@@ -184,6 +185,7 @@ class Alibi(Scheme):
         return Table("bias", self.dtype, shape, fill), slopes
 
     def _fill_slopes(self, start: int, out: Array) -> None:
+        """Write the slopes of the heads start, start + 1, … into `out`, one per row."""
         dtype = self._compute_dtype
         slopes = self._fixed_slopes()[start : start + len(out)]
         values = [round_fixed(slope, _SLOPE_BITS, dtype) for slope in slopes]

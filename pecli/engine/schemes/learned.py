@@ -73,6 +73,7 @@ class LearnedInit(Scheme):
         return _UNUSED.get(self.init, frozenset())
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the table `weight` (max_len, dim)."""
         if self.init == "sinusoidal":
             (table,) = Sinusoidal(self.max_len, self.dim, dtype=self.dtype).tensors()
             return (replace(table, name="weight"),)
