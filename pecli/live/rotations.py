@@ -183,8 +183,7 @@ class Arguments(NamedTuple):
             if is_tensor(value) and role_of(name) in _TABLES:
                 tables[name] = value
             elif is_pair_of_tables(value):
-                tables["cos"] = value[0]
-                tables["sin"] = value[1]
+                tables["cos"], tables["sin"] = value
         return tables
 
     def position_ids(self) -> TorchTensor | None:
@@ -260,9 +259,10 @@ def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
+    if not isinstance(value, (tuple, list)) or not all(map(is_real_tensor, value)):
         return False
-    return all(map(is_real_tensor, value)) and value[0].shape == value[1].shape
+    shapes = [tuple(tensor.shape) for tensor in value]
+    return len(shapes) == 2 and len({*shapes}) == 1
 
 
 def tensors_in(output: object) -> list[TorchTensor]:

@@ -69,7 +69,7 @@ class RowPositions:
         if "positions" in parameters or "grid" in parameters:
             return None
         if self.ids is not None:
-            length = self.span(length)[1]
+            _, length = self.span(length)
         return max(1, length)
 
     def arranged(self, axes: int) -> Ids | None:

@@ -267,10 +267,10 @@ class Alibi(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return scores (…, H, Lq, Lk) plus the bias; queries are the last Lq positions."""
-        shape = np.shape(x) or (1,)
-        keys = self.seq_len or shape[-1]
+        *_, last_axis = np.shape(x) or (1,)
+        keys = self.seq_len or last_axis
         whole = replace(self, seq_len=keys, slopes=False, queries=None, dtype="float64")
-        return add_bias(x, whole.tensors()[0])
+        return add_bias(x, whole.single_array())
 
 
 def _last_windows(vector: Array, keys: int, queries: int) -> Array:

@@ -237,7 +237,8 @@ class Relative(Scheme):
     def length(self) -> int:
         """Return the number of queries and keys."""
         if self.grid is not None:
-            return self.grid[0] * self.grid[1]
+            height, width, *_ = self.grid
+            return height * width
         return required(self.seq_len)
 
     def rows(self, queries: Indices) -> Indices:
@@ -329,4 +330,4 @@ class Relative(Scheme):
         rule = "what is added to scores is looked up in them"
         self._refuse_if(self.weights is None, "weights", rule)
         whole = replace(self, queries=None, dtype="float64")
-        return add_bias(x, whole.tensors()[0])
+        return add_bias(x, whole.single_array())
