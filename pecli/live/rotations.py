@@ -103,7 +103,8 @@ def is_rotary_module(module: TorchModule) -> bool:
         return False
     if _ROTARY_CLASS.search(type(module).__name__):
         return True
-    if len([*module.modules()]) > 1:
+    has_inner_modules = len([*module.modules()]) > 1
+    if has_inner_modules:
         return False
     roles = [role_of(name) for name, _ in own_tensors(module)]
     return any(role in (*_TABLES, _FREQUENCIES) for role in roles)
