@@ -92,6 +92,7 @@ def _open_streams() -> None:
 
 
 def _with_named_errors(stdout: io.TextIOWrapper) -> io.TextIOWrapper:
+    """Return standard output as text, over a file whose errors have its name."""
     binary = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
     return io.TextIOWrapper(
         binary, stdout.encoding, "replace", line_buffering=stdout.line_buffering

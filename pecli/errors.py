@@ -238,6 +238,7 @@ def out_of_memory() -> ResourceError:
 
 
 def _from_os_error(problem: OSError) -> PecliError | None:
+    """Return the error for a file, or for too many open ones; None if it is about neither."""
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return ResourceError("too many files are open; raise the limit (ulimit -n)")
     if problem.filename is None:
@@ -259,6 +260,7 @@ def _from_runtime_error(problem: RuntimeError) -> PecliError | None:
 
 
 def _from_import_error(problem: ImportError) -> PecliError | None:
+    """Return the error for a missing package or memory; None for a defective installation."""
     if "failed to map segment" in str(problem):  # the dynamic loader's words
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
     package = (problem.name or "").partition(".")[0]

@@ -140,6 +140,7 @@ class _Additive(_LayerWithRepr):
 
 
 def _sequences(value: ArrayLike) -> AnyArray:
+    """Return the input of a layer as an array (L, D) or (N, L, D), or raise ParameterError."""
     array = floating("x", value)
     if array.ndim not in (2, 3):
         raise _shape_error("x", array, "it must be (L, D) or (N, L, D)")

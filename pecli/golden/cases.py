@@ -98,6 +98,7 @@ def cases(models: Sequence[str] = ()) -> Iterator[GoldenCase]:
 
 
 def _whole_suite() -> Iterator[GoldenCase]:
+    """Yield tables, models, rotations and known mistakes, in the order of the suite."""
     yield from _table_cases()
     for name in DATA["presets"]:
         if name in presets():
@@ -130,6 +131,7 @@ def _table_cases() -> Iterator[GoldenCase]:
 
 
 def _scheme_of_row(row: NamedValues) -> Any:
+    """Return the scheme of a row, whose positions may be «near and far»: POSITIONS."""
     parameters = dict(row["parameters"])
     if parameters.get("positions") == "near and far":
         parameters["positions"] = POSITIONS

@@ -167,11 +167,11 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     """
     if result.passed:
         return ("a known mistake passes",)
-    reasons: set[str] = set()
+    reasons_found: set[str] = set()
     for explanation in result.explanations:
-        reasons.update(edit.subject for edit in explanation.edits)
-    for reason in entry.edits:
-        if reason not in reasons:
+        reasons_found.update(edit.subject for edit in explanation.edits)
+    for reason in entry.reasons:
+        if reason not in reasons_found:
             return (f"its reason is not {reason}: {'; '.join(result.diagnosis)}",)
     return ()
 

@@ -186,6 +186,7 @@ def read_tensors(entry: Entry) -> dict[str, Array]:
 
 
 def _read_json(contents: Contents) -> dict[str, Array]:
+    """Return the tensors of a case from {"tensors": {NAME: {"shape": …, "decimal": …}, …}}."""
     match parsed_json(bytes(contents.data), contents.error, max_depth=MAX_DEPTH):
         case {"tensors": dict(spelled)}:
             return {name: _read_tensor(contents.tensor(name), spelled[name]) for name in spelled}
@@ -210,6 +211,7 @@ def _read_tensor(contents: Contents, spelled: object) -> Array:
 
 
 def _list_of(contents: Contents, spelled: Mapping[str, object], name: str) -> list[object]:
+    """Return one list of a tensor, such as its `hex` numbers."""
     values = spelled[name]
     if not isinstance(values, list):
         raise contents.error(f"has no list of {name} numbers")

@@ -40,7 +40,7 @@ class Entry:
         name: the case.
         scheme: the scheme that makes its tensors, or is applied to its tensor `before`.
         settings: how the scheme is applied; empty for a table.
-        edits: for a known mistake, the subjects of its reasons, such as `base` or `swapped`.
+        reasons: for a known mistake, why it must be rejected, such as `base` or `swapped`.
         tolerances: the maximum error by dtype.
         shapes: the shapes of its tensors by name.
         files: the sha256 of its files by name.
@@ -50,7 +50,7 @@ class Entry:
     name: str
     scheme: Scheme
     settings: NamedValues
-    edits: tuple[str, ...]
+    reasons: tuple[str, ...]
     tolerances: Mapping[str, float]
     shapes: Mapping[str, tuple[int, ...]]
     files: Mapping[str, str]
@@ -58,7 +58,7 @@ class Entry:
     @property
     def is_mistake(self) -> bool:
         """Return True for a table with a known mistake."""
-        return bool(self.edits)
+        return bool(self.reasons)
 
     @property
     def is_rotation(self) -> bool:
@@ -179,7 +179,7 @@ def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
         name,
         settings=_read_settings(about, row),
         scheme=_read_scheme(about, row),
-        edits=_read_edits(about, row),
+        reasons=_read_reasons(about, row),
         tolerances=_read_tolerances(about, row),
         shapes=_read_shapes(about, row),
         files=_read_files(about, row),
@@ -208,7 +208,7 @@ def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
     return scheme
 
 
-def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
+def _read_reasons(about: Contents, row: NamedValues) -> tuple[str, ...]:
     """Return the reasons for which a known mistake must be rejected, such as `base` or `swapped`.
 
     The index has them as the JSON of `verify` does: {"edit": "parameter", "name": "base", …} or
@@ -216,10 +216,11 @@ def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
     """
     edits = row.get("edits", [])
     about.refuse_if(not isinstance(edits, list), "has no list of edits")
-    return tuple(_subject_of_edit(about, edit) for edit in edits)
+    return tuple(_reason_of_edit(about, edit) for edit in edits)
 
 
-def _subject_of_edit(about: Contents, edit: object) -> str:
+def _reason_of_edit(about: Contents, edit: object) -> str:
+    """Return the parameter that an edit changes, or the kind of any other edit."""
     match edit:
         case {"edit": "parameter", "name": str(parameter)}:
             return parameter
@@ -229,6 +230,7 @@ def _subject_of_edit(about: Contents, edit: object) -> str:
 
 
 def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:
+    """Return the largest error by dtype: {"float32": 1e-6, …}."""
     tolerances = row.get("tolerances")
     if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
         raise about.error("has no tolerances by dtype")
@@ -242,6 +244,7 @@ def _is_tolerance(value: object) -> bool:
 
 
 def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors by name: {"cos": (12, 64), …}."""
     shapes = row.get("tensors")
     if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
         raise about.error("has no shapes of tensors by name")

@@ -110,11 +110,19 @@ def _packages_used_by(function: Callable[..., object]) -> set[str]:
 def _packages_of(value: object) -> set[str]:
     """Return the packages that a value comes from; an object may inherit from a library's class."""
     if isinstance(value, ModuleType):
-        return {value.__name__.partition(".")[0]}
-    if inspect.isroutine(value):
-        return {str(value.__module__).partition(".")[0]}
-    kind = value if isinstance(value, type) else type(value)
-    return {base.__module__.partition(".")[0] for base in kind.__mro__}
+        modules = [value.__name__]
+    elif inspect.isroutine(value):
+        modules = [str(value.__module__)]
+    else:
+        kind = value if isinstance(value, type) else type(value)
+        modules = [base.__module__ for base in kind.__mro__]
+    return {_package_of(module) for module in modules}
+
+
+def _package_of(module: str) -> str:
+    """Return the package of a module: torch for torch.nn.functional."""
+    package, _, _ = module.partition(".")
+    return package
 
 
 def _values_named_by(value: object) -> list[object]:

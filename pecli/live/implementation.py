@@ -202,6 +202,7 @@ def check(
 
 
 def _rotary_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding:
+    """Return the encoding of the layers to check; raise ParameterError if it is not rotary."""
     encoding = encodings.one(layer_type)
     if not encoding.is_rotary:
         rule = f"its encoding is {encoding.scheme}, not rope"

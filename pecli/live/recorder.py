@@ -37,6 +37,8 @@ from pecli.live.rotations import (
 
 _QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
 _KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
+POSITION_AXES: Mapping[int | None, int] = {1: -2, 2: -3}
+"""The axis of positions by the axis of heads: of (batch, heads, L, D), and of (batch, L, heads, D)."""
 MAX_FRAMES = 16
 """Callers whose variables are searched for the name of a tensor: torch calls a module's forward
 through four functions, and as many again if it has hooks."""
@@ -218,6 +220,7 @@ class ModelRecorder:
         self.run.weights[name] = _copied(name, self._tables[name].weight)
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
+        """Record what a rotary module did, unless it failed or ran within another rotation."""
         self._depth -= 1
         rotation = self._running.pop()
         if output is not None and not self._depth:
@@ -343,12 +346,13 @@ class _Call:
             return
         ids = arguments.position_ids()
         start = arguments.start()
+        length = self.recorded.length
         if ids is not None:
-            if ids.shape[-1] != self.recorded.length:
+            if ids.shape[-1] != length:
                 return  # They are those of image patches.
             self.recorded.position_ids = np.array(as_numpy("position_ids", ids), np.int64)
-        elif start is not None and self.recorded.length is not None:
-            self.recorded.position_ids = np.arange(start, start + self.recorded.length)[None]
+        elif start is not None and length is not None:
+            self.recorded.position_ids = np.arange(start, start + length)[None]
 
     def continue_from(self, previous: RecordedCall) -> None:
         """Count tokens on from the call before, if the ids that the model used do.
@@ -374,13 +378,14 @@ class _Call:
         Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
-        classes = {type(modules[name]) for name in self._rotating}
-        rotated = {layer_name(name) for name in self._rotating}
+        attention_classes = {type(modules[name]) for name in self._rotating}
+        rotated_layers = {layer_name(name) for name in self._rotating}
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)
-            is_attention = type(modules[name]) in classes
-            if is_attention and number is not None and layer_name(name) not in rotated:
+            if number is None or layer_name(name) in rotated_layers:
+                continue
+            if type(modules[name]) in attention_classes:
                 layers.add(number)
         return layers
 
@@ -391,10 +396,8 @@ class _Call:
 
     def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
         """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
-        if len(shape) == 4 and heads_axis == 1:
-            return -2
-        if len(shape) == 4 and heads_axis == 2:
-            return -3
+        if len(shape) == 4 and heads_axis in POSITION_AXES:
+            return POSITION_AXES[heads_axis]
         # Without a stated axis of heads, the axis of as many rows as there are tokens has them.
         length = self.recorded.length
         is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length

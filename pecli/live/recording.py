@@ -150,6 +150,7 @@ def _config_of(model: TorchModule) -> Model | None:
 
 
 def _as_config(config: object) -> Model | None:
+    """Return the value of `model.config` as a configuration; None if it is of another kind."""
     # Configurations of transformers 5 are dataclasses as well, whose fields lack the model_type.
     if isinstance(config, Mapping) or hasattr(config, "to_dict"):
         return cast(Model, config)

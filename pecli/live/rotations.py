@@ -86,6 +86,7 @@ def _is_of_torch(kind: type) -> bool:
 
 
 def _points_of(holder: Holder) -> Iterator[PatchPoint]:
+    """Yield the functions of a holder whose names state that they rotate."""
     for name, value in [*vars(holder).items()]:
         function = value.__func__ if isinstance(value, staticmethod) else value
         if isinstance(function, FunctionType) and is_rotating_name(name):
@@ -102,7 +103,8 @@ def is_rotary_module(module: TorchModule) -> bool:
         return False
     if _ROTARY_CLASS.search(type(module).__name__):
         return True
-    if len([*module.modules()]) > 1:
+    has_inner_modules = len([*module.modules()]) > 1
+    if has_inner_modules:
         return False
     roles = [role_of(name) for name, _ in own_tensors(module)]
     return any(role in (*_TABLES, _FREQUENCIES) for role in roles)
@@ -182,8 +184,7 @@ class Arguments(NamedTuple):
             if is_tensor(value) and role_of(name) in _TABLES:
                 tables[name] = value
             elif is_pair_of_tables(value):
-                tables["cos"] = value[0]
-                tables["sin"] = value[1]
+                tables["cos"], tables["sin"] = value
         return tables
 
     def position_ids(self) -> TorchTensor | None:
@@ -259,9 +260,10 @@ def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
+    if not isinstance(value, (tuple, list)) or not all(map(is_real_tensor, value)):
         return False
-    return all(map(is_real_tensor, value)) and value[0].shape == value[1].shape
+    shapes = [tuple(tensor.shape) for tensor in value]
+    return len(shapes) == 2 and len({*shapes}) == 1
 
 
 def tensors_in(output: object) -> list[TorchTensor]:
@@ -289,6 +291,7 @@ def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, T
 
 
 def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:
+    """Return the name of the first tensor of a shape; None if there is none."""
     for name, tensor in tensors.items():
         if tuple(tensor.shape) == shape:
             return name

@@ -184,6 +184,7 @@ def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def _refuse_unknown_options(names: Iterable[str]) -> None:
+    """Raise ParameterError for an option about heads that does not exist."""
     for name in names:
         if name not in HEAD_RULES:
             rule = f"it must be one of {', '.join(HEAD_RULES)}"
@@ -191,6 +192,7 @@ def _refuse_unknown_options(names: Iterable[str]) -> None:
 
 
 def _check_layouts(source: str | None, target: str | None) -> None:
+    """Raise ParameterError unless both layouts are known, or both are left out."""
     for name, layout in (("source", source), ("target", target)):
         if layout is not None:
             PAIRS.check(name, layout)

@@ -97,6 +97,7 @@ class Heads:
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise ParameterError unless as many query heads share each key head."""
         if self.kv_heads is not None and self.heads % self.kv_heads:
             multiple = f"{self.heads} heads are not a multiple of {self.kv_heads}"
             rule = f"heads share keys evenly, and {multiple}"
@@ -226,6 +227,7 @@ class Heads:
         return order
 
     def _unknown_order(self, weight: Input) -> ParameterError:
+        """Return the error for a fused projection whose order of q, k and v nothing states."""
         advice = f"give `fused` ({', '.join(ORDERS)})"
         if self.model:
             reason = f"neither its name nor {self.model} tells"
@@ -380,6 +382,7 @@ class Heads:
         return slots
 
     def _check_latent(self, weight: Input) -> None:
+        """Raise ParameterError unless the rotary rows of a latent key are known to be its last."""
         if self.trailing and self.rotary_dim:
             return
         rule = f"{weight} keeps its rotary key in its last rows"
@@ -387,6 +390,7 @@ class Heads:
         raise ParameterError("rotary_dim", "missing", rule, advice)
 
     def _wrong_rows(self, weight: Input, kind: str, count: int, size: int) -> ParameterError:
+        """Return the error for a projection whose rows are not `count` heads of `size` rows."""
         contents = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[kind]
         rule = f"{count} {contents} of {size}, that is {count * size} rows"
         if self.model:

@@ -58,6 +58,20 @@ class Taps(NamedTuple):
         return sums
 
 
+class KernelOption(NamedTuple):
+    """An option of an interpolation that is not at its default.
+
+    Attributes:
+        name: Its name in Python.
+        argument: The argument of the command line that chooses it.
+        words: Words for it in sentences.
+    """
+
+    name: str
+    argument: str
+    words: str
+
+
 @dataclass(frozen=True)
 class Interpolation:
     """A way to resample rows, with the options of torch's `interpolate`.
@@ -97,37 +111,30 @@ class Interpolation:
 
     def _refuse_kernel_options(self) -> None:
         """Raise ParameterError for an option of kernels, which copied rows do not have."""
-        options = {
-            "antialias": self.antialias,
-            "align_corners": self.align_corners,
-            "scale_offset": self.scale_offset,
-        }
-        for name, value in options.items():
-            if value:
-                rule = f"{self.method} copies rows"
-                raise ParameterError(name, "given", rule, "choose linear or cubic")
+        for option in self._kernel_options():
+            rule = f"{self.method} copies rows"
+            raise ParameterError(option.name, "given", rule, "choose linear or cubic")
 
     @property
     def options(self) -> str:
         """The options of `pecli resize` that choose this way."""
-        words = [f"--method {self.method}"]
-        if self.antialias:
-            words.append("--antialias")
-        if self.align_corners:
-            words.append("--align-corners")
-        if self.scale_offset:
-            words.append(f"--scale-offset {self.scale_offset:g}")
-        return " ".join(words)
+        arguments = [option.argument for option in self._kernel_options()]
+        return " ".join([f"--method {self.method}", *arguments])
 
     def __str__(self) -> str:
-        words = []
-        if self.antialias:
-            words.append("antialias")
-        if self.align_corners:
-            words.append("align_corners")
-        if self.scale_offset:
-            words.append(f"scale factors of (size + {self.scale_offset:g}) / old size")
+        words = [option.words for option in self._kernel_options()]
         return f"{self.method} with {' and '.join(words)}" if words else self.method
+
+    def _kernel_options(self) -> Iterator[KernelOption]:
+        """Yield the options that are not at their defaults."""
+        offset = f"{self.scale_offset:g}"
+        if self.antialias:
+            yield KernelOption("antialias", "--antialias", "antialias")
+        if self.align_corners:
+            yield KernelOption("align_corners", "--align-corners", "align_corners")
+        if self.scale_offset:
+            words = f"scale factors of (size + {offset}) / old size"
+            yield KernelOption("scale_offset", f"--scale-offset {offset}", words)
 
     def check_sizes(self, old: int, new: int) -> None:
         """Raise a ParameterError if this way cannot make so many rows."""

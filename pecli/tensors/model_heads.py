@@ -47,6 +47,7 @@ class FamilyLayout(NamedTuple):
     kv_default: int | str | None = None
 
     def applies(self, keys: Keys) -> bool:
+        """Return True if the flag of the layout is true in the configuration, or it has none."""
         if self.flag is None:
             return True
         value = keys.flag(self.flag)
@@ -200,6 +201,7 @@ def _layout_of(model_type: str | None, keys: Keys) -> FamilyLayout:
 
 
 def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
+    """Return the layouts of the first family name that has some; none if no name has."""
     for name in names:
         if name in FAMILY_LAYOUTS:
             return FAMILY_LAYOUTS[name]
@@ -213,7 +215,8 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
     if not ropes:
         return None
-    if len(set(map(_head_form, ropes))) > 1:
+    have_different_heads = len(set(map(_head_form, ropes))) > 1
+    if have_different_heads:
         raise _different_layers(encodings.file, ropes)
     return ropes[0]
 
@@ -228,6 +231,7 @@ def _rotary_or_none(encoding: Encoding) -> Encoding | None:
 
 
 def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:
+    """Return the error for a model whose layers have heads of different forms."""
     names = ", ".join(f"{rope.layer_type!r} (heads of {rope.head_dim})" for rope in ropes)
     rule = f"{file} has layers that differ: {names}"
     advice = "name one, and its tensors with `include`"

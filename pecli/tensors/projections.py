@@ -17,6 +17,7 @@ class ProjectionWord(NamedTuple):
 
 
 def _words() -> dict[str, ProjectionWord]:
+    """Return the words of projection_names.json, such as `q_proj`, with their meanings."""
     words = {}
     for row in stored("projection_names.json"):
         for word in row["words"].split():

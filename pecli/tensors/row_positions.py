@@ -69,7 +69,7 @@ class RowPositions:
         if "positions" in parameters or "grid" in parameters:
             return None
         if self.ids is not None:
-            length = self.span(length)[1]
+            _, length = self.span(length)
         return max(1, length)
 
     def arranged(self, axes: int) -> Ids | None:
@@ -182,9 +182,9 @@ def row_positions(
     if attention_mask is not None:
         return _masked_positions(attention_mask)
     if positions is not None:
-        return RowPositions(0, whole_positions("positions", positions))
+        return RowPositions(ids=whole_positions("positions", positions))
     if offset is not None:
-        return RowPositions(OFFSET.check("offset", offset))
+        return RowPositions(offset=OFFSET.check("offset", offset))
     return RowPositions()
 
 
@@ -208,5 +208,7 @@ def _masked_positions(attention_mask: object) -> RowPositions:
     if not mask.any():
         value = f"of shape {mask.shape}"
         raise ParameterError("attention_mask", value, "it has no token at all")
-    counts = np.cumsum(mask != 0, axis=-1)
-    return RowPositions(0, np.maximum(counts - 1, 0), "attention_mask", mask != 0)
+    is_token = mask != 0
+    tokens_so_far = np.cumsum(is_token, axis=-1)
+    ids = np.maximum(tokens_so_far - 1, 0)
+    return RowPositions(ids=ids, name="attention_mask", is_token=is_token)

@@ -95,12 +95,12 @@ def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
     betas = yarn.betas()
-    low = np.floor(_pair_of_rotations(yarn, definition, betas.fast))
-    high = np.ceil(_pair_of_rotations(yarn, definition, betas.slow))
-    first = max(np.float32(0), low)
-    last = min(np.float32(definition.dim - 1), high)
+    last_kept = np.floor(_pair_of_rotations(yarn, definition, betas.fast))
+    first_scaled = np.ceil(_pair_of_rotations(yarn, definition, betas.slow))
+    low = max(np.float32(0), last_kept)
+    high = min(np.float32(definition.dim - 1), first_scaled)
     pairs = np.arange(definition.pairs, dtype=np.float32)
-    ramp: Singles = (pairs - first) / max(_MIN_RAMP, last - first)
+    ramp: Singles = (pairs - low) / max(_MIN_RAMP, high - low)
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 

@@ -21,6 +21,7 @@ SCALINGS: dict[str, type[Scaling]] = {
 
 
 def _parameter_names() -> tuple[str, ...]:
+    """Return the names of the parameters of all scalings, each once, in order."""
     names: dict[str, None] = {}
     for kind in SCALINGS.values():
         names.update(dict.fromkeys(kind.names()))

@@ -169,6 +169,7 @@ class Yarn(Scaling):
 
     @property
     def exact_attention(self) -> Fraction | None:
+        """The attention factor if it is given, 1 if both mscales are equal or f is 1, else None."""
         if self.attention_factor is not None:
             return Fraction(self.attention_factor)
         has_equal_mscales = bool(self.mscale) and self.mscale == self.mscale_all_dim

@@ -31,6 +31,7 @@ def scheme_named(name: object) -> Any:
 
 
 def _load(entry: tuple[str, str] | type[object]) -> object:
+    """Return the class of a registry row: it is imported if the row is a module and a name."""
     if isinstance(entry, tuple):
         module, name = entry
         return getattr(import_module(module), name)

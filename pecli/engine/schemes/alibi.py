@@ -100,6 +100,7 @@ class Alibi(Scheme):
     recipe: Annotated[str, BIAS_RECIPE] = "exact"
 
     def _check(self) -> None:
+        """Raise ParameterError for heads or queries that the bias does not have."""
         check_head_range(self.head_range, self.heads)
         if self.queries is None:
             return
@@ -174,6 +175,7 @@ class Alibi(Scheme):
         return self.queries or self.seq_len or 0
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the bias and the slopes; only the slopes if there is no length."""
         slopes = Table("slopes", self.dtype, (self.shard_heads,), self._fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
@@ -183,6 +185,7 @@ class Alibi(Scheme):
         return Table("bias", self.dtype, shape, fill), slopes
 
     def _fill_slopes(self, start: int, out: Array) -> None:
+        """Write the slopes of the heads start, start + 1, … into `out`, one per row."""
         dtype = self._compute_dtype
         slopes = self._fixed_slopes()[start : start + len(out)]
         values = [round_fixed(slope, _SLOPE_BITS, dtype) for slope in slopes]
@@ -264,10 +267,10 @@ class Alibi(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return scores (…, H, Lq, Lk) plus the bias; queries are the last Lq positions."""
-        shape = np.shape(x) or (1,)
-        keys = self.seq_len or shape[-1]
+        *_, last_axis = np.shape(x) or (1,)
+        keys = self.seq_len or last_axis
         whole = replace(self, seq_len=keys, slopes=False, queries=None, dtype="float64")
-        return add_bias(x, whole.tensors()[0])
+        return add_bias(x, whole.single_array())
 
 
 def _last_windows(vector: Array, keys: int, queries: int) -> Array:

@@ -60,12 +60,14 @@ class Bundle(Scheme):
 
     @property
     def derived_tensors(self) -> frozenset[str]:
+        """Return the derived tensors of all schemes, called NAME.TENSOR."""
         names: set[str] = set()
         for name, scheme in self.parts:
             names |= {f"{name}.{tensor}" for tensor in scheme.derived_tensors}
         return frozenset(names)
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the tensors of all schemes, called NAME.TENSOR: sliding_attention.cos."""
         tables = []
         for name, scheme in self.parts:
             tables += [replace(table, name=f"{name}.{table.name}") for table in scheme.tensors()]

@@ -29,6 +29,8 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
 _NOT_A_NUMBER = re.compile(r"(?i)[+-]?(nan|inf|infinity|)")
 """Words in a list that are refused as numbers, and not taken for the name of a file."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
+_NOT_REAL_NUMBERS = "cbOSU"
+"""NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
 _MAX_DIGITS = 48
 MAX_LISTED = 8  # axes whose sizes a message names
 
@@ -146,10 +148,12 @@ class GivenPositions(Parameter):
         """Return an array (L,) or (axes, L); of (axes, batch, L) with equal batches, the first one."""
         array = as_numpy(name, value)
         given = f"of shape {bracketed(array.shape)}"
-        if array.dtype.kind in "cbOSU":
+        if array.dtype.kind in _NOT_REAL_NUMBERS:
             raise KindError(name, f"{given} and dtype {array.dtype}", self.rule)
-        if array.ndim == 3 and (array == array[:, :1]).all():
-            array = array[:, 0]
+        if array.ndim == 3:
+            first_batch = array[:, 0]
+            has_equal_batches = (array == first_batch[:, None]).all()
+            array = first_batch if has_equal_batches else array
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, given, self.rule)
         return array

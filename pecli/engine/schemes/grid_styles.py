@@ -216,10 +216,9 @@ class GridStyle:
             ParameterError: the channels do not fit the axes.
         """
         if channels is None:
-            if self.mixed and dim // 2 // len(self.axes) > 1:
-                return self._mixed_blocks(dim)
-            if self.alternating and dim % 4 == 0:
-                return self._alternating_blocks(dim)
+            blocks_in_turns = self._blocks_in_turns(dim)
+            if blocks_in_turns:
+                return blocks_in_turns
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
         if self.shared_frequencies:
@@ -246,6 +245,18 @@ class GridStyle:
             block = AxisBlock(axis, channels, Fraction(dim, 2), start=start, step=len(self.axes))
             blocks.append(block)
         return tuple(blocks)
+
+    def _blocks_in_turns(self, dim: int) -> tuple[AxisBlock, ...]:
+        """Return pairs of which the axes take turns, as in LTX and MoonViT; none in other styles.
+
+        They cannot if dim is too small for frequencies that rise, or is not divided evenly.
+        """
+        rising_frequencies = dim // 2 // len(self.axes)
+        if self.mixed and rising_frequencies > 1:
+            return self._mixed_blocks(dim)
+        if self.alternating and dim % 4 == 0:
+            return self._alternating_blocks(dim)
+        return ()
 
     def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
         """Return the pairs of LTX: some of angle 0, then t0 h0 w0 t1 h1 w1 …, rising.

@@ -73,6 +73,7 @@ class LearnedInit(Scheme):
         return _UNUSED.get(self.init, frozenset())
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return the table `weight` (max_len, dim)."""
         if self.init == "sinusoidal":
             (table,) = Sinusoidal(self.max_len, self.dim, dtype=self.dtype).tensors()
             return (replace(table, name="weight"),)
@@ -247,11 +248,12 @@ def _value(quotient: Quotient, x: Floats) -> Floats:
 
 def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
     """Return a polynomial by Horner's rule, in one order of additions on every machine."""
-    value = x * coefficients[0]
-    for coefficient in coefficients[1:-1]:
+    first, *between, last = coefficients
+    value = x * first
+    for coefficient in between:
         value += coefficient
         value *= x
-    value += coefficients[-1]
+    value += last
     return value
 
 

@@ -92,7 +92,8 @@ class Positioned(Scheme):
         """
         self._check_first("positions", "grid", "keep")
         self._check_positions_or_grid()
-        if self.grid is not None and self.keep is None and preset.get("keep"):
+        has_default_keep = self.grid is not None and self.keep is None
+        if has_default_keep and preset.get("keep"):
             self._set("keep", preset["keep"])
         rows = self._rows_of_positions_or_grid()
         if rows is not None:
@@ -126,6 +127,7 @@ class Positioned(Scheme):
             raise ParameterError("style", "missing", rule)
 
     def _check_without_grid(self) -> None:
+        """Raise ParameterError for parameters that need a grid, and for a style without rows."""
         for name in _GRID_ONLY:
             is_given = getattr(self, name) is not None
             self._refuse_if(is_given, name, "it belongs to a grid", "add --grid")
@@ -134,6 +136,7 @@ class Positioned(Scheme):
             raise self._wrong("grid", f"the {style.name} style is of tables on grids")
 
     def _check(self) -> None:
+        """Raise ParameterError for a grid that its style refuses, or positions out of range."""
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
         is_moved = not self.is_range and self.first_position

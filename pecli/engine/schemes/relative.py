@@ -192,10 +192,11 @@ class Relative(Scheme):
         used = ("grid",) if self.style == "swin" else _BY_DISTANCE
         for name in (*_BY_DISTANCE, "grid"):
             is_given = getattr(self, name) is not None
-            if name in used and not is_given:
-                raise self._wrong(name, f"the {self.style} style needs it")
-            if name not in used and is_given:
-                raise self._wrong(name, f"the {self.style} style has none", "leave it out")
+            if name in used:
+                self._refuse_if(not is_given, name, f"the {self.style} style needs it")
+            else:
+                rule = f"the {self.style} style has none"
+                self._refuse_if(is_given, name, rule, "leave it out")
         is_misplaced = self.causal and self.style != "t5"
         self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
 
@@ -236,7 +237,8 @@ class Relative(Scheme):
     def length(self) -> int:
         """Return the number of queries and keys."""
         if self.grid is not None:
-            return self.grid[0] * self.grid[1]
+            height, width, *_ = self.grid
+            return height * width
         return required(self.seq_len)
 
     def rows(self, queries: Indices) -> Indices:
@@ -328,4 +330,4 @@ class Relative(Scheme):
         rule = "what is added to scores is looked up in them"
         self._refuse_if(self.weights is None, "weights", rule)
         whole = replace(self, queries=None, dtype="float64")
-        return add_bias(x, whole.tensors()[0])
+        return add_bias(x, whole.single_array())

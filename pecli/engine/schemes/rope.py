@@ -103,6 +103,7 @@ class Rope(RotaryParameters):
     derived_tensors = frozenset({"inv_freq", "axis"})
 
     def frequencies(self) -> Frequencies:
+        """Return the frequencies of all pairs after scaling, exact."""
         if self.axis_blocks:
             return super().frequencies()
         scaled = self.scaling_value.frequencies(self.base, self.exponent_dim)
@@ -119,6 +120,7 @@ class Rope(RotaryParameters):
         return self.attention_factor_value()
 
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
+        """Return the frequencies of the rotating pairs; the amplitude is the attention factor."""
         if self.axis_blocks:
             rotating = self._block_frequencies()
         else:
@@ -156,6 +158,7 @@ class Rope(RotaryParameters):
         )
 
     def computed_as(self, way: str) -> "Rope":
+        """Return the scheme as a recipe (such as "float32") or a runtime ("vllm") computes it."""
         if way in runtime_names(type(self)):
             return replace(self, recipe="exact", runtime=way)
         # Without a runtime, a length is a parameter of the scaling, not a served context.
@@ -204,6 +207,7 @@ class Rope(RotaryParameters):
         return rotating + still
 
     def tensors(self) -> tuple[Table, ...]:
+        """Return `cos`, `sin` and `inv_freq`, and `axis` if positions have several axes."""
         pairs = self.rotary_dim // 2
         tables = self._cos_sin()
         tables.append(_vector("inv_freq", "float64", self.inverse_frequencies, pairs))

@@ -134,6 +134,7 @@ class RotaryParameters(Positioned):
     runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
+        """Fill in the parameters that axes or a style imply, and check all of them."""
         self._check_first("axes", "style")
         if self.axes is not None and self.dim is None:
             self._set("dim", sum(self.axes))

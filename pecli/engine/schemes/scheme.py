@@ -160,6 +160,7 @@ class Scheme(Displayed, ABC):
         return frozenset()
 
     def __repr__(self) -> str:
+        """Return the call that makes the scheme, without parameters at their defaults."""
         parts = []
         for name in self.parameters():
             value = getattr(self, name)
@@ -283,6 +284,7 @@ class Scheme(Displayed, ABC):
         return blocks
 
     def _tensor_named(self, name: str) -> Table:
+        """Return a tensor of the scheme, or raise ParameterError if it has none of that name."""
         tables = tensors_by_name(self)
         if name not in tables:
             raise ParameterError("name", quoted(name), f"it must be one of {', '.join(tables)}")

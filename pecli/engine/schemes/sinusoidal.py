@@ -264,6 +264,7 @@ class Sinusoidal(Positioned):
 
     @property
     def grid_style(self) -> "GridStyle | None":
+        """Return the conventions of a style of grids, such as "mae"; None for any other style."""
         if self.style not in GRID_STYLES:
             return None
         from pecli.engine.schemes.grid_styles import ADDED
@@ -314,6 +315,7 @@ class Sinusoidal(Positioned):
         return self.frequencies().floats()
 
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
+        """Return the frequencies of all axes times the scale of positions, and the amplitude."""
         frequencies = self._block_frequencies(self.scale)
         scale = unit * Fraction(self.scale)
         return ExactWaves.of(
@@ -321,6 +323,7 @@ class Sinusoidal(Positioned):
         )
 
     def coordinates(self) -> "Coordinates":
+        """Return the positions of all rows; relative ones run from L − 1 down to −(L − 1)."""
         if not self.relative:
             return super().coordinates()
         from pecli.engine.numerics.axis_tables import listed_coordinates
