@@ -131,9 +131,10 @@ class _Share(NamedTuple):
 class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares.
 
-    A share is rotated block by block. A block has as many positions as fit _BLOCK_NUMBERS: 128 of
-    them with 2 heads of 64 channels. And it has as many batches as fit _BLOCK_BYTES: one in
-    float64, two in float32.
+    A share has as many positions as fit _BLOCK_NUMBERS with their channels: 128 of 128 channels.
+    It is rotated block by block. A block has all heads, and so fewer positions if there are
+    several: 64 with 2 heads. And it has as many batches as fit _BLOCK_BYTES: one in float64, two in
+    float32.
     """
 
     source: AnyArray
@@ -141,6 +142,12 @@ class _RotationJob:
     factors: MakeFactors
     layouts: PairLayouts
     first_channel: int
+
+    @property
+    def _positions_per_share(self) -> int:
+        _, length, _, channels = self.source.shape
+        positions: int = min(length, max(1, _BLOCK_NUMBERS // channels))
+        return positions
 
     @property
     def _positions_per_block(self) -> int:
@@ -157,20 +164,20 @@ class _RotationJob:
     def shares(self) -> list[_Share]:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
-        There are at least two per thread, if there are as many blocks of rows, so that no thread
-        waits long for the last one. With 4 threads, 16 batches and 3 blocks of positions, 8 shares
-        are needed: the batches of every block of positions are divided among ⌈8 / 3⌉ = 3 shares, of
-        6, 6 and 4 batches.
+        There are at least two per thread, if there are as many batches, so that no thread waits
+        long for the last one. With 4 threads, 16 batches and 3 · 128 positions, 8 shares are
+        needed: the batches of every 128 positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and
+        4 batches.
         """
         batches, length, _, _ = self.source.shape
-        block_length = self._positions_per_block
-        starts = range(0, length, block_length)
+        share_length = self._positions_per_share
+        starts = range(0, length, share_length)
         shares_per_start = -(-2 * thread_count() // len(starts))  # rounded up
         batches_per_block = self._batches_per_block(self.source.itemsize)
         batches_per_share = max(batches_per_block, -(-batches // shares_per_start))
         shares = []
         for start in starts:
-            positions = slice(start, min(start + block_length, length))
+            positions = slice(start, min(start + share_length, length))
             for batch in range(0, batches, batches_per_share):
                 end = min(batch + batches_per_share, batches)
                 shares.append(_Share(positions, range(batch, end)))
@@ -179,13 +186,28 @@ class _RotationJob:
     def rotate_share(self, share: _Share) -> None:
         """Rotate the rows of a share.
 
-        Its batches have the same positions, so that their factors are made once. Batches are
-        rotated as many at once as stay in the cache.
+        Its batches have the same positions, so that their factors are made once.
         """
         positions = share.positions
         factors = self.factors(positions.start, positions.stop)
         if self._rotate_compiled(share, factors):
             return
+        step = self._positions_per_block
+        if self._is_complex_product(factors.real.dtype):
+            step = self._positions_per_share  # One pass over memory gains nothing from blocks.
+        for start in range(positions.start, positions.stop, step):
+            block = slice(start, min(start + step, positions.stop))
+            block_factors = factors
+            if len(factors) > 1:  # otherwise, all positions have the same
+                first = start - positions.start
+                block_factors = factors[first : first + step]
+            self._rotate_positions(_Share(block, share.batches), block_factors)
+
+    def _rotate_positions(self, share: _Share, factors: AnyArray) -> None:
+        """Rotate the positions of a block in all batches of a share.
+
+        Batches are rotated as many at once as stay in the cache.
+        """
         per_head = factors[:, None]  # (positions, 1, d/2): all heads have the same factors.
         rotation = _block_rotation(per_head, self.layouts)
         work_dtype = factors.real.dtype
@@ -195,8 +217,8 @@ class _RotationJob:
         # Infinities times zero are NaN, and products may be too large for the dtype.
         with np.errstate(invalid="ignore", over="ignore"):
             for batches in self._blocks(share, work_dtype):
-                source = self.source[batches, positions]
-                target = self.target[batches, positions]
+                source = self.source[batches, share.positions]
+                target = self.target[batches, share.positions]
                 self._rotate_block(rotation, rotary_dim, source, target)
 
     def _is_complex_product(self, work_dtype: "np.dtype[Any]") -> bool:
@@ -208,7 +230,7 @@ class _RotationJob:
         batches = share.batches
         step = self._batches_per_block(work_dtype.itemsize)
         if self._is_complex_product(work_dtype):
-            step = len(batches)  # One pass over memory gains nothing from blocks.
+            step = len(batches)
         starts = batches[::step]
         return [slice(start, min(start + step, batches.stop)) for start in starts]
 

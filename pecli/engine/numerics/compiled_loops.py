@@ -126,7 +126,7 @@ _RUN = 512
 
 
 @_inlined
-def _is_near_tie(value: np.float64, error: np.int64) -> np.bool_:
+def _is_near_tie(value: np.float64, error: int) -> np.bool_:
     """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers."""
     distance = (np.float64(value).view(np.int64) + (error - _TIE)) & _DROPPED
     is_near: np.bool_ = distance <= 2 * error
@@ -139,7 +139,7 @@ def _split_into_sectors(
     sector_angle: tuple[float, float, float],
     last_sector: np.uint64,
     remainders: Floats,
-    sectors: Positions,
+    sectors: AnyArray,
 ) -> None:
     """Write the sector that is nearest to each angle, without whole turns, and the remainder."""
     first_angle, second_angle, third_angle = sector_angle
@@ -154,7 +154,7 @@ def _split_into_sectors(
 
 
 @_inlined
-def _look_up(table: Floats, indices: Positions, reals: Floats, imags: Floats) -> None:
+def _look_up(table: Floats, indices: AnyArray, reals: Floats, imags: Floats) -> None:
     """Write the complex numbers with these indices in a table of two parts by turns."""
     for place in range(len(indices)):
         index = np.uint64(2) * indices[place]  # Signed indices would be tested for the sign.
@@ -163,7 +163,7 @@ def _look_up(table: Floats, indices: Positions, reals: Floats, imags: Floats) ->
 
 
 @_inlined
-def _turn_by_remainders(remainders: Floats, sign: np.float64, reals: Floats, imags: Floats) -> None:
+def _turn_by_remainders(remainders: Floats, sign: float, reals: Floats, imags: Floats) -> None:
     """Turn directions by angles of at most half a sector."""
     for place in range(len(remainders)):
         x = remainders[place]
