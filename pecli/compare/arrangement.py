@@ -174,10 +174,9 @@ def _find_factors(
     row_places = [place for place, factor in enumerate(leading) if factor.axis == Axis.ROW]
     lengths = tuple(leading[place].size for place in row_places)
     for row_axes in _choose_row_axes(lengths, candidate.row_lengths):
-        chosen_places = {row_places[axis] for axis in row_axes}
-        if folding.heads_are_last and row_places[-1] in chosen_places:
+        copy_places = [place for axis, place in enumerate(row_places) if axis not in row_axes]
+        if folding.heads_are_last and row_places[-1] not in copy_places:
             continue  # That axis counts heads, which are copies.
-        copy_places = set(row_places) - chosen_places
         rows_and_copies = _mark_copies(leading, copy_places)
         if folding.transposed:
             yield (*columns, *rows_and_copies)
