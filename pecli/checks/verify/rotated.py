@@ -110,7 +110,7 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
         if check.result.passed:
             check.rivals = [rival for rival in checks if rival is not check]
             return check
-    return min(checks, key=RotatedCheck.badness)
+    return min(checks, key=RotatedCheck.misfit)
 
 
 def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:

@@ -39,8 +39,8 @@ from pecli.tensors.row_rotation import RowRotation
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 
 
-class _Badness(NamedTuple):
-    """A measure of how badly a rotation fits a wrong tensor; of two, the first that differs decides.
+class _RotationMisfit(NamedTuple):
+    """The ways in which a rotation does not fit a wrong tensor; of two, the first that differs decides.
 
     Attributes:
         mistakes: The mistakes, on average over the reasons, that would make this the rotation;
@@ -270,11 +270,11 @@ class RotatedCheck:
             head_shape=tuple(outer_shape),
         )
 
-    def badness(self) -> "_Badness":
+    def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
         counts = [len(reason.mistakes) for reason in self.reasons]
         mean = sum(counts) / len(counts) if counts else math.inf
-        return _Badness(mean, self.result.largest_error)
+        return _RotationMisfit(mean, self.result.largest_error)
 
     @property
     def wrong_rotation(self) -> WrongRotation:
