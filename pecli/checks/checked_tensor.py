@@ -71,7 +71,7 @@ class CheckedTensor:
             any_dtype: True if another dtype is not a finding.
             stated: The name that may state the order of cosines and sines, by default the label.
         """
-        scheme, found = reading.tables_to_explain()
+        scheme, found = reading.take_tables_to_explain()
         result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
         doubt = _find_doubt_about_order(label, stated or label, reading)
         return cls(

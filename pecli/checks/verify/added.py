@@ -207,7 +207,7 @@ def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) ->
         ParameterError: If shapes do not belong together, or the table is too short.
     """
     if not pair.has_equal_shapes or pair.after.ndim < 2:
-        raise pair.unlike_shapes()
+        raise pair.make_shape_error()
     _check_shapes(weight, pair)
     (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), SEQ_AXIS)
     last = int(row_numbers.max(initial=0))

@@ -89,7 +89,7 @@ class _Job(NamedTuple):
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
-        assignments = tensors.assignments()
+        assignments = tensors.find_assignments()
         best = _find_best_answer(
             [ModelCheck(label, assigned, notes) for assigned in assignments],
             self.tolerance,

@@ -83,15 +83,15 @@ def _write_reasons(
     for check in checks:
         yield from find_advice(check.wrong_rotation, check.reasons)
         if not check.result.passed:
-            yield from check.layer_advice()
+            yield from check.advise_on_layer()
 
 
 def _find_doubts(checks: Sequence[RotatedCheck]) -> Iterator[Doubt]:
     """Yield what passes do not prove."""
     for check in checks:
         if check.result.passed:
-            yield from check.other_doubts()
-            yield from check.weaknesses()
+            yield from check.find_other_doubts()
+            yield from check.find_weaknesses()
 
 
 def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
@@ -101,8 +101,8 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     layer. The first check that passes is returned, or else the one that needs the fewest mistakes.
     A layer without rope (NoPE) has to leave the tensor as it is.
     """
-    tensor = _arrange(pair, job.encodings_named(pair.title), job)
-    encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
+    tensor = _arrange(pair, job.find_encodings_named(pair.title), job)
+    encodings = job.find_encodings_for(pair.title, tensor.before.shape[-1])
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
@@ -132,5 +132,5 @@ def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) 
     elif heads.are_folded(pair.before.shape):
         axis = SEQ_AXIS  # The columns of each position hold all heads.
     else:
-        axis = job.position_axis(pair.before.shape)
+        axis = job.find_position_axis(pair.before.shape)
     return arrange_heads(pair, heads, axis)

@@ -284,7 +284,7 @@ class RotatedCheck:
             tensor=self.tensor, plan=self.plan, layout=self.rotation.layout, model=model
         )
 
-    def other_doubts(self) -> Iterator[Doubt]:
+    def find_other_doubts(self) -> Iterator[Doubt]:
         """Yield why a pass proves little: strange padding, or a name that does not state the layer.
 
         If Gemma 3's q passes for sliding layers only, it may still be of a full layer, and wrong.
@@ -302,7 +302,7 @@ class RotatedCheck:
         is_layer_named = layer_number(self.tensor.pair.title) is not None
         return self.job.encodings.has_unrotated_layers and not is_layer_named
 
-    def layer_advice(self) -> Iterator[str]:
+    def advise_on_layer(self) -> Iterator[str]:
         """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
         if not self._may_be_of_nope_layer:
             return
@@ -310,7 +310,7 @@ class RotatedCheck:
             advice = "if it belongs to one, name the layer: layers.3.q"
             yield f"{self.name}: right for a layer without rope; {advice}"
 
-    def weaknesses(self) -> Iterator[Doubt]:
+    def find_weaknesses(self) -> Iterator[Doubt]:
         """Yield a doubt for each known mistake that the same data would have passed as well.
 
         One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
@@ -384,15 +384,15 @@ class UnrotatedCheck(RotatedCheck):
     def reasons(self) -> list[Explanation]:
         return []
 
-    def other_doubts(self) -> Iterator[Doubt]:
+    def find_other_doubts(self) -> Iterator[Doubt]:
         return iter(())
 
-    def layer_advice(self) -> Iterator[str]:
+    def advise_on_layer(self) -> Iterator[str]:
         rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
         if rotated.result.passed or _are_rotations(rotated.reasons):
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
-    def weaknesses(self) -> Iterator[Doubt]:
+    def find_weaknesses(self) -> Iterator[Doubt]:
         return iter(())
 
 

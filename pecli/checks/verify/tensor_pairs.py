@@ -44,7 +44,7 @@ class TensorPair(NamedTuple):
     def has_equal_shapes(self) -> bool:
         return self.before.shape == self.after.shape
 
-    def unlike_shapes(self) -> ParameterError:
+    def make_shape_error(self) -> ParameterError:
         """Return the error for shapes that do not belong together."""
         rule = f"before it is of shape {self.before.shape}"
         advice = "they must be alike, (…, L, D)"
@@ -182,7 +182,7 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
         name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
     )
     if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
-        raise pair.unlike_shapes()
+        raise pair.make_shape_error()
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")
