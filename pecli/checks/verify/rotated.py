@@ -125,12 +125,19 @@ def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) 
     widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
     heads = HeadSizes(widths, job.head_counts)
     refuse_flat(pair, heads)
-    pair = unfold_positions(pair, heads)
+    unfolded = unfold_positions(pair, heads)
+    return arrange_heads(unfolded, heads, _choose_position_axis(unfolded, heads, job))
+
+
+def _choose_position_axis(pair: TensorPair, heads: HeadSizes, job: RotationJob) -> int:
+    """Return the axis of positions: as the user states it, or else as shapes and head counts tell.
+
+    Raises:
+        ParameterError: If the tensor has no such axis as the user states.
+    """
     if job.seq_axis is not None:
         Input(pair.before, pair.label).check_sequence(job.seq_axis)
-        axis = job.seq_axis
-    elif heads.are_folded(pair.before.shape):
-        axis = SEQ_AXIS  # The columns of each position hold all heads.
-    else:
-        axis = job.find_position_axis(pair.before.shape)
-    return arrange_heads(pair, heads, axis)
+        return job.seq_axis
+    if heads.are_folded(pair.before.shape):
+        return SEQ_AXIS  # The columns of each position hold all heads.
+    return job.find_position_axis(pair.before.shape)
