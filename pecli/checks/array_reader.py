@@ -66,7 +66,7 @@ class Side(NamedTuple):
     found: Array
     reads_a: bool
 
-    def doubts(self, *, by_ulps: bool) -> _SideDoubts:
+    def find_doubts(self, *, by_ulps: bool) -> _SideDoubts:
         """Return what speaks against reading this array and not the other."""
         added_bits = _count_significand_bits(self.found) - _count_significand_bits(self.expected)
         return _SideDoubts(
@@ -135,7 +135,7 @@ class ArrayReader:
         for cos_sin in find_wave_readings(side.expected):
             if not cos_sin.has_equal_copies():
                 continue
-            tables = cos_sin.first_copies()
+            tables = cos_sin.take_first_copies()
             candidates = find_both_functions(Waves(tables["cos"], tables["sin"]))
             reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
             if reading is not None and reading.is_near:

@@ -71,16 +71,14 @@ class CheckedTensor:
             any_dtype: True if another dtype is not a finding.
             stated: The name that may state the order of cosines and sines, by default the label.
         """
-        scheme, found = reading.tables_to_explain()
-        result = compare_reading(label, reading, tolerance, any_dtype=any_dtype)
-        doubt = _find_doubt_about_order(label, stated or label, reading)
+        to_explain = reading.take_tables_to_explain()
         return cls(
             tensor=tensor,
-            result=result,
-            scheme=scheme,
-            found=found,
+            result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
+            scheme=to_explain.scheme,
+            found=to_explain.tables,
             note=note_on(reading),
-            doubt=doubt,
+            doubt=_find_doubt_about_order(label, stated or label, reading),
         )
 
     @property

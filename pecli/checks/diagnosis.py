@@ -73,8 +73,9 @@ def _write_lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iter
     for recipe in _find_passing_recipes(explanation):
         words = f"verify with --recipe {recipe}"
         if explanation.recipe_residual > tolerance.atol:
-            decade = math.ceil(math.log10(explanation.recipe_residual))
-            words = f"{words} --atol 1e{decade}"
+            # The next power of ten: 1e-4 for a residual of 3e-5.
+            exponent = math.ceil(math.log10(explanation.recipe_residual))
+            words = f"{words} --atol 1e{exponent}"
         yield Line(words, is_advice=True)
     for line in reproduction(explanation):
         yield Line(line, is_advice=True)

@@ -1,7 +1,7 @@
 """Reasons for which two files differ: another dtype, a transform, or other parameters."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.checks.diagnosis import Reasons
@@ -138,6 +138,12 @@ class _Transform(NamedTuple):
         """
         return self.explanation is not None and not self.explanation.has_edit(Scaled, ColumnsWrong)
 
+    def is_about(self, names: Collection[str]) -> bool:
+        """Return True if the transform explains a tensor of one of these names."""
+        if self.explanation is None:
+            return False
+        return any(name in names for name in self.explanation.tensors)
+
 
 def _explain_tables(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
@@ -150,24 +156,31 @@ def _explain_tables(
     """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
     swapped = array_transforms.explain_swapped(by_name, tolerance.atol)
-    names_swapped = _collect_explained_names(swapped)
-    transforms = []
-    for pair in pairs:
-        if pair.name not in names_swapped:
-            explanation = array_transforms.explain_pair(pair.name, pair.a, pair.b, tolerance.atol)
-            transforms.append(_Transform(pair, explanation))
+    not_swapped = _without_explained(pairs, swapped)
+    transforms = [_find_transform(pair, tolerance.atol) for pair in not_swapped]
+    certain = [transform.explanation for transform in transforms if transform.is_certain]
     uncertain = [transform for transform in transforms if not transform.is_certain]
     by_parameters = _explain_by_parameters(
         [transform.pair for transform in uncertain], scheme, tolerance
     )
     names_settled = _collect_explained_names(by_parameters)
-    certain = [transform.explanation for transform in transforms if transform.is_certain]
-    doubtful = [transform.explanation for transform in uncertain]
-    remaining = []
-    for explanation in filter(None, doubtful):
-        if names_settled.isdisjoint(explanation.tensors):
-            remaining.append(explanation)
-    return [*swapped, *filter(None, certain), *by_parameters, *remaining]
+    doubtful = [
+        transform.explanation for transform in uncertain if not transform.is_about(names_settled)
+    ]
+    return [*swapped, *filter(None, certain), *by_parameters, *filter(None, doubtful)]
+
+
+def _find_transform(pair: TablePair, atol: float) -> _Transform:
+    """Return a table with the transform that turns A's values into B's, if there is one."""
+    return _Transform(pair, array_transforms.explain_pair(pair.name, pair.a, pair.b, atol))
+
+
+def _without_explained(
+    pairs: Sequence[TablePair], explanations: Iterable[Explanation]
+) -> list[TablePair]:
+    """Return the tables that no explanation is about."""
+    names = _collect_explained_names(explanations)
+    return [pair for pair in pairs if pair.name not in names]
 
 
 def _collect_explained_names(explanations: Iterable[Explanation]) -> set[str]:

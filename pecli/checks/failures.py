@@ -142,14 +142,21 @@ def _group_alike(layers: Layers) -> list[Layers]:
     """
     groups: list[Layers] = []
     for number, layer in layers.items():
-        for group in groups:
-            first_layer = next(iter(group.values()))
-            if _are_alike(layer, first_layer):
-                group[number] = layer
-                break
-        else:
+        group = _find_group(layer, groups)
+        if group is None:
             groups.append({number: layer})
+        else:
+            group[number] = layer
     return groups
+
+
+def _find_group(layer: Sequence[CheckedTensor], groups: Iterable[Layers]) -> Layers | None:
+    """Return the group whose layers have the same tables as this one; None if there is none."""
+    for group in groups:
+        first_layer = next(iter(group.values()))
+        if _are_alike(layer, first_layer):
+            return group
+    return None
 
 
 def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:

@@ -238,7 +238,7 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         rules=rules,
     )
     sides = [Side(expected=a, found=b, reads_a=False), Side(expected=b, found=a, reads_a=True)]
-    sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
+    sides.sort(key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
     if a.shape == b.shape and not (has_frequencies and is_quantised):
         return match.read_from(sides, reader.read_in_same_shape)
     as_table = match.read_from(sides, reader.read_as_table)

@@ -141,9 +141,9 @@ class Compared:
 
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        if self.largest_error(mistake, Probe.LAST) == SHOWN:
+        if self.measure_largest_error(mistake, Probe.LAST) == SHOWN:
             return True
-        return self.largest_error(mistake, Probe.MANY) == SHOWN
+        return self.measure_largest_error(mistake, Probe.MANY) == SHOWN
 
     def search_longer_tables(
         self, kind: type[Mistake], number: int, mistake: Mistake
@@ -158,17 +158,17 @@ class Compared:
                 own, in the same order: a table of 4,000 rows may be shifted by more rows than one of 2.
             mistake: The mistake.
         """
-        error = self.largest_error(mistake, Probe.MANY)
+        error = self.measure_largest_error(mistake, Probe.MANY)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            error = max(error, longer.largest_error(examples[number], Probe.LAST))
+            error = max(error, longer.measure_largest_error(examples[number], Probe.LAST))
             if error == SHOWN:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
-    def largest_error(self, mistake: Mistake, probe: Probe) -> float:
+    def measure_largest_error(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
 
         Args:

@@ -40,7 +40,6 @@ class Folding(NamedTuple):
     Attributes:
         shape: The lengths of these axes, in the order in which the array has its elements.
         note: What was assumed; empty if it goes without saying.
-        is_flat: True if all axes were folded into one.
         transposed: True if the last two axes were exchanged.
         heads_are_last: True if the last axis before the columns counts heads, which are copies.
         is_guess: True if values must confirm it: other tables have such a shape, too.
@@ -48,7 +47,6 @@ class Folding(NamedTuple):
 
     shape: Shape
     note: str = ""
-    is_flat: bool = False
     transposed: bool = False
     heads_are_last: bool = False
     is_guess: bool = False
@@ -174,10 +172,9 @@ def _find_factors(
     row_places = [place for place, factor in enumerate(leading) if factor.axis == Axis.ROW]
     lengths = tuple(leading[place].size for place in row_places)
     for row_axes in _choose_row_axes(lengths, candidate.row_lengths):
-        chosen_places = {row_places[axis] for axis in row_axes}
-        if folding.heads_are_last and row_places[-1] in chosen_places:
+        copy_places = [place for axis, place in enumerate(row_places) if axis not in row_axes]
+        if folding.heads_are_last and row_places[-1] not in copy_places:
             continue  # That axis counts heads, which are copies.
-        copy_places = set(row_places) - chosen_places
         rows_and_copies = _mark_copies(leading, copy_places)
         if folding.transposed:
             yield (*columns, *rows_and_copies)
@@ -293,7 +290,7 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     uses_all_elements = math.prod(shape) == size
     has_expected_rows = expected_rows in (None, rows)
     if uses_all_elements and has_expected_rows and rows > 1:
-        yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
+        yield Folding(shape, f"read as {bracketed(shape)}")
 
 
 def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
@@ -357,14 +354,18 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     frames. If the model states that grid, also with sides exchanged, it is read so. Otherwise 12
     may be the length of a sequence, and the values have to confirm the grid.
     """
-    depth = len(unread.long_axes) - len(unread.last_axes)
-    if len(unread.candidate.row_lengths) != 1 or unread.long_axes[depth:] != unread.last_axes:
+    first_column_axis = len(unread.long_axes) - len(unread.last_axes)
+    leading = unread.long_axes[:first_column_axis]
+    has_columns = unread.long_axes[first_column_axis:] == unread.last_axes
+    has_one_row_axis = len(unread.candidate.row_lengths) == 1
+    if not has_columns or not has_one_row_axis:
         return
-    rows = unread.candidate.row_lengths[0]
-    for first in range(depth - 1):
-        grid = unread.long_axes[first:depth]
+    (rows,) = unread.candidate.row_lengths
+    for first_side in range(len(leading) - 1):  # A grid has two sides, or more.
+        copies = leading[:first_side]
+        grid = leading[first_side:]
         if math.prod(grid) == rows:
-            shape = (*unread.long_axes[:first], rows, *unread.last_axes)
+            shape = (*copies, rows, *unread.last_axes)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
             is_known = sorted(grid) == sorted(unread.candidate.grid)
             yield Folding(shape, note, is_guess=not is_known)

@@ -54,7 +54,7 @@ def find_best_reading(
     tensor = _RealTensor(array, is_text=is_text)
     tried: list[Reading] = []
     for guesses in (False, True):
-        for reading in tensor.readings_as_any(likely, guesses=guesses):
+        for reading in tensor.find_readings_as_any(likely, guesses=guesses):
             if reading.distance == 0.0:
                 return reading
             tried.append(reading)
@@ -90,7 +90,7 @@ class _RealTensor:
     def is_constant(self) -> bool:
         return _is_constant(self.values)
 
-    def readings_as_any(
+    def find_readings_as_any(
         self, candidates: Iterable[CandidateTable], *, guesses: bool
     ) -> Iterator[Reading]:
         """Yield the readings of the tensor as each of several candidates."""

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.doubled_columns import EMPTY, take_one_column
 from pecli.compare.factors import Axis, Factor, FunctionView, Shape, view_functions
-from pecli.engine.arrays import AnyArray, Array, Flags, Floats, dtype_name, widened
+from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
 Factors = tuple[Factor, ...]
 
@@ -73,13 +74,7 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 """By dtype, the integers that stand for 1 in quantised tables."""
 MIN_LARGEST = 0.99
 """The largest cosine of a table is at least this, so the integer that stands for 1 is at most 1 % above the largest."""
-MAX_DOUBLED_SIGMAS = (
-    7.5  #: standard deviations of the noise by which two columns of a frequency may differ
-)
-MAX_WRONG = 0.2  #: share of the rows that may be wrong in a table that is right otherwise
-TINY = 1e-300  #: keeps a limit above the error 0 of a table of zeros
 MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every tensor asks for them
-EMPTY = 1e-3  #: share of the largest value below which rows and columns are zeros, apart from noise
 
 
 def stands_for_one(array: Array) -> int:
@@ -241,17 +236,18 @@ class Form:
             noise: The error, root mean square, by which doubled columns may differ, as a share of
                 the largest value. A few elements that differ by more become NaN.
         """
+        columns = array
         if self.padded:
             if not _has_empty_last_column(array, EMPTY if noise else 0.0):
                 return None
-            array = array[:, :-1]
-        functions = self.function_views(array)
+            columns = array[:, :-1]
+        functions = self.function_views(columns)
         if functions is None:
             return None
         tables = []
         for function in functions:
             table = function.view.values
-            single = _take_one_column(table, noise) if self.doubled else table
+            single = take_one_column(table, noise) if self.doubled else table
             if single is None or not single.size:
                 return None
             tables.append(single)
@@ -353,58 +349,3 @@ def _has_empty_last_column(array: Array, share: float) -> bool:
         return False
     limit = share * np.abs(array).max() if share else 0.0
     return bool(np.abs(array[:, -1]).max(initial=0) <= limit)
-
-
-def _take_one_column(both: Array, noise: float) -> Array | None:
-    """Return one of the two columns that a file has for every frequency; None if they differ.
-
-    Args:
-        both: The first columns of all frequencies and then the second ones, (2, rows, frequencies).
-        noise: The error by which they may differ (see `_take_one_column_within`); 0 if they must be equal.
-    """
-    first: Array
-    second: Array
-    first, second = both
-    if noise:
-        return _take_one_column_within(first, second, noise)
-    # Most tables that are not doubled differ in the first row already.
-    is_first_row_doubled = np.array_equal(first[:1], second[:1], equal_nan=True)
-    if is_first_row_doubled and np.array_equal(first, second, equal_nan=True):
-        return first
-    return None
-
-
-def _take_one_column_within(first: Array, second: Array, noise: float) -> Array | None:
-    """Return the first of two columns per frequency if they differ by noise only; None if by more.
-
-    Noise comes from coarse storage: after rounding to four decimals, both columns of a frequency
-    may be off by half a unit. A few elements that differ by far more are damage; they become NaN.
-
-    Args:
-        first: The first columns, (rows, frequencies).
-        second: The second columns.
-        noise: The largest error of a column, root mean square, as a share of the largest value.
-    """
-    x = np.asarray(first, np.float64)
-    y = np.asarray(second, np.float64)
-    error = np.nan_to_num(np.abs(x - y), nan=np.inf)
-    largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))
-    size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
-    is_damaged = _is_damage(error, size)
-    has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
-    # The noisiest column counts: the average would hide fast columns that differ.
-    squares = (error**2).sum(axis=0, where=~is_damaged)
-    worst_column = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
-    if not has_few_damaged_rows or not worst_column < noise * (size + TINY):
-        return None
-    single: Array = np.where(is_damaged, np.nan, x)
-    return single
-
-
-def _is_damage(error: Floats, size: float) -> Flags:
-    """Return which errors are far larger than the noise of the others, and than 0.1 % of `size`.
-
-    If errors are normal, their standard deviation is 1.5 times the median of |error|.
-    """
-    sigma = 1.5 * float(np.median(error))
-    return np.asarray(error > max(EMPTY * size, MAX_DOUBLED_SIGMAS * sigma))

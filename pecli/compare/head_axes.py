@@ -91,11 +91,11 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
         if reordered == after:
             yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
         heads_axis = _find_repeated_axis(after, reordered)
-        if heads_axis is not None and order[heads_axis] not in never_repeated:
-            for repetition in _find_repetitions(
-                reordered[heads_axis], after[heads_axis], heads_axis
-            ):
-                yield _make_repeated_axes(after, order, repetition, note)
+        if heads_axis is None or order[heads_axis] in never_repeated:
+            continue
+        heads = reordered[heads_axis]
+        for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
+            yield _make_repeated_axes(after, order, repetition, note)
 
 
 def _find_repeated_axis(after: Shape, before: Shape) -> int | None:

@@ -141,18 +141,18 @@ class Reading:
             parts.setdefault(part.name, part)
         return parts
 
-    def first_copies(self) -> dict[str, AnyArray]:
+    def take_first_copies(self) -> dict[str, AnyArray]:
         """Return one copy of each table that was found, by its name."""
         return {name: part.first_copy for name, part in self.first_parts.items()}
 
-    def tables_to_explain(self) -> FoundTables:
+    def take_tables_to_explain(self) -> FoundTables:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
         makes the tables. If a file has every frequency twice, one of the two columns may be wrong
         and the other right. So the search gets both columns, and the scheme in the same layout.
         """
-        tables = self.first_copies()
+        tables = self.take_first_copies()
         scheme = self.scheme
         if self.form.functions > 1:
             return FoundTables(scheme, tables)

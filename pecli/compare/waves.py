@@ -65,7 +65,7 @@ def _find_both_functions(tables: list[AnyArray]) -> SeparateTables | None:
     for table in tables:
         for reading in find_wave_readings(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.first_copies(), note_on(reading))
+                return SeparateTables(reading.take_first_copies(), note_on(reading))
     return None
 
 

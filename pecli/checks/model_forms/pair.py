@@ -104,9 +104,9 @@ class Pair(NamedTuple):
         if self.added:
             expected_values += np.float32(self.added)
         values = self.checked.floats(stored_rows, buffers[1])
-        return self.row_errors(expected_values, values, tolerance, stored_rows)
+        return self.judge_rows(expected_values, values, tolerance, stored_rows)
 
-    def row_errors(
+    def judge_rows(
         self,
         expected: AnyArray,
         values: AnyArray,

@@ -81,7 +81,7 @@ class Trial:
             rows = checked_rows if order is None else order[checked_rows]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
             values = self.pair.checked.sample(checked_rows)
-            if self.pair.row_errors(expected, values, tolerance).is_bad.any():
+            if self.pair.judge_rows(expected, values, tolerance).is_bad.any():
                 return False
         return True
 

@@ -139,20 +139,21 @@ class Stored(NamedTuple):
 
     def floats(self, rows: Array, out: AnyArray) -> AnyArray:
         """Write some rows of the array as floats into the first rows of `out`, and return these."""
-        out = out[: len(rows)]
+        floats = out[: len(rows)]
         if self.dtype == Q8_0:
-            _dequantise_q8_0(rows, out)
+            _dequantise_q8_0(rows, floats)
         elif self.is_quantised:
             from gguf import GGMLQuantizationType
             from gguf.quants import dequantize
 
-            out[...] = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.dtype])
-        elif self.dtype == "bfloat16" and out.dtype == np.float32:
+            floats[...] = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.dtype])
+        elif self.dtype == "bfloat16" and floats.dtype == np.float32:
             # A bfloat16 is the upper half of a float32; a shift is faster than a cast.
-            np.left_shift(rows.view(np.uint16), 16, out=out.view(np.uint32), dtype=np.uint32)
+            bits = floats.view(np.uint32)
+            np.left_shift(rows.view(np.uint16), 16, out=bits, dtype=np.uint32)
         else:
-            out[...] = rows
-        return out
+            floats[...] = rows
+        return floats
 
     def sample(self, places: Indices) -> AnyArray:
         """Return the first columns of some rows as floats, (places, columns).
@@ -181,7 +182,9 @@ class Stored(NamedTuple):
         if self.dtype == Q8_0 and rows is not None:
             scales = q8_0_blocks(rows)["scale"].astype(np.float32)
             steps = np.abs(scales).reshape(len(rows), -1)
-            if (sum_of_squares(values) >= MIN_SCALED_STEPS**2 * sum_of_squares(steps)).all():
+            least_squares = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
+            belong_to_values = (sum_of_squares(values) >= least_squares).all()
+            if belong_to_values:
                 return steps
         return self._find_steps_of_largest(values)
 

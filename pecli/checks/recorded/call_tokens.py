@@ -102,7 +102,7 @@ class CallTokens:
             return {"offset": int(positions[0, 0])}
         return self._state_on_all_axes(positions)
 
-    def id_problems(self) -> Iterator[WrongIds]:
+    def find_id_problems(self) -> Iterator[WrongIds]:
         """Yield a problem for the first sequence whose ids are not the positions of its tokens.
 
         With left padding, mask 0 0 1 1 1, the three tokens need the ids 0, 1, 2; code that ignores

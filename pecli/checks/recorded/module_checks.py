@@ -66,7 +66,7 @@ class ModuleCheck(ABC):
         """Search for the reasons of a failure."""
 
     @abstractmethod
-    def weaknesses(self) -> Sequence[Doubt | str]:
+    def find_weaknesses(self) -> Sequence[Doubt | str]:
         """Return known mistakes that the same data would have passed as well."""
 
 
@@ -137,7 +137,7 @@ class TableCheck(ModuleCheck):
         answer = self.tables.verify(reasons=True)
         return Reasons(answer.reasons, answer.explanations)
 
-    def weaknesses(self) -> Sequence[str]:
+    def find_weaknesses(self) -> Sequence[str]:
         return self.weak
 
 
@@ -201,11 +201,11 @@ class RecordedRotation(NamedTuple):
         lines = diagnose(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 
-    def weaknesses(self) -> list[Doubt]:
+    def find_weaknesses(self) -> list[Doubt]:
         """Return what a pass does not prove."""
         # Positions are stated: equal rows at the beginning need not be padding.
         job = self._make_job(reasons=False, positions=self.tokens.stated())
-        weak: list[Doubt] = [*check_pair(self.pair, job).weaknesses()]
+        weak: list[Doubt] = [*check_pair(self.pair, job).find_weaknesses()]
         if self.has_exchanged_axes:
             count = self.pair.before.shape[POSITION_AXIS]
             weak.append(AsManyHeads(count))
@@ -221,5 +221,5 @@ class RotationCheck(ModuleCheck):
     def explain(self) -> Reasons:
         return self.rotation.explain()
 
-    def weaknesses(self) -> Sequence[Doubt]:
-        return self.rotation.weaknesses()
+    def find_weaknesses(self) -> Sequence[Doubt]:
+        return self.rotation.find_weaknesses()

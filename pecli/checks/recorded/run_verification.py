@@ -183,7 +183,7 @@ def _find_problems(
 ) -> Iterator[FileProblem]:
     """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
     for number, call in enumerate(run.calls):
-        problems = [*tokens[number].id_problems(), *_find_rotation_problems(call, encodings)]
+        problems = [*tokens[number].find_id_problems(), *_find_rotation_problems(call, encodings)]
         for problem in problems:
             yield problem if len(run.calls) == 1 else InCall(number, problem)
 
@@ -230,7 +230,7 @@ def _find_doubts(
     Of each layer type, only the check of the most elements is examined: it proves most.
     """
     for check in _find_largest_checks(checks):
-        yield from check.weaknesses()
+        yield from check.find_weaknesses()
     has_rotations = any(map(_find_rotated_layers, run.calls))
     if encodings.ropes() and not has_rotations:
         yield OnlyTables()

@@ -115,16 +115,17 @@ def _verify_by_kind(
         return _verify_resized(given, spec, allowed, options)
     if spec is None:
         return _verify_without_spec(given, allowed, reasons, options)
+    target = spec
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
-        spec = Scheme.from_spec(spec)
-    if options.get("before") is not None and _is_added(spec):
-        from pecli.checks.verify.added import verify_added
+        target = Scheme.from_spec(spec)
+    if options.get("before") is not None and _is_added(target):
+        from pecli.checks.verify.added import verify_added  # It imports all searches.
 
-        return verify_added(given, spec, allowed, reasons, **options)
-    if isinstance(spec, Scheme):
+        return verify_added(given, target, allowed, reasons, **options)
+    if isinstance(target, Scheme):
         _refuse_model_options(options)
-        return _verify_scheme(given, spec, allowed, any_dtype, reasons)
-    model = cast("Model", spec)  # An array is refused when the model is loaded.
+        return _verify_scheme(given, target, allowed, any_dtype, reasons)
+    model = cast("Model", target)  # An array is refused when the model is loaded.
     return _verify_model(given, model, allowed, reasons, options)
 
 

@@ -37,7 +37,7 @@ from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.storage import half_ulp
 from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given
-from pecli.tensors.inputs import Input
+from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
@@ -207,9 +207,9 @@ def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) ->
         ParameterError: If shapes do not belong together, or the table is too short.
     """
     if not pair.has_equal_shapes or pair.after.ndim < 2:
-        raise pair.unlike_shapes()
+        raise pair.make_shape_error()
     _check_shapes(weight, pair)
-    (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), -2)
+    (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), SEQ_AXIS)
     last = int(row_numbers.max(initial=0))
     if last >= len(weight):
         given = f"of {len(weight):,} rows"

@@ -89,7 +89,7 @@ class _Job(NamedTuple):
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
-        assignments = tensors.assignments()
+        assignments = tensors.find_assignments()
         best = _find_best_answer(
             [ModelCheck(label, assigned, notes) for assigned in assignments],
             self.tolerance,
@@ -174,8 +174,8 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     return _Attempt(answer=answer, tables=tables, rows=rows)
 
 
-class _Badness(NamedTuple):
-    """A measure of how badly tables fit, the gravest first: of two answers, the first that differs decides.
+class _Misfit(NamedTuple):
+    """The ways in which tables do not fit, the gravest first: of two answers, the first that differs decides.
 
     Of two layer types, a wrong table fits the one better from which it differs by one mistake than
     the one from which it differs by two.
@@ -193,7 +193,7 @@ class _Badness(NamedTuple):
     wrong_elements: int
 
     @classmethod
-    def of(cls, answer: Verification) -> "_Badness":
+    def of(cls, answer: Verification) -> "_Misfit":
         failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
         mistakes = len(answer.problems)
         explained: set[str] = set()
@@ -225,4 +225,4 @@ def _find_best_answer(
     if search_reasons and not any(answers):
         with time_limit.time_limit():
             answers = [check.verify(tolerance, search_reasons=True) for check in possible]
-    return min(answers, key=_Badness.of, default=None)
+    return min(answers, key=_Misfit.of, default=None)

@@ -57,16 +57,16 @@ def verify_scheme(
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tensors = file.tensors
-    named = check.named_tables()
+    named = check.find_named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
     is_one_tensor = is_one_tensor or all(map(is_relative, tensors))
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors
-        checked = check.check_all({name: check.tables_named(name, ())}, by_name=False)
+        checked = check.check_all({name: check.find_tables_named(name, ())}, by_name=False)
         problems: list[FileProblem | str] = []
     else:
         checked = check.check_all(named, by_name=True)
-        problems = [*check.missing_tables(checked)]
+        problems = [*check.find_missing_tables(checked)]
     problems += find_doubling_problems(check.doublings)
     answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
     return examine_pass(answer, checked, tensors, tolerance)
@@ -99,7 +99,7 @@ class _SchemeCheck:
             return self.table_names.index(tensor)
         return len(self.table_names)
 
-    def tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
+    def find_tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
         """Return the tables of the scheme that a tensor may be, judging by its name.
 
         Of a bundle with `sliding.cos` and `full.cos`, a tensor `model.sliding.rope_cos` may be the
@@ -114,7 +114,7 @@ class _SchemeCheck:
         absent = [table for table in self.table_names if table not in present]
         return [table for table in absent if _may_mean(tensor, table)]
 
-    def named_tables(self) -> dict[str, list[str]]:
+    def find_named_tables(self) -> dict[str, list[str]]:
         """Return, by tensor in the order of the scheme, the tables that it may be by its name.
 
         Tensors whose names mean none are left out.
@@ -122,7 +122,7 @@ class _SchemeCheck:
         tensors = self.file.tensors
         named = {}
         for name in sorted(tensors, key=self.order):
-            tables = self.tables_named(name, tensors)
+            tables = self.find_tables_named(name, tensors)
             if tables:
                 named[name] = tables
         return named
@@ -225,7 +225,7 @@ class _SchemeCheck:
             self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
         return self._candidates_by_dtype[dtype]
 
-    def missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
+    def find_missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
         """Return a problem for each table that the file lacks, and that does not follow from others."""
         present = set(self.scheme.derived_tensors)
         for tensor in checked:

@@ -73,20 +73,22 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
     assert ids is not None
     batch_shape = ids.shape[1:]
     batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
-    if not batched and rows.is_token is not None:
-        raise _make_error_for_no_batch(label, rows.name, batch_shape)
     if not batched:
-        return TokenTables(
-            tables=dict(tables), positions=_check_positions(rows.ids), notes={}, problems=()
-        )
+        has_mask = rows.is_token is not None
+        if has_mask:
+            raise _make_error_for_no_batch(label, rows.name, batch_shape)
+        positions = _check_positions(rows.ids)
+        return TokenTables(tables=dict(tables), positions=positions, notes={}, problems=())
     is_token = rows.tokens_of(batch_shape)  # False for padding
-    positions = ids[:, is_token] if len(ids) > 1 else ids[0, is_token]
+    ids_of_tokens = ids[:, is_token]  # (axes, tokens)
+    has_several_axes = len(ids) > 1
+    positions = _check_positions(ids_of_tokens if has_several_axes else ids_of_tokens[0])
     by_token = {name: tables[name][is_token] for name in batched}
     padding = {name: tables[name][~is_token] for name in batched}
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
         tables={**tables, **by_token},
-        positions=_check_positions(positions),
+        positions=positions,
         notes=dict.fromkeys(batched, note),
         problems=tuple(_find_strange_padding(padding)),
     )

@@ -85,7 +85,7 @@ class HeadSizes(NamedTuple):
                 return (*shape[:-1], count, width)
         return shape
 
-    def note_on_folding(self, shape: Shape) -> str:
+    def describe_folding(self, shape: Shape) -> str:
         """Return «4 heads of 64 folded into columns»; empty if columns are those of one head."""
         unfolded = self.unfolded(shape)
         if unfolded == shape:
@@ -172,9 +172,9 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
     axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if axes is None:
-        raise pair.unlike_shapes()
-    notes.append(heads.note_on_folding(pair.before.shape))
-    notes.append(heads.note_on_folding(pair.after.shape))
+        raise pair.make_shape_error()
+    notes.append(heads.describe_folding(pair.before.shape))
+    notes.append(heads.describe_folding(pair.after.shape))
     notes.append(axes.note)
     note = ", ".join(dict.fromkeys(filter(None, notes)))
     return HeadTensor(

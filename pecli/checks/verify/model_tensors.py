@@ -123,7 +123,7 @@ class ModelTensors:
         layer_types = " ".join(self.model.layer_types())
         return any(part in name and part not in layer_types for part in OTHER_PARTS)
 
-    def settings_for(self, name: str) -> TableSettings:
+    def choose_settings(self, name: str) -> TableSettings:
         """Return the settings for one tensor; those of longrope's long factors have a length.
 
         A .gguf file has two tensors of longrope's factors. Dividing by the long ones gives the
@@ -182,13 +182,13 @@ class ModelTensors:
         if dtype_name(array.dtype) in COMPLEX:
             stated_role = "both"  # Complex numbers are cos + i·sin.
         order = stated_order(self.stated_name(name), array)
-        settings = self.settings_for(name)
+        settings = self.choose_settings(name)
         candidates: list[CandidateTable] = []
         for encoding in encodings:
             candidates += find_model_candidates(encoding, array, stated_role, settings, order)
         return candidates
 
-    def assignments(self) -> list["ModelTensors"]:
+    def find_assignments(self) -> list["ModelTensors"]:
         """Return the ways in which tables may belong to layer types that have tables of the same names.
 
         Gemma 3 has one table for its sliding layers and another one for the rest. A dump may hold

@@ -99,7 +99,7 @@ def _find_nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) ->
         FileError: If no printed element has both channels of its pair printed.
     """
     candidates = []
-    for encoding in job.encodings_for(pair.name, pair.part.shape[-1]):
+    for encoding in job.find_encodings_for(pair.name, pair.part.shape[-1]):
         for layout in _find_layouts(encoding, job):
             candidates.append(_compare_with(pair, encoding, job, layout))
     best = min(candidates, key=_distance)

@@ -83,15 +83,15 @@ def _write_reasons(
     for check in checks:
         yield from find_advice(check.wrong_rotation, check.reasons)
         if not check.result.passed:
-            yield from check.layer_advice()
+            yield from check.advise_on_layer()
 
 
 def _find_doubts(checks: Sequence[RotatedCheck]) -> Iterator[Doubt]:
     """Yield what passes do not prove."""
     for check in checks:
         if check.result.passed:
-            yield from check.other_doubts()
-            yield from check.weaknesses()
+            yield from check.find_other_doubts()
+            yield from check.find_weaknesses()
 
 
 def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
@@ -101,8 +101,8 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     layer. The first check that passes is returned, or else the one that needs the fewest mistakes.
     A layer without rope (NoPE) has to leave the tensor as it is.
     """
-    tensor = _arrange(pair, job.encodings_named(pair.title), job)
-    encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
+    tensor = _arrange(pair, job.find_encodings_named(pair.title), job)
+    encodings = job.find_encodings_for(pair.title, tensor.before.shape[-1])
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
@@ -110,7 +110,7 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
         if check.result.passed:
             check.rivals = [rival for rival in checks if rival is not check]
             return check
-    return min(checks, key=RotatedCheck.badness)
+    return min(checks, key=RotatedCheck.misfit)
 
 
 def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
@@ -125,12 +125,19 @@ def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) 
     widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
     heads = HeadSizes(widths, job.head_counts)
     refuse_flat(pair, heads)
-    pair = unfold_positions(pair, heads)
+    unfolded = unfold_positions(pair, heads)
+    return arrange_heads(unfolded, heads, _choose_position_axis(unfolded, heads, job))
+
+
+def _choose_position_axis(pair: TensorPair, heads: HeadSizes, job: RotationJob) -> int:
+    """Return the axis of positions: as the user states it, or else as shapes and head counts tell.
+
+    Raises:
+        ParameterError: If the tensor has no such axis as the user states.
+    """
     if job.seq_axis is not None:
         Input(pair.before, pair.label).check_sequence(job.seq_axis)
-        axis = job.seq_axis
-    elif heads.are_folded(pair.before.shape):
-        axis = SEQ_AXIS  # The columns of each position hold all heads.
-    else:
-        axis = job.position_axis(pair.before.shape)
-    return arrange_heads(pair, heads, axis)
+        return job.seq_axis
+    if heads.are_folded(pair.before.shape):
+        return SEQ_AXIS  # The columns of each position hold all heads.
+    return job.find_position_axis(pair.before.shape)

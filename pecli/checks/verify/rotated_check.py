@@ -39,8 +39,8 @@ from pecli.tensors.row_rotation import RowRotation
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 
 
-class _Badness(NamedTuple):
-    """A measure of how badly a rotation fits a wrong tensor; of two, the first that differs decides.
+class _RotationMisfit(NamedTuple):
+    """The ways in which a rotation does not fit a wrong tensor; of two, the first that differs decides.
 
     Attributes:
         mistakes: The mistakes, on average over the reasons, that would make this the rotation;
@@ -270,11 +270,11 @@ class RotatedCheck:
             head_shape=tuple(outer_shape),
         )
 
-    def badness(self) -> "_Badness":
+    def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
         counts = [len(reason.mistakes) for reason in self.reasons]
         mean = sum(counts) / len(counts) if counts else math.inf
-        return _Badness(mean, self.result.largest_error)
+        return _RotationMisfit(mean, self.result.largest_error)
 
     @property
     def wrong_rotation(self) -> WrongRotation:
@@ -284,7 +284,7 @@ class RotatedCheck:
             tensor=self.tensor, plan=self.plan, layout=self.rotation.layout, model=model
         )
 
-    def other_doubts(self) -> Iterator[Doubt]:
+    def find_other_doubts(self) -> Iterator[Doubt]:
         """Yield why a pass proves little: strange padding, or a name that does not state the layer.
 
         If Gemma 3's q passes for sliding layers only, it may still be of a full layer, and wrong.
@@ -302,7 +302,7 @@ class RotatedCheck:
         is_layer_named = layer_number(self.tensor.pair.title) is not None
         return self.job.encodings.has_unrotated_layers and not is_layer_named
 
-    def layer_advice(self) -> Iterator[str]:
+    def advise_on_layer(self) -> Iterator[str]:
         """Yield a hint if an unrotated tensor would be right in a layer without rope, which is not named."""
         if not self._may_be_of_nope_layer:
             return
@@ -310,7 +310,7 @@ class RotatedCheck:
             advice = "if it belongs to one, name the layer: layers.3.q"
             yield f"{self.name}: right for a layer without rope; {advice}"
 
-    def weaknesses(self) -> Iterator[Doubt]:
+    def find_weaknesses(self) -> Iterator[Doubt]:
         """Yield a doubt for each known mistake that the same data would have passed as well.
 
         One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
@@ -384,15 +384,15 @@ class UnrotatedCheck(RotatedCheck):
     def reasons(self) -> list[Explanation]:
         return []
 
-    def other_doubts(self) -> Iterator[Doubt]:
+    def find_other_doubts(self) -> Iterator[Doubt]:
         return iter(())
 
-    def layer_advice(self) -> Iterator[str]:
+    def advise_on_layer(self) -> Iterator[str]:
         rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
         if rotated.result.passed or _are_rotations(rotated.reasons):
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
-    def weaknesses(self) -> Iterator[Doubt]:
+    def find_weaknesses(self) -> Iterator[Doubt]:
         return iter(())
 
 

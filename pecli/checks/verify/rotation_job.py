@@ -124,21 +124,21 @@ class RotationJob:
         """The encodings of the indexers of sparse attention (DeepSeek-V3.2); most models have none."""
         return [*filter(None, (rope.of_indexer() for rope in self.rotary_encodings))]
 
-    def encodings_named(self, name: str) -> Sequence[Encoding]:
+    def find_encodings_named(self, name: str) -> Sequence[Encoding]:
         """Return the encodings of the layers, or of the indexer, that a tensor's name states, or all."""
         if self.indexers and "index" in name:
             return self.indexers
         by_number = self.layer_type is None
         return self.encodings.of_layers_named(name, self.rotary_encodings, by_number=by_number)
 
-    def encodings_for(self, name: str, width: int) -> Sequence[Encoding]:
+    def find_encodings_for(self, name: str, width: int) -> Sequence[Encoding]:
         """Return the encodings in question for a tensor whose heads have so many channels.
 
         Gemma 4's sliding layers have heads of 256 channels, and its full layers heads of 512, so
         that a width may tell which layers a tensor is of. If it is that of none, the first
         encoding reports so.
         """
-        encodings = self.encodings_named(name)
+        encodings = self.find_encodings_named(name)
         fitting = [rope for rope in encodings if width in (rope.head_dim, rope.rotary_dim)]
         if not fitting:
             fitting = [indexer for indexer in self.indexers if width == indexer.head_dim]
@@ -185,7 +185,7 @@ class RotationJob:
             dtype="float64",
         )
 
-    def position_axis(self, shape: Shape) -> int:
+    def find_position_axis(self, shape: Shape) -> int:
         """Return the axis of positions: the one before the last, unless that is a number of heads.
 
         The other of the two is not tried: a tensor that was rotated along its heads would pass.

@@ -44,7 +44,7 @@ class TensorPair(NamedTuple):
     def has_equal_shapes(self) -> bool:
         return self.before.shape == self.after.shape
 
-    def unlike_shapes(self) -> ParameterError:
+    def make_shape_error(self) -> ParameterError:
         """Return the error for shapes that do not belong together."""
         rule = f"before it is of shape {self.before.shape}"
         advice = "they must be alike, (…, L, D)"
@@ -75,11 +75,7 @@ def pair_tensors(after: Given, before: Given) -> TensorPairs:
         raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
     source = _with_names_of(source, [*tensors])
-    tensors_before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
-    _require_real(tensors)
-    _require_real(tensors_before)
-    if len(tensors) == len(tensors_before) == 1:
-        tensors_before = dict(zip(tensors, tensors_before.values(), strict=True))
+    tensors_before = _read_before(source, tensors)
     _check_names(tensors, tensors_before, label, source.label)
     is_one_of_several = len(tensors) > 1
     pairs = []
@@ -95,6 +91,20 @@ def pair_tensors(after: Given, before: Given) -> TensorPairs:
     # A rotation adds up to √2 times the error of the tensor before it.
     rounding = file.rounding + math.sqrt(2) * source.file.rounding
     return TensorPairs(label=label, pairs=pairs, unmatched=unmatched, rounding=rounding)
+
+
+def _read_before(source: Opened, after: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Return the tensors before a rotation; if each file has only one, under the name of that after.
+
+    Raises:
+        ParameterError: If a tensor, before or after, is complex.
+    """
+    before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
+    _require_real(after)
+    _require_real(before)
+    if len(after) == len(before) == 1:
+        return dict(zip(after, before.values(), strict=True))
+    return before
 
 
 def _with_names_of(before: Opened, names: list[str]) -> Opened:
@@ -172,7 +182,7 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
         name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
     )
     if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
-        raise pair.unlike_shapes()
+        raise pair.make_shape_error()
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")

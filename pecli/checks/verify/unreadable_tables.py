@@ -50,7 +50,7 @@ def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     # Which axis counts positions is not known: the longest makes no table too short.
     rows = max(array.shape, default=1)
     layout = _guess_layout(first_rope, array)
-    scheme = tensors.settings_for(name).rope(first_rope, rows, layout=layout)
+    scheme = tensors.choose_settings(name).rope(first_rope, rows, layout=layout)
     role = tensors.role(name)
     table_name = role if role in EXPLAINED_TABLES else "cos_sin"
     return FoundTables(scheme, {table_name: array})
