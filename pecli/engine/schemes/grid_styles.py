@@ -393,8 +393,8 @@ class GridStyle:
             # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
             axis_of_grid = AXES.index(axis) - (3 - len(grid))
             size = rows.size_of(axis)
-            points_of_base = _number_of_axis(base or self.grid_base, axis_of_grid, default=size)
-            divisor = _number_of_axis(scale or self.grid_scale, axis_of_grid, default=1)
+            points_of_base = self._number_of_axis(axis, axis_of_grid, base, self.grid_base, size)
+            divisor = self._number_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
             spacing = points_of_base / size / divisor
             values.append(self._axis_values(axis, rows, spacing))
         return Coordinates(
@@ -402,6 +402,25 @@ class GridStyle:
             rows=rows.points + keep,
             index=lambda start, stop: self._index(rows, start, stop),
         )
+
+    def _number_of_axis(
+        self,
+        axis: str,
+        axis_of_grid: int,
+        given: Sequence[float] | None,
+        own: Sequence[float] | None,
+        default: int,
+    ) -> Fraction:
+        """Return the number of an axis: a given one, else the style's own, else the default.
+
+        Given numbers are those of the grid's axes, two for an image. LTX's own are for time, rows
+        and columns, although the grid of an image has no axis for its time.
+        """
+        if given:
+            return _number_at(given, axis_of_grid, default)
+        if own:
+            return _number_at(own, self.axes.index(axis), default)
+        return Fraction(default)
 
     def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
         """Return the positions of the points along an axis, then of the rows beside the grid.
@@ -477,19 +496,19 @@ class GridStyle:
         }
 
 
-def _number_of_axis(numbers: Sequence[float] | None, axis: int, default: int) -> Fraction:
-    """Return the number of one axis of a grid; a single number is for all axes.
+def _number_at(numbers: Sequence[float], place: int, default: int) -> Fraction:
+    """Return the number at a place; a single number is for all places.
 
     Args:
-        numbers: A number per axis, or one for all; None for the default.
-        axis: The axis of the grid. It is −1 for the time of a single image, which has no such axis.
-        default: The number of an axis that the grid does not have.
+        numbers: One number per axis, or one for all.
+        place: The place of an axis. It is −1 for the time of a single image, which has no such axis.
+        default: The number of an axis that has no place.
     """
-    if numbers is None or axis < 0:
+    if place < 0:
         return Fraction(default)
     if len(numbers) == 1:
         return Fraction(numbers[0])
-    return Fraction(numbers[axis]) if axis < len(numbers) else Fraction(default)
+    return Fraction(numbers[place]) if place < len(numbers) else Fraction(default)
 
 
 _HALVES = shares(_HALF, _HALF)

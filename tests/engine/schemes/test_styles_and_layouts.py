@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pecli
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.rope import Rope, as_read
@@ -183,3 +184,16 @@ def test_the_served_context_of_a_runtime_is_not_a_parameter_of_a_recipe() -> Non
     rope = Rope(1, 8, runtime="vllm", **YARN, length=64)
     assert rope.computed_as("exact").length is None
     assert rope.computed_as("transformers").length == 64
+
+
+STYLES_OF_VIDEOS = [name for name, style in ROTARY.items() if "t" in style.axes]
+
+
+@pytest.mark.parametrize("style", STYLES_OF_VIDEOS)
+def test_an_image_is_a_video_of_one_frame(style: str) -> None:
+    """A grid HxW has no axis for time; its points are those of 1xHxW."""
+    dim = 96
+    image = pecli.Rope(dim=dim, grid=(4, 6), style=style)
+    video = pecli.Rope(dim=dim, grid=(1, 4, 6), style=style)
+
+    np.testing.assert_array_equal(image.tables()["cos"], video.tables()["cos"])
