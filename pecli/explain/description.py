@@ -41,13 +41,15 @@ def _glance(array: Array) -> Glance:
         return Glance(array, widest(array))
     step = math.ceil(array.size / MAX_FULL_READ)
     if array.ndim == 1:
-        some = array[::step]
-        return Glance(array, widest(some), f"{len(some):,} elements")
-    some = array[..., ::step, :]
-    if some.size > 2 * MAX_FULL_READ:  # A single row is that long.
-        some = some[..., : MAX_FULL_READ // math.prod(some.shape[:-1])]
-        return Glance(array, widest(some), f"{some.size:,} elements")
-    return Glance(array, widest(some), f"{some.shape[-2]:,} rows")
+        elements = array[::step]
+        return Glance(array, widest(elements), f"{len(elements):,} elements")
+    rows = array[..., ::step, :]
+    if rows.size <= 2 * MAX_FULL_READ:
+        return Glance(array, widest(rows), f"{rows.shape[-2]:,} rows")
+    # A single row is that long, so that only its first elements are looked at.
+    row_count = math.prod(rows.shape[:-1])
+    first_elements = rows[..., : MAX_FULL_READ // row_count]
+    return Glance(array, widest(first_elements), f"{first_elements.size:,} elements")
 
 
 @np.errstate(all="ignore")
