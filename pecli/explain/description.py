@@ -96,9 +96,12 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     a large matrix only the first rows and columns are looked at, since a decomposition is slow.
     """
     values = glance.values
-    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
-    # A constant has rank 1, which says no more; huge numbers overflow.
-    if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
+    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1
+    if not is_matrix or np.iscomplexobj(values):
+        return
+    overflows = not np.isfinite(values.std())
+    is_constant = bool((values == values.flat[0]).all())  # Its rank of 1 says no more.
+    if overflows or is_constant:
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular_values = np.linalg.svd(corner, compute_uv=False)

@@ -425,14 +425,17 @@ def _with_shared_amplitude(
     sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
     """
     shared = float(np.median(waves.amplitude[~is_slow]))
-    slow = CosineWaves(
-        waves.frequency[is_slow], waves.phase[is_slow], np.full(np.count_nonzero(is_slow), shared)
+    guess = CosineWaves(
+        frequency=waves.frequency[is_slow],
+        phase=waves.phase[is_slow],
+        amplitude=np.full(np.count_nonzero(is_slow), shared),
     )
-    slow = _fit_slow_waves(slow, data[:, is_slow], at)
-    fitted = CosineWaves(*map(np.copy, waves))
-    for values, slow_values in zip(fitted, slow, strict=True):
-        values[is_slow] = slow_values
-    return fitted
+    slow = _fit_slow_waves(guess, data[:, is_slow], at)
+    result = CosineWaves(*map(np.copy, waves))
+    result.frequency[is_slow] = slow.frequency
+    result.phase[is_slow] = slow.phase
+    result.amplitude[is_slow] = slow.amplitude
+    return result
 
 
 def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
@@ -495,13 +498,17 @@ def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
     """
     lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
     units = [column / length for column, length in zip(columns, lengths, strict=True)]
+    # For the unit columns U of a channel: solution = inverse(Uᵀ·U) · Uᵀ·data.
     products = [[(first * second).sum(axis=0) for second in units] for first in units]
-    normal = np.moveaxis(np.array(products), -1, 0)  # (channels, columns, columns)
+    normal = np.moveaxis(np.array(products), -1, 0)  # Uᵀ·U, (channels, columns, columns)
     inverse = np.linalg.pinv(normal, rcond=SINGULAR, hermitian=True)
-    projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)
-    solution = (inverse @ projections[..., None])[..., 0].T / lengths
-    variances = np.diagonal(inverse, axis1=1, axis2=2).T
-    return LeastSquares(solution, np.maximum(variances, 0) / np.square(lengths))
+    projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)  # Uᵀ·data
+    solution_of_units = (inverse @ projections[..., None])[..., 0].T  # (columns, channels)
+    variances_of_units = np.diagonal(inverse, axis1=1, axis2=2).T
+    return LeastSquares(
+        solution=solution_of_units / lengths,
+        variances=np.maximum(variances_of_units, 0) / np.square(lengths),
+    )
 
 
 def _frequency_by_sums(data: Floats) -> Floats:
