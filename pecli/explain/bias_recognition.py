@@ -203,17 +203,11 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
         values: The tensor, (heads, queries, keys).
         form: The form of the distances, such as causal; slopes have none.
     """
-    heads, _, keys = values.shape
+    heads = len(values)
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return
-    options: dict[str, Any] = {"slopes": True}
-    if name == "bias":
-        options = {"seq_len": keys, "form": form}
-    dtype = dtype_name(values.dtype)
-    if dtype in SIGNIFICANT_BITS:
-        options["dtype"] = dtype
     try:
-        usual = Alibi(heads, rule=rule, **options)
+        usual = Alibi(heads, rule=rule, **_options_of(name, values, form))
     except ParameterError:
         return
     yield usual
@@ -221,6 +215,18 @@ def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator
         is_plain = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
         if is_plain and max_bias != usual.max_bias:
             yield replace(usual, max_bias=max_bias)
+
+
+def _options_of(name: str, values: Array, form: str) -> dict[str, Any]:
+    """Return the parameters of ALiBi that follow from the kind, the shape and the dtype of a tensor."""
+    _, _, keys = values.shape
+    options: dict[str, Any] = {"slopes": True}
+    if name == "bias":
+        options = {"seq_len": keys, "form": form}
+    dtype = dtype_name(values.dtype)
+    if dtype in SIGNIFICANT_BITS:
+        options["dtype"] = dtype
+    return options
 
 
 def _measured_slopes(name: str, values: Array, form: str) -> Floats:

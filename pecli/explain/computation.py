@@ -215,16 +215,28 @@ class Columns(Form):
         interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros in halves, s0 s1 c0 c1 0.
         """
         if self.layout == "interleaved":
-            pair = np.repeat(np.arange(self.pairs), 2)
-            is_second = np.arange(len(pair)) % 2 == 1
+            pair = np.repeat(np.arange(self.pairs), 2)  # 0 0 1 1
+            is_second = np.tile([False, True], self.pairs)
         else:
-            sizes = self.blocks or (self.pairs,)
-            blocks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-            pair = np.concatenate([np.tile(block, 2) for block in blocks])
-            is_second = np.concatenate([np.repeat([False, True], size) for size in sizes])
+            pair, is_second = self._halves_of_blocks()
         is_sine = is_second == self.cos_first
         columns = ColumnMap(pair, is_sine, sign=np.ones(len(pair)))
         return columns.in_width(self.dim)
+
+    def _halves_of_blocks(self) -> tuple[Indices, Flags]:
+        """Return the pair of each column in halves, and whether it is the second function of the pair.
+
+        Two blocks of two pairs and one pair have the pairs 0 1 0 1 | 2 2.
+        """
+        pairs_of_blocks = self.blocks or (self.pairs,)
+        pair: list[Indices] = []
+        is_second: list[Flags] = []
+        first = 0
+        for size in pairs_of_blocks:
+            pair.append(np.tile(np.arange(first, first + size), 2))
+            is_second.append(np.repeat([False, True], size))
+            first += size
+        return np.concatenate(pair), np.concatenate(is_second)
 
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns

@@ -41,13 +41,15 @@ def _glance(array: Array) -> Glance:
         return Glance(array, widest(array))
     step = math.ceil(array.size / MAX_FULL_READ)
     if array.ndim == 1:
-        some = array[::step]
-        return Glance(array, widest(some), f"{len(some):,} elements")
-    some = array[..., ::step, :]
-    if some.size > 2 * MAX_FULL_READ:  # A single row is that long.
-        some = some[..., : MAX_FULL_READ // math.prod(some.shape[:-1])]
-        return Glance(array, widest(some), f"{some.size:,} elements")
-    return Glance(array, widest(some), f"{some.shape[-2]:,} rows")
+        elements = array[::step]
+        return Glance(array, widest(elements), f"{len(elements):,} elements")
+    rows = array[..., ::step, :]
+    if rows.size <= 2 * MAX_FULL_READ:
+        return Glance(array, widest(rows), f"{rows.shape[-2]:,} rows")
+    # A single row is that long, so that only its first elements are looked at.
+    row_count = math.prod(rows.shape[:-1])
+    first_elements = rows[..., : MAX_FULL_READ // row_count]
+    return Glance(array, widest(first_elements), f"{first_elements.size:,} elements")
 
 
 @np.errstate(all="ignore")
@@ -94,9 +96,12 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     a large matrix only the first rows and columns are looked at, since a decomposition is slow.
     """
     values = glance.values
-    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
-    # A constant has rank 1, which says no more; huge numbers overflow.
-    if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
+    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1
+    if not is_matrix or np.iscomplexobj(values):
+        return
+    overflows = not np.isfinite(values.std())
+    is_constant = bool((values == values.flat[0]).all())  # Its rank of 1 says no more.
+    if overflows or is_constant:
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular_values = np.linalg.svd(corner, compute_uv=False)

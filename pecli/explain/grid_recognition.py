@@ -231,14 +231,19 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
 def _styles_and_channels(
     reading: WaveReading, dim: int
 ) -> Iterator[tuple[GridStyle, tuple[int, ...] | None]]:
-    """Yield styles, and the channels per axis if they are not the style's own."""
-    styles = ADDED if reading.is_added else ROTARY
-    for style in styles.values():
+    """Yield styles, and the channels per axis if they are not the style's own.
+
+    Models with channels of their own, such as (16, 56, 56) of 128, lay them out as Flux does.
+    """
+    if reading.is_added:
+        for style in ADDED.values():
+            yield style, None
+        return
+    for style in ROTARY.values():
         yield style, None
-    if not reading.is_added:
-        for axes in KNOWN_AXES:
-            if sum(axes) == dim:
-                yield ROTARY["flux"], axes
+    for channels in KNOWN_AXES:
+        if sum(channels) == dim:
+            yield ROTARY["flux"], channels
 
 
 def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:

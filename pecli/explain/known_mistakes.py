@@ -164,16 +164,26 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     is_scaled = scheme.scaling not in ("none", "linear")
     if is_whole_head or is_scaled or not _has_plain_frequencies(scheme):
         return
+    first_size, *_ = sizes
     if len(set(sizes)) == 1:
-        expected: object = sizes[0]
-        mistaken = neighbour(scheme, base=scheme.base ** (sizes[0] / scheme.dim))
+        edit = edit_of("exponent_dim", first_size, scheme.dim)
+        changes: dict[str, object] = {"base": scheme.base ** (first_size / scheme.dim)}
     else:
-        expected = spelled(tuple(sizes))
-        # A base b · r is the base b scaled by NTK with the factor r^(1 − 2/size).
-        factors = [scheme.base ** ((size / scheme.dim - 1) * (1 - 2 / size)) for size in sizes]
-        mistaken = neighbour(scheme, axis_factors=tuple(factors))
-    for mistake in mistaken:
-        yield Neighbour((edit_of("exponent_dim", expected, scheme.dim),), mistake.scheme)
+        edit = edit_of("exponent_dim", spelled(tuple(sizes)), scheme.dim)
+        factors = [_factor_for_exponents_over_head(scheme, size) for size in sizes]
+        changes = {"axis_factors": tuple(factors)}
+    for mistake in neighbour(scheme, **changes):
+        yield Neighbour((edit,), mistake.scheme)
+
+
+def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
+    """Return the factor of NTK scaling that divides the exponents of an axis by the whole head.
+
+    NTK scaling by a factor s stretches the base b to b · s^(size/(size − 2)). It has to become
+    b^(size/dim), so that s is b^((size/dim − 1) · (1 − 2/size)).
+    """
+    stretch_in_logs = size / scheme.dim - 1
+    return float(scheme.base ** (stretch_in_logs * (1 - 2 / size)))
 
 
 def _has_plain_frequencies(scheme: Rope) -> bool:

@@ -329,6 +329,19 @@ class _NumberFit(NamedTuple):
         frequencies = np.maximum(self.schedule(math.exp(log)), TINY)
         return np.asarray(np.log(frequencies)[self.known])
 
+    def may_explain(self, predictions: Floats) -> bool:
+        """Return True unless a pair is wrong that the number does not change.
+
+        YaRN's factor, for example, changes slow pairs only: it explains no fast pair.
+
+        Args:
+            predictions: The logarithms of the known frequencies for several numbers, (numbers, pairs);
+                the first number is the expected one.
+        """
+        is_unchanged = np.ptp(predictions, axis=0) <= self.errors
+        is_wrong = ~is_noise(np.abs(predictions[0] - self.logs), self.errors)
+        return not (is_unchanged & is_wrong).any()
+
     def misfit(self, predicted: Floats) -> float:
         """Return the weighted squares that a prediction leaves.
 
@@ -355,17 +368,20 @@ def fit_number(
     known = measured.known & (measured.values > 0)
     if not known.any() or _mostly_ascend(measured.values[known]):
         return None
-    errors = measured.errors[known] / measured.values[known]
-    fit = _NumberFit(schedule, known, np.log(measured.values[known]), errors)
+    fit = _NumberFit(
+        schedule=schedule,
+        known=known,
+        logs=np.log(measured.values[known]),
+        errors=measured.errors[known] / measured.values[known],
+    )
     with np.errstate(all="ignore"):
         logs = [math.log(start) for start in starts if start > 0]
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
-        is_fixed = np.ptp(predictions, axis=0) <= fit.errors  # pairs that the number hardly changes
-        is_wrong = ~is_noise(np.abs(predictions[0] - fit.logs), fit.errors)
-        if (is_fixed & is_wrong).any():
-            return None  # YaRN's factor changes slow pairs only: it explains no fast pair.
+        if not fit.may_explain(predictions):
+            return None
         misfits = [fit.misfit(predicted) for predicted in predictions]
-        return _fit_by_gauss_newton(fit, logs[int(np.argmin(misfits))])
+        nearest = logs[int(np.argmin(misfits))]
+        return _fit_by_gauss_newton(fit, nearest)
 
 
 def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
@@ -534,10 +550,13 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
     for pair in np.argsort(np.abs(frequencies)):
         if frequencies[pair] == 0:
             continue
-        ahead = np.angle(phasors[:, pair] * np.exp(-1j * positions * frequencies[pair]))
-        positions = positions + np.where(has_angle[:, pair], ahead, 0.0) / frequencies[pair]
-    positions = np.rint(positions)
-    return np.where(_are_at(positions, phasors, frequencies), positions, np.nan)
+        frequency = frequencies[pair]
+        phasors_at_positions = np.exp(1j * positions * frequency)
+        angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
+        positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
+    whole_positions = np.rint(positions)
+    is_there = _are_at(whole_positions, phasors, frequencies)
+    return np.where(is_there, whole_positions, np.nan)
 
 
 def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:

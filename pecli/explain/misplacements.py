@@ -45,10 +45,10 @@ def find_position_mistake(
         The mistake; None if no known one leads to these positions, or if some are unknown.
     """
     rows = TokenPositions(
-        np.asarray(expected[padding:], np.float64),
-        np.asarray(used[padding:], np.float64),
-        padding,
-        rotated,
+        expected=np.asarray(expected[padding:], np.float64),
+        used=np.asarray(used[padding:], np.float64),
+        padding=padding,
+        rotated=rotated,
     )
     if not rows.are_all_known or np.array_equal(rows.expected, rows.used):
         return None

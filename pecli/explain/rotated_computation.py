@@ -126,16 +126,17 @@ class RotatedComputation(WaveComputation):
         if phasors is None:
             return None
         expected = self.positions[:, rows]
-        if (expected == expected[0]).all():
+        are_axes_alike = bool((expected == expected[0]).all())
+        if are_axes_alike:
             positions = measure.solve_positions(phasors, self.frequencies, expected[0])
             return np.tile(positions, (len(expected), 1))
         used = np.array(expected)
-        shift = np.zeros(len(rows))
+        shift_of_axis_before = np.zeros(len(rows))
         for axis in self._slowest_first():
             pairs = self.axes == axis
-            guess = expected[axis] + shift
+            guess = expected[axis] + shift_of_axis_before
             used[axis] = measure.solve_positions(phasors[:, pairs], self.frequencies[pairs], guess)
-            shift = np.nan_to_num(used[axis] - expected[axis])
+            shift_of_axis_before = np.nan_to_num(used[axis] - expected[axis])
         return used
 
     def _slowest_first(self) -> list[int]:

@@ -327,8 +327,11 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         factor_error = factor * power * base.error / base.value + 1e-9
         plain = _plainest(Fit(factor, factor_error))
         if digits(plain) <= MAX_NTK_DIGITS:
-            cost = NTK_COST + COST_PER_DIGIT * digits(plain)
-            yield SchedulePrior(replace(schedule, base=usual, scaling=Ntk(plain)), cost, (doubt,))
+            yield SchedulePrior(
+                schedule=replace(schedule, base=usual, scaling=Ntk(plain)),
+                cost=NTK_COST + COST_PER_DIGIT * digits(plain),
+                open=(doubt,),
+            )
 
 
 @dataclass(frozen=True)
@@ -492,8 +495,16 @@ def _longrope_schedules(measured: Frequencies, half: float) -> Iterator[Schedule
         unscaled = FrequencySchedule(len(measured.values), half, base)
         divisors = _divisors(unscaled, measured)
         if divisors is not None:
-            scaling = LongRope(4096, divisors, divisors, attention_factor=1.0)
-            yield SchedulePrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
+            # Which of the two lists was used depends on the original length, which nothing shows.
+            scaling = LongRope(
+                original_max_position_embeddings=4096,
+                short_factor=divisors,
+                long_factor=divisors,
+                attention_factor=1.0,
+            )
+            yield SchedulePrior(
+                schedule=replace(unscaled, scaling=scaling), cost=LONGROPE_COST, open=SAME_DIVISORS
+            )
             return
 
 

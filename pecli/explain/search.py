@@ -77,14 +77,18 @@ def _explain_parts(
     explanations = []
     for part, scheme in parts:
         prefix = f"{part}."
-        tensors_of_part = {
-            name.removeprefix(prefix): array
-            for name, array in tensors.items()
-            if name.startswith(prefix)
-        }
-        for explanation in explain(scheme, tensors_of_part, atol):
+        for explanation in explain(scheme, _without_prefix(prefix, tensors), atol):
             explanations.append(explanation.renamed(prefix + name for name in explanation.tensors))
     return explanations
+
+
+def _without_prefix(prefix: str, tensors: Tensors) -> Tensors:
+    """Return the tensors whose names begin with a prefix, under the rest of their names."""
+    found = {}
+    for name, array in tensors.items():
+        if name.startswith(prefix):
+            found[name.removeprefix(prefix)] = array
+    return found
 
 
 def _explanations_worth_reporting(

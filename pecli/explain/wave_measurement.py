@@ -235,15 +235,15 @@ def _with_errors(fit: WaveFit, *, both: bool) -> Waves:
     middle_row = float(round(fit.centre))
     phase = fit.phase + fit.frequency * (middle_row - fit.centre)
     return Waves(
-        fit.frequency,
-        errors.frequency,
-        wrap(phase),
-        errors.phase,
-        fit.amplitude,
-        fit.noise,
-        middle_row,
-        len(fit.at),
-        both,
+        frequency=fit.frequency,
+        error=errors.frequency,
+        phase=wrap(phase),
+        phase_error=errors.phase,
+        amplitude=fit.amplitude,
+        noise=fit.noise,
+        centre=middle_row,
+        rows=len(fit.at),
+        both=both,
     )
 
 
@@ -261,19 +261,23 @@ def _errors_of_noise(fit: WaveFit) -> FitErrors:
     rows average out. A slow wave from 0.00 to 0.14 passes a single step, and all rows may be off by
     a whole step to the same side.
     """
-    noise = fit.common_noise
     size = np.maximum(np.abs(fit.amplitude), TINY)
+    noise = fit.common_noise / size  # as a share of the amplitude
     offsets = fit.at - fit.centre
     length = fit.at[-1] - fit.at[0]
-    by_chance = noise / size / np.sqrt((offsets**2).sum())
-    phase_by_chance = noise / size / np.sqrt(len(fit.at))
-    passes_few_steps = np.abs(fit.frequency) * length * size < FEW_STEPS * STEP_IN_SIGMAS * noise
-    step = np.where(passes_few_steps, STEP_IN_SIGMAS * noise / size, 0.0)
-    float64 = FLOAT64_ERROR * (1 + np.abs(fit.phase))
-    frequency_of_float64 = float64 / max(1.0, float(fit.at[-1]))
+    # The errors of a line fitted to angles: its slope is the frequency, its level the phase.
+    by_chance = FitErrors(
+        frequency=noise / np.sqrt((offsets**2).sum()),
+        phase=noise / np.sqrt(len(fit.at)),
+    )
+    step = STEP_IN_SIGMAS * noise
+    turned = np.abs(fit.frequency) * length
+    one_sided = np.where(turned < FEW_STEPS * step, step, 0.0)
+    in_float64 = FLOAT64_ERROR * (1 + np.abs(fit.phase))
+    frequency_in_float64 = in_float64 / max(1.0, float(fit.at[-1]))
     return FitErrors(
-        frequency=np.hypot(np.hypot(by_chance, step / length), frequency_of_float64),
-        phase=np.hypot(np.hypot(phase_by_chance, step / 2), float64),
+        frequency=np.hypot(np.hypot(by_chance.frequency, one_sided / length), frequency_in_float64),
+        phase=np.hypot(np.hypot(by_chance.phase, one_sided / 2), in_float64),
     )
 
 
@@ -388,10 +392,11 @@ def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
     for _ in range(FIT_STEPS):
         curve = Sinusoid(cosine_part, sine_part, *_cos_sin(offsets, frequency))
         tangents = (curve.cos, curve.sin, curve.slope(offsets))  # the derivatives by a, b and f
-        changes = _least_squares(tangents, curve.subtracted_from(data)).solution
-        cosine_part = cosine_part + changes[0]
-        sine_part = sine_part + changes[1]
-        frequency = frequency + np.clip(changes[2], -largest_move, largest_move)
+        left = curve.subtracted_from(data)
+        cosine_change, sine_change, move = _least_squares(tangents, left).solution
+        cosine_part = cosine_part + cosine_change
+        sine_part = sine_part + sine_change
+        frequency = frequency + np.clip(move, -largest_move, largest_move)
     return frequency
 
 
@@ -420,14 +425,17 @@ def _with_shared_amplitude(
     sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
     """
     shared = float(np.median(waves.amplitude[~is_slow]))
-    slow = CosineWaves(
-        waves.frequency[is_slow], waves.phase[is_slow], np.full(np.count_nonzero(is_slow), shared)
+    guess = CosineWaves(
+        frequency=waves.frequency[is_slow],
+        phase=waves.phase[is_slow],
+        amplitude=np.full(np.count_nonzero(is_slow), shared),
     )
-    slow = _fit_slow_waves(slow, data[:, is_slow], at)
-    fitted = CosineWaves(*map(np.copy, waves))
-    for values, slow_values in zip(fitted, slow, strict=True):
-        values[is_slow] = slow_values
-    return fitted
+    slow = _fit_slow_waves(guess, data[:, is_slow], at)
+    result = CosineWaves(*map(np.copy, waves))
+    result.frequency[is_slow] = slow.frequency
+    result.phase[is_slow] = slow.phase
+    result.amplitude[is_slow] = slow.amplitude
+    return result
 
 
 def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
@@ -445,9 +453,9 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves
         by_phase = -amplitude * sin
         by_frequency = by_phase * offsets[:, None]
         left = data - amplitude * cos
-        changes = _least_squares((by_frequency, by_phase), left).solution
-        frequency = frequency + np.clip(changes[0], -largest_move, largest_move)
-        phase = phase + np.clip(changes[1], -0.5, 0.5)
+        frequency_move, phase_move = _least_squares((by_frequency, by_phase), left).solution
+        frequency = frequency + np.clip(frequency_move, -largest_move, largest_move)
+        phase = phase + np.clip(phase_move, -0.5, 0.5)
     return CosineWaves(frequency, phase, amplitude)
 
 
@@ -490,13 +498,17 @@ def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
     """
     lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
     units = [column / length for column, length in zip(columns, lengths, strict=True)]
+    # For the unit columns U of a channel: solution = inverse(Uᵀ·U) · Uᵀ·data.
     products = [[(first * second).sum(axis=0) for second in units] for first in units]
-    normal = np.moveaxis(np.array(products), -1, 0)  # (channels, columns, columns)
+    normal = np.moveaxis(np.array(products), -1, 0)  # Uᵀ·U, (channels, columns, columns)
     inverse = np.linalg.pinv(normal, rcond=SINGULAR, hermitian=True)
-    projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)
-    solution = (inverse @ projections[..., None])[..., 0].T / lengths
-    variances = np.diagonal(inverse, axis1=1, axis2=2).T
-    return LeastSquares(solution, np.maximum(variances, 0) / np.square(lengths))
+    projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)  # Uᵀ·data
+    solution_of_units = (inverse @ projections[..., None])[..., 0].T  # (columns, channels)
+    variances_of_units = np.diagonal(inverse, axis1=1, axis2=2).T
+    return LeastSquares(
+        solution=solution_of_units / lengths,
+        variances=np.maximum(variances_of_units, 0) / np.square(lengths),
+    )
 
 
 def _frequency_by_sums(data: Floats) -> Floats:

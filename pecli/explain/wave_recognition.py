@@ -427,8 +427,8 @@ def _matching_position(case: Case, row: int) -> int | None:
     candidates = np.arange(MAX_START)
     total_error = np.zeros(MAX_START)
     for value, pair, is_sine, sign in zip(values, *waves.form.columns, strict=True):
-        angles = waves.frequencies[pair] * candidates
-        expected = sign * waves.amplitude * (np.sin(angles) if is_sine else np.cos(angles))
+        function = np.sin if is_sine else np.cos
+        expected = sign * waves.amplitude * function(waves.frequencies[pair] * candidates)
         error = np.abs(expected - value)
         is_near = error <= START_SLACK * waves.amplitude
         candidates = candidates[is_near]

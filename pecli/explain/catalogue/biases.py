@@ -438,7 +438,8 @@ class OtherMask(BiasMistake):
         numbers = np.unique(first_head[is_masked])
         if len(numbers) == 1:
             number = float(numbers[0])
-            if number != bias.mask or not np.array_equal(is_masked, bias.masked):
+            is_expected = number == bias.mask and np.array_equal(is_masked, bias.masked)
+            if not is_expected:
                 yield cls(value=number, masked=is_masked)
         has_zeros = bias.masked.any() and not first_head[bias.masked].any()
         if has_zeros:

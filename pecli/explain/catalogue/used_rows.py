@@ -397,17 +397,25 @@ class UsedPositions(RowMistake):
         None is returned if a command cannot name them: neither counted from 0 nor a short list.
         """
         changes: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
+        rows = self.positions.shape[1]
         if self.counts_from_0 and not scheme.is_range:
-            changes["seq_len"] = self.positions.shape[1]
-        elif self.known_mistake is None and self.positions.shape[1] <= MAX_LISTED:
-            places = self.positions.astype(int).tolist()
-            changes["positions"] = places if len(places) > 1 else places[0]
+            changes["seq_len"] = rows
+        elif self.known_mistake is None and rows <= MAX_LISTED:
+            changes["positions"] = self._listed_positions()
         else:
             return None
         try:
             return replace(scheme, **changes)
         except ParameterError:  # some parameters go only with consecutive positions or a grid
             return None
+
+    def _listed_positions(self) -> list[int] | list[list[int]]:
+        """Return the positions as a scheme has them: one list, or one per axis if there are several."""
+        positions_of_axes: list[list[int]] = self.positions.astype(int).tolist()
+        if len(positions_of_axes) > 1:
+            return positions_of_axes
+        (positions,) = positions_of_axes
+        return positions
 
 
 @dataclass(frozen=True)
