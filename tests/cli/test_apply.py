@@ -35,14 +35,20 @@ def run_apply(run_pecli):
     return call
 
 
-def test_a_file_name_that_is_no_text_becomes_one(run_apply) -> None:
-    """A byte that is not UTF-8 is U+FFFD in the name of the tensor."""
+@pytest.mark.parametrize(("output", "tensor"), [("out.npz", "x\ufffd"), ("out.npy", "array")])
+def test_a_file_name_that_is_no_text_becomes_one(run_apply, output: str, tensor: str) -> None:
+    """The byte FF is not UTF-8: it becomes U+FFFD in the name of the tensor. A .npy has no names."""
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
+    written = run_apply("sinusoidal", name, output=output)
 
-    for output, tensor in (("out.npz", "x\ufffd"), ("out.npy", "array")):
-        made = run_apply("sinusoidal", name, output=output)
-        assert np.array_equal(made[tensor], pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"])
+    table = pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"]
+    assert np.array_equal(written[tensor], table)
+
+
+def gpt_j_query() -> np.ndarray:
+    """Return a query of GPT-J, which rotates the first 64 of 256 channels by interleaved pairs."""
+    return random_normal(1, 2, 6, 256)
 
 
 def hugging_face(q: np.ndarray, positions) -> np.ndarray:
@@ -89,91 +95,179 @@ def test_numbers_published_with_onnxruntime(run_apply, layout):
     np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
 
 
-def test_a_model_states_the_layout_and_the_rotary_channels(run_apply, run_pecli):
-    """GPT-J rotates the first 64 of 256 channels by interleaved pairs; the expected values are the
-    rotation's formula in float64.
-    """
-    q = random_normal(1, 2, 6, 256)
-    found = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
+def test_a_model_states_the_layout_and_the_rotary_channels(run_apply):
+    """The expected values are the rotation's formula in float64."""
+    q = gpt_j_query()
+    rotated = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
     expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
 
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
+    np.testing.assert_allclose(rotated, expected, rtol=1e-7, atol=1e-13)
 
+
+def test_the_layout_and_the_rotary_channels_of_a_model_are_printed(run_pecli):
+    np.save("q.npy", gpt_j_query())
     outcome = run_pecli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
-    assert (
-        "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
-        in outcome.out
-    )
+    words = "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
+    assert words in outcome.out
 
-    rotary = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
-    np.testing.assert_array_equal(rotary, found[..., :64])
+
+def test_a_query_of_only_the_rotary_channels_is_rotated_like_a_whole_one(run_apply):
+    q = gpt_j_query()
+    whole = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
+    part = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
+    np.testing.assert_array_equal(part, whole[..., :64])
+
+
+def deepseek_query() -> np.ndarray:
+    """Return a query of DeepSeek-V3, which rotates the last 64 of 192 channels."""
+    return random_normal(2, 5, 192, dtype=np.float64)
 
 
 def test_latent_attention_turns_the_last_channels(run_apply, run_pecli):
-    """DeepSeek-V3: of a query, 128 channels stay and 64 turn: taken apart by view and transpose, then rotate_half."""
-    q = random_normal(2, 5, 192, dtype=np.float64)
-    words = ("rope", "q.npy", "--model", "deepseek-v3")
-    found = run_apply(*words, q=q)["q"]
-
-    np.testing.assert_array_equal(found[..., :128], q[..., :128])
-
+    """Of 192 channels, 128 stay, and the last 64 turn as if they were given alone."""
+    q = deepseek_query()
+    rotated = run_apply("rope", "q.npy", "--model", "deepseek-v3", q=q)["q"]
     alone = run_apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
-    np.testing.assert_array_equal(found[..., 128:], alone)
-    assert "the last 64 of 192 channels" in run_pecli("apply", *words, "-o", "y.npy").out
 
-    plain = run_apply("rope", "part.npy", "--layout", "deepseek")["part"]
-    apart = q[..., 128:].reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
-    np.testing.assert_allclose(plain, hugging_face(apart, range(5)), rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(rotated[..., :128], q[..., :128])
+    np.testing.assert_array_equal(rotated[..., 128:], alone)
+
+    outcome = run_pecli("apply", "rope", "q.npy", "--model", "deepseek-v3", "-o", "y.npy")
+    assert "the last 64 of 192 channels" in outcome.out
 
 
-def test_names_dtypes_and_texts_are_kept(run_apply):
-    """Rotated values are those of rotate_half in float64; of the metadata, only what describes the
-    input as made by pecli is dropped.
+def test_the_layout_deepseek_reads_neighbours_and_writes_halves(run_apply):
+    """DeepSeek's code moves even channels before odd ones (view and transpose), then rotates as
+    Hugging Face's rotate_half does.
     """
-    from safetensors import safe_open
+    part = deepseek_query()[..., 128:]
+    rotated = run_apply("rope", "part.npy", "--layout", "deepseek", part=part)["part"]
+    even_before_odd = part.reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
+
+    expected = hugging_face(even_before_odd, range(5))
+    np.testing.assert_allclose(rotated, expected, rtol=0, atol=1e-14)
+
+
+@pytest.fixture
+def two_tensors(working_folder) -> dict[str, np.ndarray]:
+    """The tensors of in.safetensors, in float32 and float16; its metadata are a format and a spec."""
     from safetensors.numpy import save_file
 
-    arrays = {
+    tensors = {
         "layer.0.q": random_normal(1, 4, 8, 16),
         "layer.0.k": random_normal(1, 2, 8, 16, dtype=np.float16),
     }
-    save_file(arrays, "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
-    found = run_apply("rope", "in.safetensors", output="out.safetensors")
+    save_file(tensors, "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
+    return tensors
 
-    assert {name: array.dtype for name, array in found.items()} == {
-        name: a.dtype for name, a in arrays.items()
-    }
 
-    for name, array in arrays.items():
-        np.testing.assert_allclose(found[name], hugging_face(array, range(8)), rtol=5e-4, atol=1e-6)
+def test_tensors_keep_their_names_and_dtypes(run_apply, two_tensors):
+    """The expected values are rotate_half's in float64, up to the rounding of float16."""
+    rotated = run_apply("rope", "in.safetensors", output="out.safetensors")
+    assert sorted(rotated) == ["layer.0.k", "layer.0.q"]
+    for name, tensor in two_tensors.items():
+        assert rotated[name].dtype == tensor.dtype
+        expected = hugging_face(tensor, range(8))
+        np.testing.assert_allclose(rotated[name], expected, rtol=5e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("two_tensors")
+def test_metadata_are_kept_except_the_spec(run_apply):
+    """The spec, under the key «pecli», is about the input: the output is no table of pecli."""
+    from safetensors import safe_open
+
+    run_apply("rope", "in.safetensors", output="out.safetensors")
     with safe_open("out.safetensors", "numpy") as file:
-        assert file.metadata() == {"format": "pt"}  # what made the input has not made the output
+        assert file.metadata() == {"format": "pt"}
 
-    one = run_apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
-    np.testing.assert_array_equal(one, found["layer.0.k"])
-    assert list(run_apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == [
-        "layer.0.q"
-    ]
+
+@pytest.mark.usefixtures("two_tensors")
+@pytest.mark.parametrize(
+    "words",
+    [("in.safetensors:layer.0.k",), ("in.safetensors", "--tensor", "layer.0.k")],
+    ids=["FILE:NAME", "--tensor"],
+)
+def test_one_tensor_of_a_file_is_rotated(run_apply, words: tuple[str, ...]):
+    both = run_apply("rope", "in.safetensors", output="both.npz")
+    one = run_apply("rope", *words, output="one.npz")
+
+    (rotated,) = one.values()
+    np.testing.assert_array_equal(rotated, both["layer.0.k"])
 
 
 def test_names_are_looked_for_in_all_files(run_apply):
-    """`--tensor` picks one tensor per name from several files; tensors without names are called as
-    their files.
-    """
+    """`--tensor` picks one tensor per name; `v` of both files is left out."""
     np.savez("a.npz", q=random_normal(4, 8), v=random_normal(4, 8))
     np.savez("b.npz", k=random_normal(4, 8), v=random_normal(4, 8))
+    rotated = run_apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")
+    assert sorted(rotated) == ["k", "q"]
 
-    assert sorted(run_apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == [
-        "k",
-        "q",
-    ]
 
-    unnamed = {"x": random_normal(4, 8), "y": random_normal(2, 4, 8)}
-    assert sorted(run_apply("rope", "x.npy", "y.npy", **unnamed)) == [
-        "x",
-        "y",
-    ]  # called as their files
+def test_tensors_without_names_are_called_as_their_files(run_apply):
+    rotated = run_apply("rope", "x.npy", "y.npy", x=random_normal(4, 8), y=random_normal(2, 4, 8))
+    assert sorted(rotated) == ["x", "y"]
+
+
+APPLY_TO_X = {
+    "rope": ("rope", "x.npy"),
+    "sinusoidal": ("sinusoidal", "x.npy"),
+    "learned": ("learned", "x.npy", "--table", "table.npy"),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 4), (2, 0, 4)], ids=str)
+@pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
+def test_empty_tensors_stay_empty(run_apply, words: tuple[str, ...], shape: tuple[int, ...]):
+    arrays = {"table": random_normal(9, 4), "x": np.ones(shape, np.float32)}
+    assert run_apply(*words, **arrays)["x"].shape == shape
+
+
+@pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
+def test_the_axis_of_positions_is_printed(run_pecli, words: tuple[str, ...]):
+    """It is the last but one: axis 1 of three, counted from 0."""
+    np.save("table.npy", random_normal(9, 4))
+    np.save("x.npy", np.ones((3, 5, 4), np.float32))
+    assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
+
+
+X = random_normal(2, 5, 6, dtype=np.float64)
+TABLE = random_normal(9, 6)
+SCORES = random_normal(1, 2, 3, 4, dtype=np.float64)
+Q = random_normal(2, 6, 4, 8)  # (batch, positions, heads, channels)
+IDS = np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]])
+MASK = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])
+FILES = {"x": X, "w": TABLE, "s": SCORES, "q": Q, "ids": IDS, "mask": MASK}
+FILES["row"] = IDS[0].astype(np.uint16)
+ROPE_OF_Q = pecli.Rope(6, 8)
+CALLS = {
+    "sinusoidal x.npy --offset 3": (X, pecli.Sinusoidal(5, 6, offset=3), {}),
+    "learned x.npy --table w.npy --offset 2": (X, TABLE, {"offset": 2}),
+    "learned-init x.npy --table w.npy": (X, TABLE, {}),
+    "alibi s.npy": (SCORES, pecli.Alibi(2), {}),
+    "alibi s.npy --causal": (SCORES, pecli.Alibi(2, form="causal"), {}),
+    "rope x.npy --dim 4 --trailing": (X, pecli.Rope(5, 4), {"trailing": True}),
+    "rope q.npy --seq-axis 1 --offset 100": (Q, ROPE_OF_Q, {"seq_axis": 1, "offset": 100}),
+    "rope q.npy --seq-axis -3 --positions ids.npy": (
+        Q,
+        ROPE_OF_Q,
+        {"seq_axis": -3, "positions": IDS},
+    ),
+    "rope q.npy --seq-axis 1 --positions row.npy": (
+        Q,
+        ROPE_OF_Q,
+        {"seq_axis": 1, "positions": IDS[0]},
+    ),
+    "rope q.npy --seq-axis 1 --attention-mask mask.npy": (
+        Q,
+        ROPE_OF_Q,
+        {"seq_axis": 1, "attention_mask": MASK},
+    ),
+    "rope q.npy --shift -3 --seq-axis 1": (Q, ROPE_OF_Q, {"shift": -3}),
+    "rope q.npy --seq-axis 1 --inverse": (Q, ROPE_OF_Q, {"seq_axis": 1, "inverse": True}),
+}
+"""Words after `pecli apply`, and the arguments of `pecli.apply` that mean the same."""
+"""Command lines after `pecli apply` that change x.npy, of shape (…, L, 4)."""
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
@@ -193,128 +287,106 @@ def test_float8_is_rounded_once(run_apply, dtype):
     )
 
 
-@pytest.mark.parametrize(
-    "scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")]
-)
-def test_the_axis_of_positions_is_printed_and_empty_tensors_stay_empty(
-    run_apply, run_pecli, scheme
-):
-    np.save("table.npy", random_normal(9, 4))
-    words = (scheme[0], "x.npy", *scheme[1:])
-
-    for shape in ((0, 5, 4), (2, 0, 4), (3, 5, 4)):
-        assert run_apply(*words, x=np.ones(shape, np.float32))["x"].shape == shape
-    assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
+@pytest.mark.parametrize("line", CALLS)
+def test_the_options_are_those_of_the_python_function(run_apply, line: str):
+    """A command line writes the same bits as the call of `pecli.apply`."""
+    array, scheme, settings = CALLS[line]
+    (written,) = run_apply(*line.split(), **FILES).values()
+    np.testing.assert_array_equal(written, pecli.apply(array, scheme, **settings))
 
 
-def test_the_options_are_those_of_the_python_function(run_apply):
-    """Each command line must write the same bits as the call of pecli.apply beside it."""
-    x, w, s = (
-        random_normal(2, 5, 6, dtype=np.float64),
-        random_normal(9, 6),
-        random_normal(1, 2, 3, 4, dtype=np.float64),
-    )
-    q, ids, rope = (
-        random_normal(2, 6, 4, 8),
-        np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]]),
-        pecli.Rope(6, 8),
-    )
-    mask = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])
-    arrays = {
-        "x": x,
-        "w": w,
-        "s": s,
-        "q": q,
-        "ids": ids,
-        "row": ids[0].astype(np.uint16),
-        "mask": mask,
-    }
-    rows = [
-        ("sinusoidal x.npy --offset 3", pecli.apply(x, pecli.Sinusoidal(5, 6, offset=3))),
-        ("learned x.npy --table w.npy --offset 2", pecli.apply(x, w, offset=2)),
-        ("learned-init x.npy --table w.npy", pecli.apply(x, w)),
-        ("alibi s.npy", pecli.apply(s, pecli.Alibi(2))),
-        ("alibi s.npy --causal", pecli.apply(s, pecli.Alibi(2, form="causal"))),
-        ("rope x.npy --dim 4 --trailing", pecli.apply(x, pecli.Rope(5, 4), trailing=True)),
-        ("rope q.npy --seq-axis 1 --offset 100", pecli.apply(q, rope, seq_axis=1, offset=100)),
-        (
-            "rope q.npy --seq-axis -3 --positions ids.npy",
-            pecli.apply(q, rope, seq_axis=-3, positions=ids),
-        ),
-        (
-            "rope q.npy --seq-axis 1 --positions row.npy",
-            pecli.apply(q, rope, seq_axis=1, positions=ids[0]),
-        ),
-        (
-            "rope q.npy --seq-axis 1 --attention-mask mask.npy",
-            pecli.apply(q, rope, seq_axis=1, attention_mask=mask),
-        ),
-        ("rope q.npy --shift -3 --seq-axis 1", pecli.apply(q, rope, shift=-3)),
-        ("rope q.npy --seq-axis 1 --inverse", pecli.apply(q, rope, seq_axis=1, inverse=True)),
-    ]
-    for line, expected in rows:
-        (made,) = run_apply(*line.split(), **arrays).values()
-        np.testing.assert_array_equal(made, expected, line)
+WITH_LLAMA_AND_MASK = ("--model", "llama-3.1-8b", "--attention-mask", "mask.npy")
+APPLY_WITH_MASK = ("apply", "rope", "q.npy", *WITH_LLAMA_AND_MASK, "-o", "o.npy")
 
 
-def test_the_axis_and_the_mask_that_were_used_are_printed(working_folder, run_pecli):
-    """An axis of 32 could be positions or Llama's 32 heads, so a warning asks for --seq-axis."""
+def test_an_axis_that_may_be_heads_is_warned_of(run_pecli):
+    """Llama 3.1 has 32 heads, and the last axis but one of q.npy has 32, too."""
     np.save("q.npy", random_normal(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
-    words = [
-        "apply",
-        "rope",
-        "q.npy",
-        "--model",
-        "llama-3.1-8b",
-        "--attention-mask",
-        "mask.npy",
-        "-o",
-        "o.npy",
-    ]
-
-    assert "32 is a number of heads" in run_pecli(*words).err
-    assert "positions 0 … 31 of mask.npy along axis 2" in run_pecli(*words, "--seq-axis", "-2").out
-    for length, last in (
-        (4, "paper slopes of 2 heads\n"),
-        (5, "queries are the last 4 of 5 positions\n"),
-    ):
-        np.save("s.npy", random_normal(2, 4, length))
-        assert run_pecli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
+    assert "32 is a number of heads" in run_pecli(*APPLY_WITH_MASK).err
 
 
-def test_a_tensor_goes_through_a_pipe_or_replaces_its_own_file(run_apply, process):
+def test_the_mask_that_was_used_is_printed(run_pecli):
+    np.save("q.npy", random_normal(2, 4, 32, 128))
+    np.save("mask.npy", np.ones((2, 32), int))
+    outcome = run_pecli(*APPLY_WITH_MASK, "--seq-axis", "-2")
+    assert "positions 0 … 31 of mask.npy along axis 2" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [(4, "paper slopes of 2 heads\n"), (5, "queries are the last 4 of 5 positions\n")],
+)
+def test_the_positions_of_queries_are_printed_if_keys_are_more(run_pecli, keys: int, words: str):
+    """s.npy has 2 heads, 4 queries and 4 or 5 keys."""
+    np.save("s.npy", random_normal(2, 4, keys))
+    assert run_pecli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(words)
+
+
+def test_a_tensor_goes_through_a_pipe(process):
     """The expected values are rotate_half's, in float64."""
+    x = random_normal(3, 4, 8)
     stream = io.BytesIO()
-    np.save(stream, x := random_normal(3, 4, 8))
+    np.save(stream, x)
     result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
 
     assert result.returncode == SUCCESS
     assert result.stderr == b""
-    np.testing.assert_allclose(
-        np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9
-    )
-
-    found = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
-    np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+    rotated = np.load(io.BytesIO(result.stdout))
+    np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
-def test_apply_prints_json_or_nothing_or_one_line(run_pecli):
-    np.save("q.npy", random_normal(2, 4, 8))
-    words = ("apply", "rope", "q.npy", "-o", "y.npz")
-    data = run_pecli(*words, "--theta", "500000", "--json").json
+def test_a_tensor_replaces_its_own_file(run_apply):
+    """The expected values are rotate_half's, in float64."""
+    x = random_normal(3, 4, 8)
+    rotated = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
+    np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
+
+@pytest.fixture
+def apply_to_q(run_pecli):
+    """Run `pecli apply rope q.npy -o y.npz` with more options, on a query of 4 positions."""
+
+    def call(*words: object):
+        np.save("q.npy", random_normal(2, 4, 8))
+        return run_pecli("apply", "rope", "q.npy", "-o", "y.npz", *words)
+
+    return call
+
+
+def test_apply_as_json(apply_to_q):
+    data = apply_to_q("--theta", "500000", "--json").json
     assert data["scheme"] == "rope"
     assert data["output"] == "y.npz"
     assert data["tensors"]["q"]["shape"] == [2, 4, 8]
     assert data["parameters"]["base"] == 500000
     assert data["parameters"]["layout"] == "halves"
-    assert run_pecli(*words, "-q").out == ""
-    assert "halves (the default)" in run_pecli(*words).out
 
-    undone = run_pecli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
-    assert "interleaved (given), undone at positions 7 … 10" in undone
-    assert "moved by -3 positions" in run_pecli(*words, "--shift", "-3").out
+
+def test_a_quiet_apply_prints_nothing(apply_to_q):
+    assert apply_to_q("-q").out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("", "halves (the default)"),
+        (
+            "--layout interleaved --inverse --offset 7",
+            "interleaved (given), undone at positions 7 … 10",
+        ),
+        ("--shift -3", "moved by -3 positions"),
+    ],
+    ids=["default", "undone", "moved"],
+)
+def test_the_rotation_is_printed_in_words(apply_to_q, words: str, shown: str):
+    assert shown in apply_to_q(*words.split()).out
+
+
+FRACTIONS = [0, 0.5, -1, 2.25, 1000.125, -7]
+ANGLES_OF_FRACTIONS = np.outer(FRACTIONS, 10000.0 ** (-np.arange(4) / 4))
+ANGLES_OF_GRID = np.array([[h, h / 100, w, w / 100] for h in range(2) for w in range(3)])
+"""Style eva on a grid of 2 x 3: two pairs turn with the row and two with the column, by 1 and 1/100."""
 
 
 @pytest.mark.thorough
@@ -339,30 +411,23 @@ def test_the_input_is_not_copied(process, working_folder):
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_positions_of_any_kind(run_apply, layout):
-    """Fractions, negative ones and points of a grid: the formula in float64."""
-    x = np.random.default_rng(4).normal(size=(2, 6, 8))
-    numbers = [0, 0.5, -1, 2.25, 1000.125, -7]
-    axial = np.array(
-        [
-            [h * f for f in (1.0, 0.01)] + [w * f for f in (1.0, 0.01)]
-            for h in range(2)
-            for w in range(3)
-        ]
-    )
-    places = {
-        ("--positions", ",".join(map(str, numbers))): np.outer(
-            numbers, 10000.0 ** (-np.arange(4) / 4)
-        ),
-        ("--grid", "2x3", "--style", "eva"): axial,
-    }
-    for words, angles in places.items():
-        found = run_apply("rope", "x.npy", "--layout", layout, *words, output="y.npy", x=x)["array"]
-        np.testing.assert_allclose(found, turned(x, angles, layout), rtol=0, atol=1e-12)
-        back = run_apply("rope", "y.npy", "--layout", layout, *words, "--inverse", output="z.npy")[
-            "array"
-        ]
-        np.testing.assert_allclose(back, x, rtol=0, atol=1e-14)
+@pytest.mark.parametrize(
+    ("words", "angles"),
+    [
+        (("--positions", ",".join(map(str, FRACTIONS))), ANGLES_OF_FRACTIONS),
+        (("--grid", "2x3", "--style", "eva"), ANGLES_OF_GRID),
+    ],
+    ids=["fractions and negative ones", "points of a grid"],
+)
+def test_positions_of_any_kind(run_apply, layout: str, words: tuple[str, ...], angles: np.ndarray):
+    """The expected values are the rotation's formula in float64; --inverse undoes it."""
+    x = random_normal(2, 6, 8, dtype=np.float64)
+    words = ("--layout", layout, *words)
+    rotated = run_apply("rope", "x.npy", *words, output="y.npy", x=x)["array"]
+    np.testing.assert_allclose(rotated, turned(x, angles, layout), rtol=0, atol=1e-12)
+
+    undone = run_apply("rope", "y.npy", *words, "--inverse", output="z.npy")["array"]
+    np.testing.assert_allclose(undone, x, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("numbers", [[-1, 0, 7], [0.5, 1.0, 2.25]])

@@ -20,116 +20,157 @@ from tests.explain.test_recipe_search import config_of_case, dump_of_runtime
 AUDIT_OF_ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
 
-def test_the_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
-    """In bfloat16, with 8 bits of precision, 257 rounds to 256: the recipe with bfloat16 positions
-    repeats a row there.
-    """
-    found = run_pecli(*AUDIT_OF_ROPE, "--json").json
-    assert found["scheme"] == "rope"
-    assert found["parameters"] == Rope(300, 32).spec()["parameters"]
-    assert found["tolerance"] == 0.001
-    assert found["first_position"] == 0
-    assert found["positions"] == 300
-    assert found["frequencies"] == pytest.approx([10000 ** (-2 * i / 32) for i in range(16)])
-    assert found["output"] is None
-    assert [each["recipe"] for each in found["recipes"]] == list(RECIPES)
-    for each in found["recipes"]:
-        measured = "max_abs_error mean_abs_error kept_positions first_beyond_tolerance first_equal_neighbours"
-        assert set(each) == {"recipe", *measured.split(), "by_decade", "by_frequency"}
-        assert [(decade["first"], decade["last"]) for decade in each["by_decade"]] == [
-            (0, 9),
-            (10, 99),
-            (100, 299),
-        ]
-        assert max(decade["max_abs_error"] for decade in each["by_decade"]) == each["max_abs_error"]
-        assert max(each["by_frequency"]) == each["max_abs_error"]
+def test_an_audit_as_json_states_what_was_audited(run_pecli) -> None:
+    """Frequency i of 16 is 10000^(−2i/32); 0.001 is the default tolerance."""
+    audit = run_pecli(*AUDIT_OF_ROPE, "--json").json
+    assert audit["scheme"] == "rope"
+    assert audit["parameters"] == Rope(300, 32).spec()["parameters"]
+    assert audit["tolerance"] == 0.001
+    assert audit["first_position"] == 0
+    assert audit["positions"] == 300
+    assert audit["frequencies"] == pytest.approx([10000 ** (-2 * i / 32) for i in range(16)])
+    assert audit["output"] is None
 
-    collided = found["recipes"][3]
-    assert (
-        collided["first_equal_neighbours"]
-        == collided["first_beyond_tolerance"]
-        == collided["kept_positions"]
-        == 257
-    )
+
+FIELDS_OF_RECIPE = {
+    "recipe",
+    "max_abs_error",
+    "mean_abs_error",
+    "kept_positions",
+    "first_beyond_tolerance",
+    "first_equal_neighbours",
+    "by_decade",
+    "by_frequency",
+}
+
+
+def test_an_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
+    """The largest error of a recipe is the largest of its decades, and of its frequencies."""
+    recipes = run_pecli(*AUDIT_OF_ROPE, "--json").json["recipes"]
+    assert [recipe["recipe"] for recipe in recipes] == list(RECIPES)
+    for recipe in recipes:
+        assert set(recipe) == FIELDS_OF_RECIPE
+        decades = recipe["by_decade"]
+        ends = [(decade["first"], decade["last"]) for decade in decades]
+        assert ends == [(0, 9), (10, 99), (100, 299)]
+        assert max(decade["max_abs_error"] for decade in decades) == recipe["max_abs_error"]
+        assert max(recipe["by_frequency"]) == recipe["max_abs_error"]
+
+
+def test_positions_in_bfloat16_repeat_a_row_at_257(run_pecli) -> None:
+    """In bfloat16, with 8 bits of precision, 257 rounds to 256."""
+    recipes = run_pecli(*AUDIT_OF_ROPE, "--json").json["recipes"]
+    (recipe,) = [recipe for recipe in recipes if recipe["recipe"] == "bfloat16-positions"]
+    assert recipe["first_equal_neighbours"] == 257
+    assert recipe["first_beyond_tolerance"] == 257
+    assert recipe["kept_positions"] == 257
+
+
+TWO_RECIPES = ("--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
 
 
 def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
     """257 is the first position that bfloat16 cannot hold; it rounds to 256."""
-    words = (*AUDIT_OF_ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
-    outcome = run_pecli(*words)
-    lines = outcome.out.splitlines()
-
+    outcome = run_pecli(*AUDIT_OF_ROPE, *TWO_RECIPES)
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
-    assert lines[0] == "rope seq_len=300 dim=32 base=10000 dtype=float32"
-    assert lines[1].startswith("  within 0.5 at all 300 positions: float32 (")
-    assert lines[2].startswith("  within 0.5 to position 256: bfloat16-positions (")
-    assert len(lines) == 4
 
-    outcome = run_pecli(*words, "--details")
-    lines = [outcome.out.splitlines()[0], *outcome.out.splitlines()[3:]]
-    assert lines[2] == "kept: positions before the error exceeds 0.5; equal: first repeated row"
-    assert [lines[4].split()[k] for k in (0, 3, 4)] == ["bfloat16-positions", "257", "257"]
-    assert lines[5].split()[3:5] == ["all", "–"]
-    assert "float32-recurrence" not in outcome.out
+    title, float32, bfloat16, _ = outcome.out.splitlines()
+    assert title == "rope seq_len=300 dim=32 base=10000 dtype=float32"
+    assert float32.startswith("  within 0.5 at all 300 positions: float32 (")
+    assert bfloat16.startswith("  within 0.5 to position 256: bfloat16-positions (")
+
+
+def test_the_details_of_an_audit_are_tables_of_the_requested_recipes(run_pecli) -> None:
+    """The columns of the first table are: recipe, max, mean, kept, equal."""
+    text = run_pecli(*AUDIT_OF_ROPE, *TWO_RECIPES, "--details").out
+    lines = text.splitlines()
+    start = lines.index("kept: positions before the error exceeds 0.5; equal: first repeated row")
+    bfloat16 = lines[start + 2].split()
+    float32 = lines[start + 3].split()
+
+    assert bfloat16[0] == "bfloat16-positions"
+    assert bfloat16[3:5] == ["257", "257"]
+    assert float32[3:5] == ["all", "–"]
+    assert "float32-recurrence" not in text
+
+
+AUDIT_OF_GEMMA = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")
+"""Gemma 3 has full and sliding layers, with bases 1e6 and 1e4."""
 
 
 def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
-    """Gemma 3 has full and sliding layers, with bases 1e6 and 1e4."""
-    words = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")
-    found = run_pecli(*words, "--json").json
+    layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
+    assert list(layers) == ["full_attention", "sliding_attention"]
+    assert layers["full_attention"]["parameters"]["base"] == 1e6
+    assert layers["sliding_attention"]["parameters"]["base"] == 1e4
 
-    assert list(found["layers"]) == ["full_attention", "sliding_attention"]
-    assert found["layers"]["full_attention"]["parameters"]["base"] == 1e6
 
-    shown = run_pecli(*words, "-o", "two.svg").out
-    assert "full_attention rope" in shown
-    assert "sliding_attention rope" in shown
-    assert shown.splitlines()[-1].startswith("two.svg: ")
+def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
+    text = run_pecli(*AUDIT_OF_GEMMA, "-o", "two.svg").out
+    assert "full_attention rope" in text
+    assert "sliding_attention rope" in text
+    assert text.splitlines()[-1].startswith("two.svg: ")
     assert Path("two.svg").read_text().startswith("<?xml")
 
-    single = run_pecli(*words, "--layer-type", "sliding_attention", "--json").json
-    assert single["recipes"] == found["layers"]["sliding_attention"]["recipes"]
-    assert run_pecli(*words, "-q").out == ""
+
+def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
+    layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
+    single = run_pecli(*AUDIT_OF_GEMMA, "--layer-type", "sliding_attention", "--json").json
+    assert single["recipes"] == layers["sliding_attention"]["recipes"]
+
+
+def test_a_quiet_audit_prints_nothing(run_pecli) -> None:
+    assert run_pecli(*AUDIT_OF_GEMMA, "-q").out == ""
+
+
+@pytest.fixture
+def table_of_llama_cpp(run_pecli) -> str:
+    """Write config.json of gpt-oss-20b, and rope.safetensors as llama.cpp computes it."""
+    words = ("--config", write_config_of("gpt-oss-20b"), "--seq-len", 32, "--runtime", "llama.cpp")
+    assert run_pecli("rope", *words, "-o", "rope.safetensors").exit_code == SUCCESS
+    return "rope.safetensors"
+
+
+def test_a_table_of_a_runtime_is_what_the_runtime_computes(table_of_llama_cpp: str) -> None:
+    """The expected cosines are a dump of llama.cpp itself."""
+    expected = dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"]
+    cos = pecli.load(table_of_llama_cpp)["cos"]
+    np.testing.assert_allclose(cos, expected, rtol=0, atol=1.3e-7)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("", SUCCESS),
+        ("--config config.json --runtime llama.cpp", SUCCESS),
+        ("--config config.json --runtime vllm --atol 1e-5", CHECK_FAILED),
+    ],
+    ids=["its own spec", "the same runtime", "another runtime"],
+)
+def test_a_table_of_a_runtime_is_verified(
+    run_pecli, table_of_llama_cpp: str, words: str, code: int
+) -> None:
+    """llama.cpp rounds YaRN's limits although gpt-oss has truncate: false, and vLLM does not."""
+    assert run_pecli("verify", table_of_llama_cpp, *words.split()).exit_code == code
+
+
+def test_a_table_of_a_runtime_is_verified_by_its_options(
+    run_pecli, table_of_llama_cpp: str
+) -> None:
+    words = ("--config", "config.json", "--seq-len", 32, "--runtime", "llama.cpp", "--verify")
+    assert run_pecli("rope", *words, table_of_llama_cpp).exit_code == SUCCESS
+
+
+def test_a_manifest_may_name_a_runtime(run_pecli, table_of_llama_cpp: str) -> None:
+    lines = ["[[check]]", f'file = "{table_of_llama_cpp}"', 'config = "config.json"']
+    Path("pecli.toml").write_text("\n".join([*lines, 'runtime = "llama.cpp"']))
+    assert run_pecli("verify", "pecli.toml").exit_code == SUCCESS
 
 
 def write_config_of(case: str) -> str:
     Path("config.json").write_text(json.dumps(config_of_case(case)))
     return "config.json"
-
-
-def test_a_table_that_carries_its_runtime(run_pecli) -> None:
-    """The numbers are a dump of llama.cpp itself; the file verifies by itself, against the model,
-    and against the options.
-    """
-    path, model = "rope.safetensors", ("--config", write_config_of("gpt-oss-20b"))
-    assert (
-        run_pecli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).exit_code
-        == SUCCESS
-    )
-    np.testing.assert_allclose(
-        pecli.load(path)["cos"],
-        dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"],
-        rtol=0,
-        atol=1.3e-7,
-    )
-    assert run_pecli("verify", path).exit_code == SUCCESS
-    assert run_pecli("verify", path, *model, "--runtime", "llama.cpp").exit_code == SUCCESS
-    assert (
-        run_pecli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").exit_code
-        == CHECK_FAILED
-    )
-    assert (
-        run_pecli(
-            "rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path
-        ).exit_code
-        == SUCCESS
-    )
-
-    Path("pecli.toml").write_text(
-        f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
-    )
-    assert run_pecli("verify", "pecli.toml").exit_code == SUCCESS
 
 
 def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,7 +21,7 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables
-from tests.exit_codes import DEFECT, FILE_ERROR, SUCCESS
+from tests.exit_codes import CHECK_FAILED, DEFECT, FILE_ERROR, SUCCESS
 
 SMALL_TABLE = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
@@ -30,36 +31,50 @@ def broken(*words: object, **values: object) -> None:
     raise OverflowError("cannot convert\nfloat infinity to integer")
 
 
-@pytest.mark.parametrize("debug", ["", "1"])
-def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
-    run_pecli, monkeypatch, debug
-) -> None:
+def test_a_defect_is_70_and_one_line(run_pecli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function `broken` raises OverflowError with two lines, in place of the preview."""
     monkeypatch.setattr("pecli.views.preview.show", broken)
-    monkeypatch.setenv("PECLI_DEBUG", debug)
+    monkeypatch.setenv("PECLI_DEBUG", "")
     outcome = run_pecli(*SMALL_TABLE)
-    *traceback, line = outcome.err.splitlines()
+    (line,) = outcome.err.splitlines()
 
     assert outcome.exit_code == DEFECT
     assert outcome.out == ""
-    assert line.startswith(
-        "pecli: error: unexpected OverflowError: cannot convert float infinity to integer; "
-    )
+    problem = "unexpected OverflowError: cannot convert float infinity to integer; "
+    assert line.startswith(f"pecli: error: {problem}")
     assert "defect of pecli" in line
     assert "PECLI_DEBUG=1" in line
-    assert bool(traceback) == bool(debug)
-    assert run_pecli("rope").err.count("\n") == 1  # which is no defect
-    if debug:
-        assert traceback[0] == "Traceback (most recent call last):"
-        assert any("in broken" in each for each in traceback)
 
 
-def test_an_exit_by_a_library_with_code_1_means_a_broken_pipe(run_pecli, monkeypatch) -> None:
+def test_with_debug_the_traceback_stands_before_the_line(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pecli.views.preview.show", broken)
+    monkeypatch.setenv("PECLI_DEBUG", "1")
+    *traceback, line = run_pecli(*SMALL_TABLE).err.splitlines()
+
+    assert traceback[0] == "Traceback (most recent call last):"
+    assert any("in broken" in traceback_line for traceback_line in traceback)
+    assert line.startswith("pecli: error: unexpected OverflowError: ")
+
+
+def test_with_debug_a_wrong_command_line_has_no_traceback(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pecli rope` needs a length."""
+    monkeypatch.setenv("PECLI_DEBUG", "1")
+    assert run_pecli("rope").err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("left_with", "code"), [(0, 0), (1, 141), (None, 0), (3, 3)])
+def test_an_exit_by_a_library_with_code_1_means_a_broken_pipe(
+    run_pecli, monkeypatch: pytest.MonkeyPatch, left_with: int | None, code: int
+) -> None:
     """Click exits with 1 if the reader of the pipe went away, which is 141 in a shell; other codes
     stay.
     """
-    for left, code in ((0, 0), (1, 141), (None, 0), (3, 3)):
-        monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left)))
-        assert run_pecli(*SMALL_TABLE).exit_code == code
+    monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left_with)))
+    assert run_pecli(*SMALL_TABLE).exit_code == code
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
@@ -170,20 +185,36 @@ HOSTILE_SPECS = {
     + "]" * 500
     + '},"scheme":"rope"}',
 }
+"""Metadata of a file that claim to be a spec, by the problem that an error must name."""
 
 
-def test_a_stored_spec_with_impossible_values_is_a_file_error(run_pecli) -> None:
+@pytest.mark.parametrize("problem", HOSTILE_SPECS)
+@pytest.mark.parametrize(
+    "words",
+    [("convert", "t.safetensors", "-o", "u.npz"), ("verify", "t.safetensors")],
+    ids=["convert", "verify"],
+)
+def test_a_stored_spec_with_impossible_values_is_a_file_error(
+    run_pecli, words: tuple[str, ...], problem: str
+) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
-    for problem, text in HOSTILE_SPECS.items():
-        save_tables("t.safetensors", [table], None, metadata={"pecli": text})
-        for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
-            outcome = run_pecli(*words)
-            assert outcome.exit_code == FILE_ERROR, words
-            assert outcome.out == "", words
-            assert outcome.err.count("\n") == 1, words
-            assert problem in outcome.err
-        for words in ([], ["--json"]):
-            assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
+    save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
+    outcome = run_pecli(*words)
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert problem in outcome.err
+
+
+@pytest.mark.parametrize("problem", HOSTILE_SPECS)
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=["text", "JSON"])
+def test_a_stored_spec_with_impossible_values_is_still_shown(
+    run_pecli, words: tuple[str, ...], problem: str
+) -> None:
+    table = table_of("cos", np.ones((4, 4), np.float32))
+    save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
+    assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
 
 
 NAMES_LIKE_CI_COMMANDS = [
@@ -195,46 +226,56 @@ NAMES_LIKE_CI_COMMANDS = [
 ]
 
 
-def test_names_are_no_commands_to_a_ci_system(run_pecli, monkeypatch) -> None:
+@pytest.fixture
+def files_named_like_ci_commands(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a.safetensors with ones and b.safetensors with twos, in tensors of hostile names."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    for file, value in (("a", 1.0), ("b", 2.0)):
+        tensors = {name: np.full((3, 4), value) for name in NAMES_LIKE_CI_COMMANDS}
+        pecli.save(f"{file}.safetensors", tensors)
+
+
+@pytest.mark.usefixtures("files_named_like_ci_commands")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inspect a.safetensors",
+        "inspect a.safetensors --json",
+        "inspect a.safetensors --stats --rows 0:2",
+        "inspect a.safetensors --stats --rows 0:2 --json",
+        "diff a.safetensors b.safetensors",
+        "identify a.safetensors",
+        "inspect a.safetensors:##[error]",
+    ],
+)
+def test_names_are_no_commands_to_a_ci_system(run_pecli, line: str) -> None:
     """GitHub and Azure run lines that begin with :: or contain ##[ as commands; a tensor must not
     be able to print one.
     """
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    for file, value in (("a", 1.0), ("b", 2.0)):
-        pecli.save(
-            f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES_LIKE_CI_COMMANDS}
-        )
-    commands = [
-        ["inspect", "a.safetensors"],
-        ["inspect", "a.safetensors", "--stats", "--rows", "0:2"],
-    ]
-    commands += [[*words, "--json"] for words in commands]
-    commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
-    commands += [["inspect", "a.safetensors:##[error]"]]
-
-    for words in commands:
-        outcome = run_pecli(*words)
-        shown = outcome.out + outcome.err
-        assert not re.search(r"^\s*::|##(vso)?\[", shown, re.M), words
-
-    found = run_pecli("inspect", "a.safetensors", "--json").json
-    assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES_LIKE_CI_COMMANDS)
+    outcome = run_pecli(*line.split())
+    assert not re.search(r"^\s*::|##(vso)?\[", outcome.out + outcome.err, re.M)
 
 
-def test_infinite_slopes_are_drawn_without_a_warning(run_pecli) -> None:
-    tables = {name: array.copy() for name, array in pecli.Alibi(4, 16).tables().items()}
-    tables["slopes"][1:3] = np.inf, np.nan
+@pytest.mark.usefixtures("files_named_like_ci_commands")
+def test_names_like_ci_commands_are_whole_in_json(run_pecli) -> None:
+    tensors = run_pecli("inspect", "a.safetensors", "--json").json["tensors"]
+    assert {tensor["name"] for tensor in tensors} == set(NAMES_LIKE_CI_COMMANDS)
+
+
+@pytest.mark.parametrize("kind", ["decay", "curves", "slopes", "heatmap"])
+def test_infinite_slopes_are_drawn_without_a_warning(run_pecli, kind: str) -> None:
+    """Of four heads of ALiBi, one has an infinite slope and one NaN."""
+    scheme = pecli.Alibi(4, 16)
+    tables = {name: array.copy() for name, array in scheme.tables().items()}
+    tables["slopes"][1] = np.inf
+    tables["slopes"][2] = np.nan
     tables["bias"][1:3] = -np.inf
-    save_tables(
-        "t.safetensors",
-        [table_of(name, array) for name, array in tables.items()],
-        pecli.Alibi(4, 16).spec(),
-    )
+    written = [table_of(name, array) for name, array in tables.items()]
+    save_tables("t.safetensors", written, scheme.spec())
+    outcome = run_pecli("plot", "t.safetensors", "--kind", kind)
 
-    for kind in ("decay", "curves", "slopes", "heatmap"):
-        outcome = run_pecli("plot", "t.safetensors", "--kind", kind)
-        assert outcome.exit_code == SUCCESS
-        assert outcome.err == ""
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
 
 
 COMMANDS_ON_A_DAMAGED_FILE = {
@@ -245,12 +286,14 @@ COMMANDS_ON_A_DAMAGED_FILE = {
     "apply learned whole.npy --table damaged.npz:a -o out.npy": "a",
     "apply rope whole.npy --positions damaged.npz:ids -o out.npy": "ids",
 }  # fmt: skip
+"""Command lines that read a damaged member of damaged.npz, and the member."""
 
 
 @pytest.fixture
 def damaged(working_folder: Path) -> None:
-    """Of three members, one bit of `a` and one of `ids` are other than they were written."""
-    whole, ids = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(4)
+    """Write damaged.npz: of its members a, ids and b, one bit of a and one of ids is changed."""
+    whole = np.arange(16, dtype=np.float32).reshape(4, 4)
+    ids = np.arange(4)
     np.save("whole.npy", whole)
     np.savez("damaged.npz", a=whole, ids=ids, b=whole[:3])
     data = bytearray(Path("damaged.npz").read_bytes())
@@ -259,29 +302,63 @@ def damaged(working_folder: Path) -> None:
     Path("damaged.npz").write_bytes(data)
 
 
-def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, damaged) -> None:
-    """Undamaged members of the same file can still be used."""
-    for command, member in COMMANDS_ON_A_DAMAGED_FILE.items():
-        outcome = run_pecli(*command.split())
-        problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
-        assert outcome.exit_code == FILE_ERROR, command
-        assert outcome.out == "", command
-        assert outcome.err == problem, command
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize("line", COMMANDS_ON_A_DAMAGED_FILE)
+def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line: str) -> None:
+    outcome = run_pecli(*line.split())
+    member = f"member '{COMMANDS_ON_A_DAMAGED_FILE[line]}.npy'"
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.out == ""
+    problem = f"{member} is damaged: its checksum does not match"
+    assert outcome.err == f"pecli: error: damaged.npz: {problem}\n"
     assert not list(Path().glob("out.*"))
 
-    for call in (lambda: pecli.load("damaged.npz"), lambda: pecli.identify("damaged.npz:a")):
-        with pytest.raises(FileError, match="its checksum does not match"):
-            call()
-    for command in (
-        "identify damaged.npz:b",
-        "apply rope damaged.npz:b -o out.npy",
-        "plot damaged.npz:b",
-    ):
-        assert run_pecli(*command.split()).exit_code in (
-            0,
-            1,
-        )  # damage elsewhere in the file does not matter
-    assert pecli.load("damaged.npz:b")["b"].tolist() == np.arange(12).reshape(3, 4).tolist()
+
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize(
+    ("call", "argument"), [(pecli.load, "damaged.npz"), (pecli.identify, "damaged.npz:a")]
+)
+def test_no_function_uses_a_member_whose_checksum_does_not_match(
+    call: Callable[[str], object], argument: str
+) -> None:
+    with pytest.raises(FileError, match="its checksum does not match"):
+        call(argument)
+
+
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("identify damaged.npz:b", (SUCCESS, CHECK_FAILED)),
+        ("apply rope damaged.npz:b -o out.npy", (SUCCESS,)),
+        ("plot damaged.npz:b", (SUCCESS,)),
+    ],
+)
+def test_damage_of_other_members_does_not_matter(
+    run_pecli, line: str, codes: tuple[int, ...]
+) -> None:
+    """Member b is whole. Whether 12 numbers are identified is not the point here."""
+    assert run_pecli(*line.split()).exit_code in codes
+
+
+@pytest.mark.usefixtures("damaged")
+def test_a_whole_member_of_a_damaged_file_is_loaded() -> None:
+    expected = np.arange(12).reshape(3, 4).tolist()
+    assert pecli.load("damaged.npz:b")["b"].tolist() == expected
+
+
+def test_a_tolerance_that_no_axis_has_is_left_out_of_the_picture(run_pecli) -> None:
+    """A logarithmic axis is drawn up to 1e150; with a lower tolerance, the figure has its line."""
+    words = ("audit", "rope", "--seq-len", "8", "--dim", "8")
+    beyond = run_pecli(*words, "--tolerance", "1e307", "-o", "beyond.svg")
+    within = run_pecli(*words, "--tolerance", "1e-3", "-o", "within.svg")
+
+    assert beyond.exit_code == SUCCESS
+    assert beyond.err == ""
+    assert within.exit_code == SUCCESS
+    assert "tolerance 0.001" in Path("within.svg").read_text(encoding="utf-8")
+    assert ">tolerance" not in Path("beyond.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes that do not wait are POSIX's")
@@ -295,12 +372,3 @@ def test_an_empty_non_blocking_pipe_is_a_file_error() -> None:
 
     assert found.returncode == FILE_ERROR
     assert "temporarily unavailable" in found.stderr
-
-
-def test_a_tolerance_that_no_axis_has_is_not_drawn(run_pecli) -> None:
-    """A logarithmic axis is drawn up to 1e150."""
-    outcome = run_pecli(
-        "audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png"
-    )
-    assert outcome.exit_code == SUCCESS
-    assert outcome.err == ""

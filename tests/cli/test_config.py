@@ -39,17 +39,20 @@ def write_config(name: str = "config.json", **changes: Any) -> str:
 
 
 def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
-    """Scripts rely on the fields: 8 heads of 64 channels have 32 frequencies; ALiBi has none."""
+    """Scripts rely on these names."""
     outcome = run_pecli("config", write_config(), "--json")
-    found = outcome.json
-
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
-    assert found["warnings"] == []
-    assert set(found) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
+    assert set(outcome.json) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
+    assert outcome.json["warnings"] == []
 
-    (encoding,) = found["encodings"]
+    (encoding,) = outcome.json["encodings"]
     assert set(encoding) == FIELDS_OF_JSON
+
+
+def test_json_describes_a_rotary_encoding(run_pecli) -> None:
+    """LLAMA has 512 / 8 = 64 channels per head, so 32 frequencies; its base is the key rope_theta."""
+    (encoding,) = run_pecli("config", write_config(), "--json").json["encodings"]
     assert encoding["layer_type"] == ""
     assert encoding["scheme"] == "rope"
     assert len(encoding["inv_freq"]) == 32
@@ -59,9 +62,11 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     assert encoding["head_dim"] == 64
     assert encoding["layout"] == "halves"
 
-    (encoding,) = run_pecli(
-        "config", write_config(model_type="bloom", n_head=8, rope_theta=None), "--json"
-    ).json["encodings"]
+
+def test_json_of_alibi_has_no_frequencies(run_pecli) -> None:
+    """BLOOM has ALiBi."""
+    path = write_config(model_type="bloom", n_head=8, rope_theta=None)
+    (encoding,) = run_pecli("config", path, "--json").json["encodings"]
     assert encoding["scheme"] == "alibi"
     assert encoding["inv_freq"] is None
     assert encoding["attention_factor"] is None
@@ -69,48 +74,51 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
 
 def test_dynamic_scaling_is_read_at_the_given_length(run_pecli) -> None:
     """Dynamic NTK multiplies the longest wavelength by factor · length / context − (factor − 1) =
-    4·256/128 − 3 = 5.
+    4·256/128 − 3 = 5. Up to the context of 128 it changes nothing.
     """
-    path = write_config(
-        max_position_embeddings=128, rope_scaling={"type": "dynamic", "factor": 4.0}
-    )
-    before, at, beyond = (
-        run_pecli("config", path, "--json", *words).json["encodings"][0]["inv_freq"]
-        for words in ([], ["--seq-len", 128], ["--seq-len", 256])
-    )
+    scaling = {"type": "dynamic", "factor": 4.0}
+    path = write_config(max_position_embeddings=128, rope_scaling=scaling)
 
-    assert before == at
-    assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
+    def frequencies(*words: object) -> list[float]:
+        (encoding,) = run_pecli("config", path, "--json", *words).json["encodings"]
+        return encoding["inv_freq"]
+
+    assert frequencies() == frequencies("--seq-len", 128)
+    assert frequencies("--seq-len", 256)[-1] == pytest.approx(frequencies()[-1] / 5)
 
 
-def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
-    outcome = run_pecli(
-        "config",
-        "none.json",
-        write_config(),
-        write_config("b.json", head_dim=15),
-        write_config("c.json"),
-        "--json",
-    )
+def test_files_that_cannot_be_read_do_not_hide_the_others(run_pecli) -> None:
+    """none.json does not exist, and no rotation has 15 channels: each is an error of one line."""
+    write_config("odd.json", head_dim=15)
+    write_config("a.json")
+    write_config("b.json")
+    outcome = run_pecli("config", "none.json", "a.json", "odd.json", "b.json", "--json")
 
     assert outcome.exit_code == FILE_ERROR
     assert len(outcome.err.splitlines()) == 2
-    assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == [
-        "config.json",
-        "c.json",
-    ]
+    files = [json.loads(line)["file"] for line in outcome.out.splitlines()]
+    assert files == ["a.json", "b.json"]
 
-    _, differences = run_pecli(
-        "config", write_config("a.json"), write_config("b.json", rope_theta=1e4)
-    ).out.split("differences\n")
+
+def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
+    """LLAMA's base is 500000."""
+    write_config("a.json")
+    write_config("b.json", rope_theta=1e4)
+    _, differences = run_pecli("config", "a.json", "b.json").out.split("differences\n")
+
     assert ["base", "500000", "10000"] in [line.split() for line in differences.splitlines()]
     assert "head_dim" not in differences
-    assert (
-        "no differences" in run_pecli("config", write_config("a.json"), write_config("c.json")).out
-    )
 
 
-LONGROPE_OF_FOURTHS = {
+def test_equal_configs_have_no_differences(run_pecli) -> None:
+    write_config("a.json")
+    write_config("b.json")
+    assert "no differences" in run_pecli("config", "a.json", "b.json").out
+
+
+LINEAR_BY_4 = {"type": "linear", "factor": 4.0}
+LONGROPE_BY_4 = {
+    "type": "longrope",
     "short_factor": [4.0] * 32,
     "long_factor": [4.0] * 32,
     "original_max_position_embeddings": 64,
@@ -118,61 +126,73 @@ LONGROPE_OF_FOURTHS = {
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "is_same"),
     [
-        (
-            {"type": "linear", "factor": 4.0},
-            {"type": "longrope", "attention_factor": 1.0, **LONGROPE_OF_FOURTHS},
-            True,
-        ),
-        (
-            {"type": "linear", "factor": 4.0},
-            {"type": "longrope", "attention_factor": 1.1, **LONGROPE_OF_FOURTHS},
-            False,
-        ),
-        (None, {"type": "dynamic", "factor": 4.0}, False),  # the same up to the context of 256
+        (LINEAR_BY_4, {**LONGROPE_BY_4, "attention_factor": 1.0}, True),
+        (LINEAR_BY_4, {**LONGROPE_BY_4, "attention_factor": 1.1}, False),
+        (None, {"type": "dynamic", "factor": 4.0}, False),
     ],
+    ids=["same rotation", "another attention factor", "same rotation up to the context"],
 )
 def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equal(
-    run_pecli, one: Any, other: Any, same: bool
+    run_pecli, first: Any, second: Any, is_same: bool
 ) -> None:
     """longrope with divisors of 4 is linear by 4, unless its attention factor is not 1."""
-    files = [
-        write_config(f"{k}.json", max_position_embeddings=256, rope_scaling=each)
-        for k, each in enumerate((one, other))
-    ]
-    said = "differences; frequencies and attention factors are the same\n"
+    write_config("a.json", max_position_embeddings=256, rope_scaling=first)
+    write_config("b.json", max_position_embeddings=256, rope_scaling=second)
+    outcome = run_pecli("config", "a.json", "b.json")
 
-    assert (outcome := run_pecli("config", *files)).exit_code == SUCCESS
-    assert (said in outcome.out) == same
+    assert outcome.exit_code == SUCCESS
+    heading = "differences; frequencies and attention factors are the same\n"
+    assert (heading in outcome.out) == is_same
 
 
-def test_config_takes_presets_files_and_folders_with_or_without_an_option(run_pecli) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [(".",), ("--model", "."), ("--config", "config.json")],
+    ids=["folder", "folder as --model", "file as --config"],
+)
+def test_a_config_may_be_named_in_several_ways(run_pecli, words: tuple[str, ...]) -> None:
     path = write_config()
-    assert run_pecli("config", ".", "--json").json["model_type"] == "llama"
-    assert run_pecli("config", "--model", ".", "--json").json["model_type"] == "llama"
-    assert run_pecli("config", "--config", path).out == run_pecli("config", path).out
-
-    found = run_pecli("config", "--model", "llama-3.1-8b", "--json").json
-    assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
-    assert (
-        run_pecli("config", "Llama-3.1-8B").out
-        == run_pecli("config", "--model", "Llama-3.1-8B").out
-    )
+    expected = run_pecli("config", path, "--json").json
+    found = run_pecli("config", *words, "--json").json
+    assert found["encodings"] == expected["encodings"]
+    assert found["model_type"] == "llama"
 
 
-def test_the_command_that_is_printed_reads_the_model_at_the_same_length(run_pecli) -> None:
-    """Phi-3's frequencies change at 4096 positions, so the command must state the length."""
-    words = ("config", "--model", "phi-3-mini-128k-2024-04")
-    line = run_pecli(*words, "--seq-len", 8192).out.splitlines()[-1]
+def test_a_preset_may_be_named_with_or_without_an_option(run_pecli) -> None:
+    """Llama 3.1 has the scaling llama3; names of presets have no case."""
+    named = run_pecli("config", "--model", "llama-3.1-8b", "--json").json
+    assert named["encodings"][0]["parameters"]["scaling"] == "llama3"
 
+    by_option = run_pecli("config", "--model", "Llama-3.1-8B").out
+    assert run_pecli("config", "Llama-3.1-8B").out == by_option
+
+
+CONFIG_OF_PHI_3 = ("config", "--model", "phi-3-mini-128k-2024-04")
+
+
+@pytest.mark.parametrize("option", ["--seq-len", "--length"])
+def test_the_command_that_is_printed_states_the_length(run_pecli, option: str) -> None:
+    line = run_pecli(*CONFIG_OF_PHI_3, option, 8192).out.splitlines()[-1]
     assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
 
-    expected = run_pecli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
-    assert run_pecli(*words, "--length", 8192).out.splitlines()[-1] == line
-    assert run_pecli(*line.split()[1:-1], "rope.safetensors", "-q").exit_code == SUCCESS
-    assert load_file("rope.safetensors")["inv_freq"].tolist() == expected
-    assert "--seq-len 4096 " in run_pecli(*words).out.splitlines()[-1]
+
+def test_the_command_that_is_printed_makes_the_frequencies_of_that_length(run_pecli) -> None:
+    line = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192).out.splitlines()[-1]
+    config = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192, "--json").json
+
+    assert run_pecli(*line.split()[1:], "-q").exit_code == SUCCESS
+    tables = load_file("rope.safetensors")
+    assert tables["inv_freq"].tolist() == config["encodings"][0]["inv_freq"]
+
+
+def test_without_a_length_the_command_makes_4096_rows(run_pecli) -> None:
+    line = run_pecli(*CONFIG_OF_PHI_3).out.splitlines()[-1]
+    assert "--seq-len 4096 " in line
+
+
+"""Phi-3 has longrope: other frequencies beyond 4,096 positions."""
 
 
 def test_a_printed_command_with_flags_runs_as_it_is(run_pecli) -> None:

@@ -36,28 +36,53 @@ SHAPES_OF_NPY = {
 ROPE, SINUSOIDAL = ("rope", *SMALL_OPTIONS["rope"]), ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
 
 
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, scheme) -> None:
-    described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
-    for suffix in ("npy", "npz", "safetensors"):
-        outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", f"t.{suffix}", "--json")
-        assert outcome.exit_code == SUCCESS
-        assert outcome.err == ""
-        assert outcome.json == {**described, "output": f"t.{suffix}"}
-        checked = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", f"t.{suffix}", "--json")
-        assert checked.exit_code == SUCCESS
-        assert checked.json["passed"]
-        assert checked.json["diagnosis"] == []
+def test_a_table_of_every_format_passes_its_own_check(run_pecli, scheme: str, suffix: str) -> None:
+    words = (scheme, *SMALL_OPTIONS[scheme])
+    written = run_pecli(*words, "-o", f"t.{suffix}")
+    checked = run_pecli(*words, "--verify", f"t.{suffix}", "--json")
+
+    assert written.exit_code == SUCCESS
+    assert written.err == ""
+    assert written.out.startswith(f"t.{suffix}: ")
+    assert checked.exit_code == SUCCESS
+    assert checked.json["passed"]
+    assert checked.json["diagnosis"] == []
+
+
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_a_npy_file_holds_one_array(run_pecli, scheme: str) -> None:
+    """Cosines and sines of a rope are stacked: (2, 6, 2)."""
+    run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy")
     assert np.load("t.npy").shape == SHAPES_OF_NPY[scheme]
-    assert run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy").out.startswith("t.npy: ")
+
+
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
+    described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
+    shapes = {name: tensor["shape"] for name, tensor in described["tensors"].items()}
+
     assert described["scheme"] == scheme
     assert described["output"] is None
-    assert {
-        name: tensor["shape"] for name, tensor in described["tensors"].items()
-    } == SHAPES_OF_TENSORS[scheme]
     assert described["parameters"]["dtype"] == "float32"
+    assert shapes == SHAPES_OF_TENSORS[scheme]
+
+
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> None:
+    words = (scheme, *SMALL_OPTIONS[scheme], "--json")
+    described = run_pecli(*words).json
+    assert run_pecli(*words, "-o", "t.npz").json == {**described, "output": "t.npz"}
+
+
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_json_has_the_statistics_of_the_written_tensors(run_pecli, scheme: str) -> None:
+    """The expected statistics are NumPy's, of the file."""
+    words = (scheme, *SMALL_OPTIONS[scheme], "-o", "t.safetensors", "--json")
+    described = run_pecli(*words).json["tensors"]
     for name, array in load_file("t.safetensors").items():
-        tensor = described["tensors"][name]
+        tensor = described[name]
         assert tensor["dtype"] == str(array.dtype)
         assert tensor["min"] == array.min()
         assert tensor["max"] == array.max()
@@ -65,83 +90,108 @@ def test_every_format_holds_the_same_table_and_json_describes_it(run_pecli, sche
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_verify_refuses_one_wrong_element(run_pecli, scheme) -> None:
-    """One element is moved by 1 ULP: it fails exactly, and passes within a tolerance."""
+def save_with_one_element_1_ulp_off(run_pecli, scheme: str) -> tuple[int, ...]:
+    """Write t.npy, move one of its elements to the next larger float32, and return its index."""
     run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy")
     table = np.load("t.npy")
-    place = (1,) * (table.ndim - 1) + (0,)
-    right = table[place]
-    table[place] = np.nextafter(right, np.float32(9))
+    index = (*[1] * (table.ndim - 1), 0)
+    table[index] = np.nextafter(table[index], np.float32(9))
     np.save("t.npy", table)
-    outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
+    return index
 
+
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
+    index = save_with_one_element_1_ulp_off(run_pecli, scheme)
+    outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
 
     (tensor,) = outcome.json["tensors"]
+    found = np.load("t.npy")[index]
     assert tensor["mismatched"] == 1
     assert tensor["max_ulp_error"] == 1
-    assert tensor["worst_index"] == list(place)
-    assert tensor["expected"] == float(right)
-    assert tensor["found"] == float(table[place])
-    for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
-        assert (
-            run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", *tolerance).exit_code
-            == SUCCESS
-        )
+    assert tensor["worst_index"] == list(index)
+    assert tensor["expected"] == float(np.nextafter(found, np.float32(-9)))
+    assert tensor["found"] == float(found)
 
 
-def test_slopes_in_a_pipe_are_one_per_line(run_pecli) -> None:
+@pytest.mark.parametrize("tolerance", ["--max-ulp 1", "--atol 1e-6", "--rtol 1e-6"])
+@pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+def test_verify_allows_an_error_within_the_tolerance(
+    run_pecli, scheme: str, tolerance: str
+) -> None:
+    """The elements are below 8, where a ULP of float32 is below 1e-6."""
+    save_with_one_element_1_ulp_off(run_pecli, scheme)
+    words = (*SMALL_OPTIONS[scheme], "--verify", "t.npy", *tolerance.split())
+    assert run_pecli(scheme, *words).exit_code == SUCCESS
+
+
+@pytest.mark.parametrize("words", [("--slopes",), ()], ids=["--slopes", "without a length"])
+def test_slopes_in_a_pipe_are_one_per_line(run_pecli, words: tuple[str, ...]) -> None:
     """The slopes of 12 heads by ALiBi's code: 2^-1 … 2^-8, then every other one of 16 heads."""
-    outcome = run_pecli("alibi", "--heads", "12", "--slopes")
+    outcome = run_pecli("alibi", "--heads", "12", *words)
     expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
-
     assert [float(line) for line in outcome.out.splitlines()] == pytest.approx(expected, rel=1e-7)
-    assert run_pecli("alibi", "--heads", "12").out == outcome.out
 
 
-def test_preview_in_a_pipe_is_whole_and_plain(run_pecli) -> None:
+def test_a_preview_in_a_pipe_is_plain(run_pecli) -> None:
     """Row 511 begins with sin(511) and cos(511), from the paper's formula."""
-    out = run_pecli("sinusoidal", "--seq-len", "512", "--dim", "64").out
-    assert "\x1b" not in out
-    assert "…" not in out
-    assert "pe  512 × 64  float32" in out
+    text = run_pecli("sinusoidal", "--seq-len", "512", "--dim", "64").out
+    assert "\x1b" not in text
+    assert "…" not in text
+    assert "pe  512 × 64  float32" in text
 
-    row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["511"])
-    assert [float(value) for value in row[1:3]] == pytest.approx(
-        [math.sin(511), math.cos(511)], rel=1e-6
-    )
+    (row,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["511"]]
+    assert float(row[1]) == pytest.approx(math.sin(511), rel=1e-6)
+    assert float(row[2]) == pytest.approx(math.cos(511), rel=1e-6)
 
-    out = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
-    assert [line.split()[0] for line in out.splitlines()[-3:]] == ["70", "71", "72"]
 
-    words = ["rope", "--seq-len", "2", "--dim", "4", "--json"]
+def test_rows_of_a_preview_are_numbered_from_the_offset(run_pecli) -> None:
+    text = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
+    assert [line.split()[0] for line in text.splitlines()[-3:]] == ["70", "71", "72"]
+
+
+def test_theta_is_another_name_for_the_base(run_pecli) -> None:
+    words = ("rope", "--seq-len", "2", "--dim", "4", "--json")
     assert run_pecli(*words, "--theta", "5e5").json == run_pecli(*words, "--base", "500000").json
 
 
-def test_a_single_tensor_is_recognised_by_its_shape_or_name(run_pecli) -> None:
+@pytest.mark.parametrize("name", ["cos", "sin", "inv_freq"])
+@pytest.mark.parametrize("has_a_name", [True, False], ids=["by its name", "by its shape"])
+def test_a_single_tensor_is_recognised(run_pecli, name: str, has_a_name: bool) -> None:
+    """A .npy has no names; cosines and sines have the same shape, and differ in their first row."""
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **tables)
+    np.save("t.npy", tables[name])
+    file = f"t.npz:{name}" if has_a_name else "t.npy"
+    outcome = run_pecli(*ROPE, "--verify", file, "--json")
 
-    for name in ("cos", "sin", "inv_freq"):
-        np.save("t.npy", tables[name])
-        for file in ("t.npy", f"t.npz:{name}"):
-            outcome = run_pecli(*ROPE, "--verify", file, "--json")
-            assert outcome.exit_code == SUCCESS
-            assert [tensor["name"] for tensor in outcome.json["tensors"]] == [name]
+    assert outcome.exit_code == SUCCESS
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == [name]
 
 
-def test_a_file_without_an_essential_tensor_fails(run_pecli) -> None:
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (("cos", "inv_freq"), CHECK_FAILED),
+        (("sin",), CHECK_FAILED),
+        (("inv_freq",), SUCCESS),
+        (("cos", "sin"), SUCCESS),
+    ],
+    ids=["no sines", "no cosines", "only inv_freq", "no inv_freq"],
+)
+def test_a_file_without_an_essential_tensor_fails(
+    run_pecli, names: tuple[str, ...], code: int
+) -> None:
     """Cosines need sines, but neither needs inv_freq, and inv_freq alone is enough."""
     tables = pecli.Rope(6, 4).tables()
-    codes = {("cos", "inv_freq"): 1, ("sin",): 1, ("inv_freq",): 0, ("cos", "sin"): 0}
+    np.savez("t.npz", **{name: tables[name] for name in names})
+    outcome = run_pecli(*ROPE, "--verify", "t.npz", "--json")
 
-    for names, code in codes.items():
-        np.savez("t.npz", **{name: tables[name] for name in names})
-        assert run_pecli(*ROPE, "--verify", "t.npz").exit_code == code
-        diagnosis = run_pecli(*ROPE, "--verify", "t.npz", "--json").json["diagnosis"]
-        assert any("missing" in text for text in diagnosis) == (code == 1)
+    assert outcome.exit_code == code
+    is_missing = any("missing" in reason for reason in outcome.json["diagnosis"])
+    assert is_missing == (code == CHECK_FAILED)
 
 
 def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
@@ -161,24 +211,22 @@ def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
 def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+    """Of the table of positions 0 to 7, the rows 0, 5 and 7 are written."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
-    assert (
-        run_pecli(
-            "rope", "--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy"
-        ).exit_code
-        == SUCCESS
-    )
-    assert np.array_equal(
-        np.load("rope.npy"), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]]
-    )
+    words = ("--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy")
 
-    np.save("x.npy", np.ones((3, 4)))
-    assert (
-        run_pecli(
-            "apply", "rope", "x.npy", "--positions", f"positions.{suffix}", "-o", "y.npy"
-        ).exit_code
-        == SUCCESS
-    )
-    assert np.array_equal(
-        np.load("y.npy"), pecli.apply(np.ones((3, 4)), pecli.Rope(3, 4), positions=[0, 5, 7])
-    )
+    assert run_pecli("rope", *words).exit_code == SUCCESS
+    every_row = pecli.Rope(8, 4).single_array().array()
+    assert np.array_equal(np.load("rope.npy"), every_row[:, [0, 5, 7]])
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv"])
+def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+    Path(f"positions.{suffix}").write_text("0\n5\n7\n")
+    x = np.ones((3, 4))
+    np.save("x.npy", x)
+    words = ("rope", "x.npy", "--positions", f"positions.{suffix}", "-o", "y.npy")
+
+    assert run_pecli("apply", *words).exit_code == SUCCESS
+    expected = pecli.apply(x, pecli.Rope(3, 4), positions=[0, 5, 7])
+    assert np.array_equal(np.load("y.npy"), expected)

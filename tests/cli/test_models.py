@@ -5,6 +5,7 @@ the models' own config.json (Llama 3.1, Gemma 3, …), repeated in the tests.
 """
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -34,102 +35,128 @@ def configs(working_folder):
 
 
 def test_a_config_gives_the_scaled_tables(run_pecli) -> None:
+    """llama.json is LLAMA: base 500000, heads of 256 / 4 channels, llama3 scaling."""
     words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
     assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
 
-    options = {key: value for key, value in LLAMA["rope_scaling"].items() if key != "rope_type"}
-    expected = pecli.Rope(40, 64, 500000.0, 9000, scaling="llama3", **options).tables()
-    found = load_file("t.safetensors")
-
+    scaling = {"scaling": "llama3", **LLAMA["rope_scaling"]}
+    del scaling["rope_type"]
+    expected = pecli.Rope(40, 256 // 4, base=500000.0, offset=9000, **scaling).tables()
+    tables = load_file("t.safetensors")
     for name in ("cos", "sin", "inv_freq"):
-        assert np.array_equal(found[name], expected[name])
+        assert np.array_equal(tables[name], expected[name])
+
+
+def test_a_table_of_a_config_is_verified_by_its_spec_and_by_the_config(run_pecli) -> None:
+    words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
+    run_pecli(*words, "-o", "t.safetensors")
     assert run_pecli("verify", "t.safetensors").exit_code == SUCCESS
     assert run_pecli(*words, "--verify", "t.safetensors").exit_code == SUCCESS
 
 
-def test_several_kinds_of_layers_are_all_written_or_one(run_pecli) -> None:
-    """Gemma 3's sliding layers have base 10000, and its full layers 1e6 with linear scaling by 8."""
-    words = ["rope", "--config", "gemma.json", "--seq-len", 8]
-    assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
+SLIDING = pecli.Rope(8, 64, base=10000.0)
+FULL = pecli.Rope(8, 64, base=1e6, scaling="linear", factor=8.0)
+ROPE_OF_GEMMA = ("rope", "--config", "gemma.json", "--seq-len", 8)
 
-    found = load_file("t.safetensors")
-    assert np.array_equal(found["sliding_attention.cos"], pecli.Rope(8, 64).tables()["cos"])
 
-    full = pecli.Rope(8, 64, 1e6, scaling="linear", factor=8.0)
-    assert np.array_equal(found["full_attention.sin"], full.tables()["sin"])
+def test_all_types_of_layers_are_written(run_pecli) -> None:
+    assert run_pecli(*ROPE_OF_GEMMA, "-o", "t.safetensors").exit_code == SUCCESS
+
+    tables = load_file("t.safetensors")
+    assert np.array_equal(tables["sliding_attention.cos"], SLIDING.tables()["cos"])
+    assert np.array_equal(tables["full_attention.sin"], FULL.tables()["sin"])
     assert run_pecli("verify", "t.safetensors").exit_code == SUCCESS
-    assert (
-        run_pecli(*words, "--layer-type", "sliding_attention", "-o", "t.npy").exit_code == SUCCESS
-    )
-    assert np.array_equal(np.load("t.npy")[0], pecli.Rope(8, 64).tables()["cos"])
-
-    shown = run_pecli(*words).out
-    assert "full_attention\nrope " in shown
-    assert "sliding_attention\nrope " in shown
 
 
-def test_options_override_what_the_model_says(run_pecli) -> None:
-    """A note on standard error states each difference from the model."""
-    words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
-    made = run_pecli(*words, "--theta", "500000", "-o", "t.npz")
+def test_one_type_of_layers_is_written(run_pecli) -> None:
+    words = ("--layer-type", "sliding_attention", "-o", "t.npy")
+    assert run_pecli(*ROPE_OF_GEMMA, *words).exit_code == SUCCESS
 
-    assert made.exit_code == SUCCESS
-    assert made.err == "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
+    cos, _ = np.load("t.npy")
+    assert np.array_equal(cos, SLIDING.tables()["cos"])
 
-    expected = pecli.Rope(16, 128, 500000.0).tables()["cos"]
+
+def test_the_preview_names_each_type_of_layers(run_pecli) -> None:
+    text = run_pecli(*ROPE_OF_GEMMA).out
+    assert "full_attention\nrope " in text
+    assert "sliding_attention\nrope " in text
+
+
+ROPE_OF_QWEN = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
+
+
+def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> None:
+    outcome = run_pecli(*ROPE_OF_QWEN, "--theta", "500000", "-o", "t.npz")
+    assert outcome.exit_code == SUCCESS
+    note = "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
+    assert outcome.err == note
+
+    expected = pecli.Rope(16, 128, base=500000.0).tables()["cos"]
     assert np.array_equal(np.load("t.npz")["cos"], expected)
 
-    scaled = run_pecli(*words, "--scaling", "yarn", "--factor", 4, "--json")
-    parameters = scaled.json["parameters"]
+
+def test_a_scaling_that_is_given_stretches_the_context_of_the_model(run_pecli) -> None:
+    outcome = run_pecli(*ROPE_OF_QWEN, "--scaling", "yarn", "--factor", 4, "--json")
+    assert "--scaling yarn instead of none, --factor 4" in outcome.err
+
+    parameters = outcome.json["parameters"]
     assert parameters["scaling"] == "yarn"
     assert parameters["factor"] == 4
     assert parameters["base"] == 1000000
-    assert parameters["original_max_position_embeddings"] == 32768  # the model's own context
-    assert "--scaling yarn instead of none, --factor 4" in scaled.err
-
-    plain = run_pecli(
-        "rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json"
-    ).json
-    assert plain["parameters"]["scaling"] == "none"
-    assert plain["parameters"]["factor"] is None
+    assert parameters["original_max_position_embeddings"] == 32768
 
 
-def test_one_object_names_all_presets_and_their_sources(run_pecli) -> None:
+def test_the_scaling_of_a_model_can_be_left_out(run_pecli) -> None:
+    """Llama 3.1's own scaling is llama3 by a factor of 8."""
+    words = ("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json")
+    parameters = run_pecli(*words).json["parameters"]
+    assert parameters["scaling"] == "none"
+    assert parameters["factor"] is None
+
+
+@pytest.fixture
+def preset_models(run_pecli) -> list[dict]:
+    """All presets, as `pecli models --json` lists them."""
     outcome = run_pecli("models", "--json")
     assert outcome.exit_code == SUCCESS
+    return outcome.json["models"]
 
-    models = outcome.json["models"]
-    by_name = {model["name"]: model for model in models}
-    assert by_name["llama-3.1-8b"]["repository"] == "meta-llama/Llama-3.1-8B-Instruct"
-    assert by_name["llama-3.1-8b"]["context"] == 131072
-    assert "meta-llama/Llama-3.1-8B" in by_name["llama-3.1-8b"]["aliases"]
+
+def test_presets_as_json_have_their_settings_and_sources(preset_models) -> None:
+    by_name = {model["name"]: model for model in preset_models}
+    llama = by_name["llama-3.1-8b"]
+
+    assert llama["repository"] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert llama["context"] == 131072
+    assert "meta-llama/Llama-3.1-8B" in llama["aliases"]
     assert by_name["gpt2"]["encodings"][0]["parameters"]["max_len"] == 1024
-    assert all(model["source"] for model in models)
-
-    families = [model["family"] for model in models]
-    assert families == [
-        name for family in dict.fromkeys(families) for name in [family] * families.count(family)
-    ]
+    assert all(model["source"] for model in preset_models)
 
 
-def test_a_person_sees_a_table_by_family(run_pecli, monkeypatch) -> None:
+def test_presets_of_one_family_stand_together(preset_models) -> None:
+    families = [family for family, _ in groupby(model["family"] for model in preset_models)]
+    assert len(families) == len(set(families))
+
+
+def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
     outcome = run_pecli("models")
     assert outcome.exit_code == SUCCESS
     assert "…" not in outcome.out
 
-    (line,) = (
-        line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b"
-    )
-    assert line[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
+    lines = [line.split() for line in outcome.out.splitlines()]
+    (llama,) = [line for line in lines if line[0] == "llama-3.1-8b"]
+    assert llama[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
 
+
+def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) -> None:
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
-    shown = run_pecli("models").out
-    assert (
-        shown.index("Llama ")
-        < shown.index("llama-3.1-8b")
-        < shown.index("Qwen ")
-        < shown.index("qwen3-8b")
-    )
+    text = run_pecli("models").out
+    places = [text.index(word) for word in ("Llama ", "llama-3.1-8b", "Qwen ", "qwen3-8b")]
+    assert places == sorted(places)
+
+
+"""Qwen2.5 7B has base 1,000,000, a context of 32,768, heads of 128 channels, and no scaling."""
+"""The two encodings of GEMMA: its sliding layers have their own base, and no scaling."""
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
@@ -141,17 +168,33 @@ def test_words_make_the_scheme_that_python_makes() -> None:
     assert parsed.layer_type is None
 
 
-def test_the_words_for_one_of_several_schemes_fall_back_to_defaults() -> None:
-    defaults = {"seq_len": "16", "heads": "4", "dim": "6"}
-    sinusoidal = pecli.Sinusoidal(16, 4, cos_first=True)
+DEFAULTS = {"seq_len": "16", "heads": "4", "dim": "6"}
 
-    assert parse_scheme("sinusoidal", ["--dim", "4", "--cos-first"], defaults).scheme == sinusoidal
-    assert parse_scheme("alibi", [], defaults).scheme == pecli.Alibi(4, 16)
 
-    model = pecli.load_model("llama-3.1-8b").one()
-    parsed = parse_scheme("rope", ["--model", "llama-3.1-8b"], defaults)
-    assert parsed.scheme == model.rope(16)
+@pytest.mark.parametrize(
+    ("name", "words", "scheme"),
+    [
+        ("sinusoidal", ["--dim", "4", "--cos-first"], pecli.Sinusoidal(16, 4, cos_first=True)),
+        ("alibi", [], pecli.Alibi(4, 16)),
+        ("rope", ["--model", "llama-3.1-8b"], pecli.load_model("llama-3.1-8b").one().rope(16)),
+    ],
+    ids=["one of two is stated", "none is stated", "a model states dim"],
+)
+def test_sizes_that_words_leave_out_are_the_defaults(
+    name: str, words: list[str], scheme: pecli.Scheme
+) -> None:
+    assert parse_scheme(name, words, DEFAULTS).scheme == scheme
+
+
+"""Sizes that `pecli plot` takes if no word states them."""
+
+
+def test_a_scheme_that_is_parsed_keeps_the_model_that_was_named() -> None:
+    parsed = parse_scheme("rope", ["--model", "llama-3.1-8b"], DEFAULTS)
     assert parsed.model == "llama-3.1-8b"
     assert parsed.layer_type is None
+
+
+def test_a_size_that_neither_words_nor_defaults_state_is_refused() -> None:
     with pytest.raises(ParameterError, match="dim is missing"):
         parse_scheme("sinusoidal", [], {})

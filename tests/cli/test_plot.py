@@ -23,32 +23,6 @@ SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 
 
-def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(run_pecli) -> None:
-    shown = run_pecli("plot", *SMALL_TABLE)
-    lines = shown.out.splitlines()
-
-    assert shown.exit_code == SUCCESS
-    assert "\x1b" not in shown.out
-    assert len(lines) <= 23
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
-    assert run_pecli(*SMALL_TABLE, "--plot").out == shown.out
-
-    beside = run_pecli(*SMALL_TABLE, "--plot", "-o", "pe.npy")
-    assert beside.out.startswith("pe.npy")
-    assert beside.out.endswith(shown.out)
-    assert Path("pe.npy").exists()
-    assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
-
-    generators = ["rope --seq-len 64 --dim 16", "alibi --heads 4 --seq-len 16", "alibi --heads 4"]
-    generators += ["learned-init --max-len 64 --dim 16", "rope --model gemma-3-1b --seq-len 16"]
-    for words in generators:
-        shown = run_pecli(*words.split(), "--plot")
-        assert shown.exit_code == SUCCESS, words
-        assert shown.err == "", words
-        assert len(shown.out.splitlines()) > 8, words
-
-
 def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
     process, run_pecli
 ) -> None:
@@ -96,15 +70,6 @@ def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
     assert any(shown in text for text in texts)
 
 
-def test_titles_of_any_text_are_drawn(run_pecli) -> None:
-    np.save("\udcff.npy", np.ones((3, 4)))  # a name that is no text
-    result = run_pecli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
-
-    assert result.exit_code == SUCCESS
-    assert result.err == ""
-    assert run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines").out.startswith("two\nlines\n")
-
-
 TABLES_OF_EXTREME_NUMBERS = {
     "the smallest number": np.eye(6, 8) * 5e-324,
     "tiny": np.arange(48.0).reshape(6, 8) * 1e-310,
@@ -139,34 +104,117 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: i
     assert drawn.err == ""
 
 
+def test_a_picture_in_a_pipe_is_plain_text_of_80_columns(run_pecli) -> None:
+    """The shell's prompt takes one of 24 lines."""
+    outcome = run_pecli("plot", *SMALL_TABLE)
+    lines = outcome.out.splitlines()
+
+    assert outcome.exit_code == SUCCESS
+    assert "\x1b" not in outcome.out
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
+
+
+def test_the_option_plot_draws_as_the_command_does(run_pecli) -> None:
+    picture = run_pecli("plot", *SMALL_TABLE).out
+    assert run_pecli(*SMALL_TABLE, "--plot").out == picture
+
+
+def test_a_table_may_be_written_and_drawn(run_pecli) -> None:
+    picture = run_pecli("plot", *SMALL_TABLE).out
+    outcome = run_pecli(*SMALL_TABLE, "--plot", "-o", "pe.npy")
+
+    assert outcome.out.startswith("pe.npy")
+    assert outcome.out.endswith(picture)
+    assert Path("pe.npy").exists()
+
+
+def test_a_quiet_command_draws_nothing(run_pecli) -> None:
+    assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rope --seq-len 64 --dim 16",
+        "alibi --heads 4 --seq-len 16",
+        "alibi --heads 4",
+        "learned-init --max-len 64 --dim 16",
+        "rope --model gemma-3-1b --seq-len 16",
+    ],
+)
+def test_every_command_that_makes_tables_draws_them(run_pecli, line: str) -> None:
+    outcome = run_pecli(*line.split(), "--plot")
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+    assert len(outcome.out.splitlines()) > 8
+
+
+def test_a_title_that_no_font_has_is_drawn(run_pecli) -> None:
+    """The name of the file is no text either: it has a byte that is not UTF-8."""
+    np.save("\udcff.npy", np.ones((3, 4)))
+    outcome = run_pecli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+
+
+def test_a_title_may_have_two_lines(run_pecli) -> None:
+    outcome = run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines")
+    assert outcome.out.startswith("two\nlines\n")
+
+
+def test_a_file_is_named_in_the_title(run_pecli) -> None:
+    pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
+    outcome = run_pecli("plot", "pe.safetensors")
+    assert outcome.out.startswith("pe.safetensors: value over 64 positions")
+
+
+def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
+    """Only a scheme with frequencies has wavelengths."""
+    pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
+    outcome = run_pecli("plot", "pe.safetensors", "--kind", "wavelengths")
+    assert outcome.exit_code == SUCCESS
+
+
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
-    run_pecli(*SMALL_TABLE, "-o", "pe.safetensors")
+    pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     np.save("w.npy", np.ones((8, 4)))
+    outcome = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
 
-    assert run_pecli("plot", "pe.safetensors").out.startswith(
-        "pe.safetensors: value over 64 positions"
-    )
-    assert run_pecli("plot", "pe.safetensors", "--kind", "wavelengths").exit_code == SUCCESS
+    assert outcome.exit_code == SUCCESS
+    assert "w.npy" in outcome.out
+    assert "rope" in outcome.out
 
-    both = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
-    assert both.exit_code == SUCCESS
-    assert "w.npy" in both.out
-    assert "rope" in both.out
 
+@pytest.fixture
+def two_files_of_one_name(working_folder: Path) -> tuple[str, str]:
     for folder in ("ours", "theirs"):
         Path(folder).mkdir()
         np.save(f"{folder}/pe.npy", np.ones((4, 4)))
-    shown = run_pecli("plot", "ours/pe.npy", "theirs/pe.npy", "--kind", "curves")
-    assert shown.exit_code == SUCCESS
-    assert "ours/" in shown.out
-    assert "theirs/" in shown.out
+    return "ours/pe.npy", "theirs/pe.npy"
+
+
+def test_files_of_one_name_are_named_with_their_folders(run_pecli, two_files_of_one_name) -> None:
+    outcome = run_pecli("plot", *two_files_of_one_name, "--kind", "curves")
+    assert outcome.exit_code == SUCCESS
+    assert "ours/" in outcome.out
+    assert "theirs/" in outcome.out
+
+
+def test_a_single_file_is_named_without_its_folder(run_pecli, two_files_of_one_name) -> None:
     assert run_pecli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
 
-    words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
-    assert "* ours   o theirs" in run_pecli(*words, "--label", "ours", "--label", "theirs").out
-    assert (
-        run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
-    )  # which is no scheme
+
+def test_labels_name_the_curves_in_order(run_pecli) -> None:
+    """Without colours, the curves are drawn with the letters * and o."""
+    words = ("rope", "--against", "rope", "--theta", "500", "--kind", "decay")
+    outcome = run_pecli("plot", *words, "--label", "first", "--label", "second")
+    assert "* first   o second" in outcome.out
+
+
+def test_a_missing_file_is_not_taken_for_a_scheme(run_pecli) -> None:
+    assert run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
 
 
 def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
@@ -203,23 +251,60 @@ def test_large_tables_are_drawn_in_flat_memory(
     assert peak < 1 << 26
 
 
-def test_a_model_stands_for_its_rotary_scheme(run_pecli) -> None:
-    expected = run_pecli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths").out
-    for words in (["--model", "llama-3.1-8b"], ["--config=llama-3.1-8b"], ["llama-3.1-8b"]):
-        assert run_pecli("plot", *words, "--kind", "wavelengths").out == expected != ""
+@pytest.mark.parametrize(
+    "words",
+    [("--model", "llama-3.1-8b"), ("--config=llama-3.1-8b",), ("llama-3.1-8b",)],
+    ids=" ".join,
+)
+def test_a_model_stands_for_its_rotary_scheme(run_pecli, words: tuple[str, ...]) -> None:
+    kind = ("--kind", "wavelengths")
+    expected = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *kind).out
+    assert expected != ""
+    assert run_pecli("plot", *words, *kind).out == expected
 
+
+def test_models_without_options_stand_beside_each_other(run_pecli) -> None:
     Path("config.json").write_text(json.dumps(LLAMA))
-    pair = ["--model", "llama-2-7b", "--against", "rope", "--config", "config.json"]
+    pair = ("--model", "llama-2-7b", "--against", "rope", "--config", "config.json")
     expected = run_pecli("plot", "rope", *pair, "--kind", "decay").out
+    assert expected != ""
+    assert run_pecli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected
 
-    assert run_pecli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected != ""
 
+def test_a_folder_with_only_a_config_is_a_model(run_pecli) -> None:
     Path("folder").mkdir()
-    Path("config.json").rename("folder/config.json")
+    Path("folder/config.json").write_text(json.dumps(LLAMA))
     assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
 
+
+def test_a_model_takes_the_options_of_rope(run_pecli) -> None:
     expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
-    assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
+    assert expected != ""
+    assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected
+
+
+def test_a_picture_of_a_difference_carries_its_command(run_pecli) -> None:
+    np.save("a.npy", np.zeros((4, 4)))
+    np.save("b.npy", np.ones((4, 4)))
+    run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
+    assert metadata_of_figure("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
+
+
+def test_a_picture_of_an_audit_carries_its_command_and_spec(run_pecli) -> None:
+    """The command also has the default of the tolerance, which a later version may change."""
+    line = "audit rope --seq-len 64 --dim 8 --recipes float32"
+    run_pecli(*line.split(), "-o", "y.svg", "-q")
+    metadata = metadata_of_figure("y.svg")
+
+    assert metadata["command"] == f"pecli {line} --tolerance 0.001"
+    assert metadata["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
+
+
+def test_wavelengths_of_a_file_without_a_spec_are_those_of_the_identified_scheme(run_pecli) -> None:
+    np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])
+    outcome = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
 
 
 def metadata_of_figure(name: str) -> dict[str, Any]:
@@ -259,41 +344,3 @@ def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> N
     if suffix == "svg":
         assert run_pecli(*shlex.split(found["command"])[1:], "-o", "y.svg").exit_code == SUCCESS
         assert Path("y.svg").read_bytes() == Path("x.svg").read_bytes()
-
-
-def test_other_pictures_carry_their_commands_too(run_pecli) -> None:
-    np.save("a.npy", np.zeros((4, 4)))
-    np.save("b.npy", np.ones((4, 4)))
-    run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
-
-    assert metadata_of_figure("x.svg")["command"] == "pecli diff a.npy b.npy --atol 0.5"
-
-    run_pecli(
-        "audit",
-        "rope",
-        "--dim",
-        "8",
-        "--seq-len",
-        "64",
-        "--recipes",
-        "float32",
-        "-o",
-        "y.svg",
-        "-q",
-    )
-    found = metadata_of_figure("y.svg")
-
-    assert (
-        found["command"]
-        == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
-    )
-    assert found["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
-
-    np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])  # which identify knows
-    shown = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
-    assert shown.exit_code == SUCCESS
-    assert shown.err == ""
-
-    (spec,) = metadata_of_figure("x.svg")["specs"]
-    assert spec["parameters"]["base"] == 500.0
-    assert spec["label"] == "pe.npy (identified: sinusoidal)"

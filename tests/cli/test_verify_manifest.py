@@ -35,59 +35,109 @@ def junit_report() -> ElementTree.Element:
     return ElementTree.parse("r.xml").getroot()
 
 
-def test_a_manifest_whose_checks_pass_is_a_table_and_a_junit_report(run_pecli) -> None:
-    """The fixture writes ten tables with bases 1000 to 10000, and a manifest with a check of each."""
-    outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
-    assert outcome.exit_code == SUCCESS
-    assert outcome.err == ""
-
-    lines = outcome.out.splitlines()
-    assert lines[0].split() == ["status", "check", "worst", "error"]
-    assert [line.split()[:3] for line in lines[1:-1]] == [
-        ["passed", "base", str(base)] for base in BASES
-    ]
-    assert lines[-1] == "10 checks: 10 passed"
-    assert [case.get("name") for case in junit_report().iter("testcase")] == [
-        f"base {base}" for base in BASES
-    ]
-    assert [junit_report().get(name) for name in ("tests", "failures", "errors")] == [
-        "10",
-        "0",
-        "0",
-    ]
-
-
-def test_a_failed_check_and_a_missing_file_are_reported_beside_checks_that_pass(run_pecli) -> None:
-    """One element of the table of base 7000 is 0.5 off; then the file of base 9000 is deleted."""
+def spoil_7000() -> None:
+    """Make element [1, 11, 3] of the table of base 7000 0.5 too large."""
     table = np.load("7000.npy")
     table[1, 11, 3] += 0.5
     np.save("7000.npy", table)
-    failed = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
-    lines = failed.out.splitlines()
 
-    assert failed.exit_code == CHECK_FAILED
-    assert failed.err == ""
+
+def test_a_manifest_whose_checks_pass_is_a_table(run_pecli) -> None:
+    outcome = run_pecli("verify", "pecli.toml")
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+
+    head, *rows, summary = outcome.out.splitlines()
+    assert head.split() == ["status", "check", "worst", "error"]
+    assert [row.split()[:3] for row in rows] == [["passed", "base", str(base)] for base in BASES]
+    assert summary == "10 checks: 10 passed"
+
+
+def test_a_junit_report_has_a_case_per_check(run_pecli) -> None:
+    run_pecli("verify", "pecli.toml", "--junit", "r.xml")
+    report = junit_report()
+    assert [case.get("name") for case in report.iter("testcase")] == [f"base {b}" for b in BASES]
+    assert report.get("tests") == "10"
+    assert report.get("failures") == "0"
+    assert report.get("errors") == "0"
+
+
+def test_a_failed_check_is_reported_beside_checks_that_pass(run_pecli) -> None:
+    """A file has 2 · 12 · 4 = 96 numbers, one of which is 0.5 off."""
+    spoil_7000()
+    outcome = run_pecli("verify", "pecli.toml")
+    lines = outcome.out.splitlines()
+
+    assert outcome.exit_code == CHECK_FAILED
+    assert outcome.err == ""
     assert lines[-1] == "10 checks: 9 passed, 1 failed"
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
     assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
 
+
+def test_a_failure_in_a_junit_report_has_the_place_of_the_error(run_pecli) -> None:
+    spoil_7000()
+    run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     (failure,) = junit_report().iter("failure")
     assert "[1, 11, 3]" in failure.text
 
+
+def test_a_missing_file_is_an_error_beside_other_checks(run_pecli) -> None:
+    spoil_7000()
     os.unlink("9000.npy")
-    missing = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
-    assert missing.exit_code == FILE_ERROR
-    assert missing.err.endswith("9000.npy: does not exist\n")
-    assert missing.err.count("\n") == 1
-    assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
+    outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
+
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.err.endswith("9000.npy: does not exist\n")
+    assert outcome.err.count("\n") == 1
+    assert outcome.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
 
     (error,) = junit_report().iter("error")
     assert "does not exist" in error.get("message")
 
-    quiet = run_pecli("verify", "pecli.toml", "-q")
-    assert quiet.exit_code == FILE_ERROR
-    assert quiet.out == ""
-    assert quiet.err == missing.err
+
+def test_a_quiet_manifest_prints_only_errors(run_pecli) -> None:
+    os.unlink("9000.npy")
+    outcome = run_pecli("verify", "pecli.toml", "-q")
+    assert outcome.exit_code == FILE_ERROR
+    assert outcome.out == ""
+    assert outcome.err.endswith("9000.npy: does not exist\n")
+
+
+def test_checks_as_json_are_lines_in_the_order_of_the_manifest(run_pecli) -> None:
+    """The file of base 2000, the second one, is missing."""
+    os.unlink("2000.npy")
+    outcome = run_pecli("verify", "pecli.toml", "--json")
+    assert outcome.exit_code == FILE_ERROR
+
+    checks = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [check["name"] for check in checks] == [f"base {base}" for base in BASES]
+    assert [check["passed"] for check in checks] == [base != 2000 for base in BASES]
+    assert "does not exist" in checks[1]["diagnosis"][0]
+    for check in checks:
+        assert {"name", "file", "scheme", "passed", "tensors", "diagnosis"} <= set(check)
+
+
+def test_elsewhere_than_on_github_there_are_no_annotations(run_pecli, monkeypatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    os.unlink("2000.npy")
+    assert "::error" not in run_pecli("verify", "pecli.toml").out
+
+
+@pytest.mark.parametrize("words", [(), ("-q",)], ids=["with the table", "quiet"])
+def test_on_github_a_missing_file_is_an_annotation(
+    run_pecli, monkeypatch, words: tuple[str, ...]
+) -> None:
+    """GitHub reads lines that begin with ::error; %3A is its escape of a colon."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    os.unlink("2000.npy")
+    lines = run_pecli("verify", "pecli.toml", *words).out.splitlines()
+    (line,) = [line for line in lines if line.startswith("::")]
+
+    file = line.partition("file=")[2].partition(",")[0]
+    assert file.endswith("2000.npy")
+    title = "pecli verify%3A base 2000"
+    assert line == f"::error file={file},title={title}::{file}: does not exist"
 
 
 def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
@@ -103,31 +153,6 @@ def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
     assert "check 11: file is 3" in outcome.err
 
 
-def test_json_lines_in_order_and_annotations_where_github_runs_it(run_pecli, monkeypatch) -> None:
-    """The file of base 2000 is missing; GitHub reads lines that begin with ::error as annotations."""
-    os.unlink("2000.npy")
-    assert "::error" not in run_pecli("verify", "pecli.toml").out
-
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    outcome = run_pecli("verify", "pecli.toml", "--json")
-    assert outcome.exit_code == FILE_ERROR
-
-    found = [json.loads(line) for line in outcome.out.splitlines()]
-    assert [check["name"] for check in found] == [f"base {base}" for base in BASES]
-    assert [check["passed"] for check in found] == [base != 2000 for base in BASES]
-    assert "does not exist" in found[1]["diagnosis"][0]
-
-    keys = {"name", "file", "scheme", "passed", "tensors", "diagnosis"}
-    assert all(keys <= set(check) for check in found)
-    for words in ((), ("-q",)):
-        outcome = run_pecli("verify", "pecli.toml", *words)
-        (line,) = (line for line in outcome.out.splitlines() if line.startswith("::"))
-        file = line.partition("file=")[2].partition(",")[0]
-        assert (
-            line == f"::error file={file},title=pecli verify%3A base 2000::{file}: does not exist"
-        )
-
-
 def test_manifests_and_files_together(run_pecli) -> None:
     """Ten checks of the fixture's manifest, one file, and one check of a second manifest."""
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
@@ -138,37 +163,53 @@ def test_manifests_and_files_together(run_pecli) -> None:
     assert outcome.out.splitlines()[-1] == "12 checks: 12 passed"
     assert [suite.get("tests") for suite in junit_report()] == ["10", "1", "1"]
 
+
+def test_a_junit_report_in_a_folder_that_does_not_exist_is_a_file_error(run_pecli) -> None:
     outcome = run_pecli("verify", "pecli.toml", "--junit", "no/r.xml")
     assert outcome.exit_code == FILE_ERROR
     assert "make it first" in outcome.err
 
 
-def test_a_weak_pass_fails_where_checks_are_strict(run_pecli) -> None:
-    """A factor of 1.001 changes the fastest angle by 0.001 from one row to the next, which is within the tolerance."""
+@pytest.fixture
+def weak(working_folder: Path) -> str:
+    """A manifest that expects linear scaling by 1.001, and a table of two rows without scaling.
+
+    The factor changes the fastest angle of row 1, which is 1, by 0.001, within the tolerance.
+    """
     angles = np.arange(2)[:, None] * 10000.0 ** (-np.arange(64) / 64)
     np.savez("t.npz", cos=np.cos(angles), sin=np.sin(angles))
-    keys = (
-        'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
-    )
-    Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
-    outcome = run_pecli("verify", "pecli.toml")
+    lines = ["[[check]]", 'file = "t.npz"', 'scheme = "rope"', "seq_len = 2", "dim = 128"]
+    lines += ['scaling = "linear"', "factor = 1.001", "atol = 0.01"]
+    Path("weak.toml").write_text("\n".join(lines))
+    return "weak.toml"
 
+
+def test_a_weak_check_passes_with_a_remark(run_pecli, weak: str) -> None:
+    outcome = run_pecli("verify", weak)
     assert outcome.exit_code == SUCCESS
     assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
 
-    lines = (
-        strict := run_pecli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
-    ).out.splitlines()
-    assert strict.exit_code == CHECK_FAILED
-    assert lines[-1] == "1 check: 1 weak"
-    assert lines[1].startswith("WEAK    t.npz")
 
+def test_a_weak_check_fails_if_checks_are_strict(run_pecli, weak: str) -> None:
+    outcome = run_pecli("verify", weak, "--strict")
+    assert outcome.exit_code == CHECK_FAILED
+
+    _, row, *_, summary = outcome.out.splitlines()
+    assert row.startswith("WEAK    t.npz")
+    assert summary == "1 check: 1 weak"
+
+
+def test_a_weak_check_is_a_failure_in_a_strict_junit_report(run_pecli, weak: str) -> None:
+    run_pecli("verify", weak, "--strict", "--junit", "r.xml")
     (suite,) = junit_report()
+    (case,) = suite
     assert suite.get("failures") == "1"
     assert suite.get("errors") == "0"
-    assert suite[0][0].tag == "failure"
+    assert case[0].tag == "failure"
 
-    found = run_pecli("verify", "pecli.toml", "--strict", "--json").json
-    assert found["status"] == "weak"
-    assert found["passed"]
-    assert bool(found["weak"])
+
+def test_a_weak_check_as_json_has_passed_but_is_weak(run_pecli, weak: str) -> None:
+    check = run_pecli("verify", weak, "--strict", "--json").json
+    assert check["status"] == "weak"
+    assert check["passed"]
+    assert check["weak"]

@@ -24,7 +24,7 @@ from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture, error_picture
-from pecli.views.pictures.panels import Chart, Picture
+from pecli.views.pictures.panels import Chart, Level, Picture
 from pecli.views.screen import Terminal
 from pecli.views.show import show
 from tests.pixels import decoded
@@ -55,94 +55,6 @@ def with_errors(**at: float) -> np.ndarray:
         row, column = map(int, name[1:].split("_"))
         b[row, column] += value
     return b
-
-
-def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> None:
-    """Two elements of a table of 512 x 64 are 2 and 1e-5 off."""
-    b = with_errors(_300_20=2.0, _10_3=1e-5)
-    picture = comparison_picture_of(TABLE_512_BY_64, b, atol=1e-3)
-    one, other, apart = picture.heatmaps
-
-    assert [panel.title for panel in picture.heatmaps] == ["array, A", "array, B", "difference"]
-
-    reach = float(f"{np.abs(b).max():.3g}")
-    assert one.limits == other.limits == (-reach, reach)
-    np.testing.assert_array_equal(apart.values > 0, one.values != other.values)
-    np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
-    np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
-
-    marked_name, marked_level = apart.marked
-    assert marked_name == "tolerance"
-    assert marked_level == 1e-3
-    assert apart.reduction is Reduction.MAX
-    assert apart.meaning == "|A − B|, none: blank"
-
-    figure = render(picture)
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
-    assert "|A − B|, none: blank, line: tolerance 0.001" in labels
-    assert "max error 2 at [300, 20]" in picture.title
-
-
-def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
-    """(500000 / 10000)^(i/16) − 1 is the relative error of the frequencies."""
-    right, wrong = pecli.Rope(64, 32, base=5e5), pecli.Rope(64, 32).tables()
-    picture = comparison_picture([pecli.verify(wrong, right, atol=1e-3)])
-
-    assert "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)" in picture.title
-
-    charts = [panel for panel in picture.panels if isinstance(panel, Chart)]
-    shown = [("inv_freq", True), ("difference", True)]
-    assert [(chart.title, chart.log_y) for chart in charts] == shown, "a vector is lines"
-    assert [level for _, level in charts[1].levels] == [1e-5]
-    np.testing.assert_allclose(
-        charts[1].curves[0].y, [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)], rtol=1e-9
-    )
-    assert [curve.x.tolist() for chart in charts for curve in chart.curves] == [[*range(16)]] * 3
-
-    many = {f"t{k}": TABLE_512_BY_64[:9] for k in range(6)}
-    others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
-    left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
-    shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
-
-    assert len(left.heatmaps) == 12
-    assert left.subtitle == f"Ring: the largest error of a table. Left out: t4, t5, {shape}"
-
-    result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
-    for files, title in (
-        ({}, ""),
-        ({"a": "x.npy"}, "A: x.npy"),
-        ({"a": "x", "b": "y"}, "A: x, B: y"),
-    ):
-        picture = comparison_picture([replace(result, **files)])
-        assert picture.panels == []
-        assert picture.title == title
-        assert "all are equal" in picture.subtitle
-
-
-def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
-    zeros = {
-        "bias": np.zeros((2, 4, 4)),
-        "q": np.zeros((3, 5, 4)),
-        "same": np.ones((3, 3)),
-        "near": np.ones((2, 2)),
-    }
-    off = {
-        "bias": np.stack([np.zeros((4, 4)), -np.eye(4)]),
-        "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1)),
-    }
-    picture = comparison_picture_of(
-        zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3
-    )
-    titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
-
-    assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
-    np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
-    assert picture.subtitle == "Ring: the largest error of a table. Left out: same (no error)"
-    assert (
-        "found −1" not in picture.title
-    )  # a picture holds plain text, and what draws it sets a minus
-    assert "B −1" in render(picture).get_suptitle()
 
 
 def test_pixels_of_zero_errors_and_missing_values() -> None:
@@ -292,3 +204,150 @@ def test_str_of_a_result_is_the_output_of_the_command() -> None:
 def test_an_object_without_a_view_is_refused() -> None:
     with pytest.raises(TypeError, match="cannot show a dict"):
         show({})
+
+
+def heatmaps_of_two_errors() -> Picture:
+    """Return a picture of a table of 512 x 64 in which two elements are 2 and 1e-5 off."""
+    b = with_errors(_300_20=2.0, _10_3=1e-5)
+    return comparison_picture_of(TABLE_512_BY_64, b, atol=1e-3)
+
+
+def test_both_sides_of_a_difference_have_one_scale() -> None:
+    """The ends of the colours are the largest magnitude, in three digits."""
+    left, right, _ = heatmaps_of_two_errors().heatmaps
+    largest = np.abs(with_errors(_300_20=2.0, _10_3=1e-5)).max()
+    end = float(f"{largest:.3g}")
+
+    assert left.title == "array, A"
+    assert right.title == "array, B"
+    assert left.limits == (-end, end)
+    assert right.limits == (-end, end)
+
+
+def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
+    left, right, difference = heatmaps_of_two_errors().heatmaps
+    has_colour = difference.values > 0
+
+    assert difference.title == "difference"
+    assert difference.reduction is Reduction.MAX
+    np.testing.assert_array_equal(has_colour, left.values != right.values)
+    np.testing.assert_allclose(np.sort(difference.values[has_colour]), [1e-5, 2.0], rtol=1e-9)
+
+
+def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
+    difference = heatmaps_of_two_errors().heatmaps[2]
+    assert difference.log
+    np.testing.assert_allclose(difference.ends, (1e-5, 2.0), rtol=1e-9)
+    assert difference.marked == Level("tolerance", 1e-3)
+    assert difference.meaning == "|A − B|, none: blank"
+
+
+def test_a_figure_of_a_difference_states_what_its_rows_and_colours_are() -> None:
+    """512 rows are drawn in 192 cells: about 3 rows per cell."""
+    figure = render(heatmaps_of_two_errors())
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
+    assert "|A − B|, none: blank, line: tolerance 0.001" in labels
+
+
+def test_the_title_of_a_difference_has_its_worst_element() -> None:
+    assert "max error 2 at [300, 20]" in heatmaps_of_two_errors().title
+
+
+def picture_of_another_base() -> Picture:
+    """Return the picture of tables of base 10000, verified against base 500000, for 16 pairs."""
+    right = pecli.Rope(64, 32, base=5e5)
+    return comparison_picture([pecli.verify(pecli.Rope(64, 32).tables(), right, atol=1e-3)])
+
+
+def test_the_title_of_a_failure_has_the_reason() -> None:
+    reason = "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)"
+    assert reason in picture_of_another_base().title
+
+
+def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
+    """(500000 / 10000)^(i/16) − 1 is the relative error of the frequencies; that of pair 0 is 0,
+    which has no place on a logarithmic axis. 1e-5 is the tolerance of frequencies.
+    """
+    panels = picture_of_another_base().panels
+    sides, difference = [panel for panel in panels if isinstance(panel, Chart)]
+
+    assert sides.title == "inv_freq"
+    assert sides.log_y
+    assert difference.title == "difference"
+    assert difference.log_y
+    assert [level.value for level in difference.levels] == [1e-5]
+
+    (errors,) = difference.curves
+    expected = [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)]
+    np.testing.assert_allclose(errors.y, expected, rtol=1e-9)
+    for curve in (*sides.curves, errors):
+        assert curve.x.tolist() == list(range(16))
+
+
+def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
+    """Of seven tensors, t0 to t3 are drawn; a bias of another shape cannot be."""
+    right = {f"t{k}": TABLE_512_BY_64[:9] for k in range(6)}
+    wrong = {name: -array for name, array in right.items()}
+    right["bias"] = np.ones((3, 3))
+    wrong["bias"] = np.ones((2, 2))
+    picture = comparison_picture([pecli.diff(right, wrong)])
+
+    assert len(picture.heatmaps) == 4 * 3
+    shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
+    assert picture.subtitle == f"Ring: the largest error of a table. Left out: t4, t5, {shape}"
+
+
+@pytest.mark.parametrize(
+    ("files", "title"),
+    [({}, ""), ({"a": "x.npy"}, "A: x.npy"), ({"a": "x", "b": "y"}, "A: x, B: y")],
+    ids=["arrays", "a file and an array", "two files"],
+)
+def test_a_picture_of_equal_tables_is_a_sentence(files: dict[str, str], title: str) -> None:
+    result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
+    picture = comparison_picture([replace(result, **files)])
+
+    assert picture.panels == []
+    assert picture.title == title
+    assert "all are equal" in picture.subtitle
+
+
+def picture_of_heads() -> Picture:
+    """Return a picture of a bias and queries, of which some heads or matrices are wrong.
+
+    The second of two heads of the bias is −1 on its diagonal instead of 0; `same` is equal, and
+    `near` is 1e-6 off, which is within the tolerance.
+    """
+    right = {
+        "bias": np.zeros((2, 4, 4)),
+        "q": np.zeros((3, 5, 4)),
+        "same": np.ones((3, 3)),
+        "near": np.ones((2, 2)),
+    }
+    wrong = {
+        "bias": np.stack([np.zeros((4, 4)), -np.eye(4)]),
+        "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1)),
+        "same": np.ones((3, 3)),
+        "near": np.ones((2, 2)) + 1e-6,
+    }
+    return comparison_picture_of(right, wrong, atol=1e-3)
+
+
+def test_of_several_heads_the_worst_element_is_drawn() -> None:
+    heatmaps = picture_of_heads().heatmaps
+    titles = [panel.title for panel in heatmaps if "worst" in panel.title]
+
+    assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
+    np.testing.assert_array_equal(heatmaps[1].values, -np.eye(4))
+
+
+def test_equal_tensors_are_named_in_the_caption() -> None:
+    caption = "Ring: the largest error of a table. Left out: same (no error)"
+    assert picture_of_heads().subtitle == caption
+
+
+def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
+    """The picture itself has plain text, with a hyphen."""
+    picture = picture_of_heads()
+    assert "B -1" in picture.title
+    assert "B −1" in render(picture).get_suptitle()

@@ -159,25 +159,6 @@ def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
     assert made.axes
 
 
-def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", pecli.Sinusoidal(64, 8).tables()["pe"])
-    made = pecli.plot(
-        tmp_path / "a.npy",
-        str(tmp_path / "a.npy"),
-        kind="curves",
-        labels=["one", "other"],
-        channels=[3],
-    )
-
-    assert [text.get_text() for text in made.axes[0].texts] == [
-        "one, channel 3",
-        "other, channel 3",
-    ]
-    assert made.axes[0].lines[0].get_ydata() == pytest.approx(
-        pecli.Sinusoidal(64, 8).tables()["pe"][:, 3]
-    )
-
-
 @pytest.mark.parametrize(
     ("layer", "text"),
     [
@@ -214,9 +195,23 @@ def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
     assert re.search(r"\.pecli \.said \{[^}]*font-family: monospace", page)
 
 
-def test_a_range_of_values_is_the_ends_of_colours_and_axes() -> None:
-    heatmap = pecli.plot(ROPE, value_range=(-0.5, 0.25))
-    assert heatmap.axes[0].images[0].get_clim() == (-0.5, 0.25)
+def test_a_range_of_values_is_the_ends_of_colours() -> None:
+    figure = pecli.plot(ROPE, value_range=(-0.5, 0.25))
+    assert figure.axes[0].images[0].get_clim() == (-0.5, 0.25)
 
-    chart = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
-    assert chart.axes[0].get_ylim() == (-0.5, 0.25)
+
+def test_a_range_of_values_is_the_ends_of_the_vertical_axis() -> None:
+    figure = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
+    assert figure.axes[0].get_ylim() == (-0.5, 0.25)
+
+
+def test_curves_of_files_have_the_labels_that_are_given(tmp_path: Path) -> None:
+    """One file is drawn twice, as a path and as a text; channel 3 is a column of it."""
+    path = tmp_path / "a.npy"
+    table = pecli.Sinusoidal(64, 8).tables()["pe"]
+    np.save(path, table)
+    figure = pecli.plot(path, str(path), kind="curves", labels=["first", "second"], channels=[3])
+    (axes,) = figure.axes
+
+    assert [text.get_text() for text in axes.texts] == ["first, channel 3", "second, channel 3"]
+    assert axes.lines[0].get_ydata() == pytest.approx(table[:, 3])

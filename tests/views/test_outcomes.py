@@ -16,10 +16,41 @@ from pecli.views.outcomes import annotate, show_outcomes, write_junit
 from tests.views.problems import Stated
 
 PASSED_VERIFICATION = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
-_DIFFERENT = Comparison(
-    "cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5
+ONE_ELEMENT_IS_HALF_OFF = Comparison(
+    "cos",
+    (2, 2),
+    4,
+    "float32",
+    "float32",
+    mismatched=1,
+    max_abs_error=0.5,
+    max_rel_error=0.5,
+    max_ulp_error=7,
+    worst_ulp=7,
+    worst_index=(1, 1),
+    first_index=(1, 1),
+    expected=0.0,
+    found=0.5,
 )
-OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
+
+
+OFF = Verification("b", "rope", (ONE_ELEMENT_IS_HALF_OFF,), reasons=("cos: matches if …",))
+
+
+def test_checks_in_a_pipe(capsys) -> None:
+    """EXPECTED is written by hand: seven outcomes of every kind."""
+    show_outcomes(OUTCOMES)
+    assert capsys.readouterr().out == EXPECTED
+
+
+def test_checks_on_a_terminal_are_the_same_in_colour(turn_to_terminal) -> None:
+    """1;31 is bold and red."""
+    shown = turn_to_terminal(200)
+    show_outcomes(OUTCOMES)
+    assert "\x1b[1;31mFAILED" in shown.getvalue()
+    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
+
+
 SHAPE = Verification(
     "c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),)
 )
@@ -54,17 +85,6 @@ error   check 5  offset is 3; too far
 error   check 6  config.json: does not exist
 7 checks: 2 passed, 2 failed, 3 errors
 """
-
-
-def test_checks_in_a_pipe_and_on_a_terminal(capsys, turn_to_terminal) -> None:
-    """EXPECTED is written by hand: seven outcomes of every kind."""
-    show_outcomes(OUTCOMES)
-    assert capsys.readouterr().out == EXPECTED
-
-    shown = turn_to_terminal(200)
-    show_outcomes(OUTCOMES)
-    assert "\x1b[1;31mFAILED" in shown.getvalue()
-    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
 
 
 HOSTILE_TEXTS = [

@@ -7,9 +7,11 @@ tables of another base.
 import json
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from pecli.views.pictures import palettes
 from pecli.views.pictures.panels import Picture
 from pecli.views.report import report
 from pecli.views.report.draft import Draft
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.pixels import decoded
 
 VOID = {"meta", "link", "img", "br"}
@@ -181,146 +184,199 @@ def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
     assert "served with a context of 16,384" in page
 
 
-def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_have_pictures(
-    page: str,
-) -> None:
-    words = words_of(page)
-    for text in (
-        "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
-        "Llama3 scaling, factor 8, attention factor 1",
-        "stretched ×8",
-        "float32-recurrence",
-        "vllm (",
-        "pecli rope --config config.json --seq-len 4096 -o rope.safetensors",
-        "pecli report config.json wrong.npz --atol 0.001 -o report.html",
-        "cos, expected",
-    ):
-        assert text in words
+SECTIONS_OF_A_MODEL = {
+    "source of a value": "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
+    "scaling": "Llama3 scaling, factor 8, attention factor 1",
+    "ranges of pairs": "stretched ×8",
+    "drift by recipe": "float32-recurrence",
+    "runtimes": "vllm (",
+    "command of the tables": "pecli rope --config config.json --seq-len 4096 -o rope.safetensors",
+    "command of the report": "pecli report config.json wrong.npz --atol 0.001 -o report.html",
+    "picture of a failure": "cos, expected",
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS_OF_A_MODEL)
+def test_it_tells_what_the_model_uses(page: str, section: str) -> None:
+    assert SECTIONS_OF_A_MODEL[section] in words_of(page)
+
+
+def test_a_picture_of_a_failure_has_a_description_for_screen_readers(page: str) -> None:
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
 
-    images = [
-        decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
-    ]
-    assert any(
-        len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images
-    )
+
+def test_heatmaps_of_the_page_are_images_of_many_colours(page: str) -> None:
+    """A heatmap of waves has more than 100 colours; an empty image would have one."""
+    images = re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
+    colours_of_images = []
+    for image in images:
+        pixels = decoded(b64decode(image)).reshape(-1, 3)
+        colours_of_images.append(len(np.unique(pixels, axis=0)))
+    assert max(colours_of_images) > 100
 
 
-def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
-    """The files are right, of base 10000, and too short to prove the scaling."""
-    wrong = replace(RIGHT_ROPE, base=10000.0).tables()["cos"]
-    for name, cos in {
-        "right": RIGHT_ROPE.tables()["cos"],
-        "wrong": wrong,
-        "short": RIGHT_ROPE.tables()["cos"][:3],
-    }.items():
-        pecli.save(f"{name}.npz", {"cos": cos})
+@pytest.fixture
+def page_of_three_files(pictures: list[Picture]) -> str:
+    """A report of cosines that are right, of base 10000, and right but only three rows."""
     Path("config.json").write_text(json.dumps(LLAMA3_CONFIG))
-    page = report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
-    box, nav, first = (
-        page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">')
-    )
+    right = RIGHT_ROPE.tables()["cos"]
+    wrong = replace(RIGHT_ROPE, base=10000.0).tables()["cos"]
+    pecli.save("right.npz", {"cos": right})
+    pecli.save("wrong.npz", {"cos": wrong})
+    pecli.save("short.npz", {"cos": right[:3]})
+    return report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
 
-    assert page.index("<h1>") < box < nav < first
 
-    rows = re.findall(
-        r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>', page
-    )
-    assert [row[1:] for row in rows[:3]] == [
+def test_verdicts_come_first(page_of_three_files: str) -> None:
+    marks = ("<h1>", '<section class="verdicts">', "<nav", '<h2 id="part1">')
+    places = [page_of_three_files.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert page_of_three_files.count("<h1>") == 1
+
+
+def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: str) -> None:
+    """Three rows are too few to prove the scaling: they pass, but the check is weak."""
+    row = r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>'
+    verdicts = re.findall(row, page_of_three_files)
+
+    assert [(name, verdict) for _, name, verdict in verdicts[:3]] == [
         ("right.npz", "passed"),
         ("wrong.npz", "FAILED"),
         ("short.npz", "weak"),
     ]
-    assert all(f'id="{target}"' in page for target, *_ in rows)
-    assert "base is 10000" in page[box:nav]
-    assert page.count("<h1>") == 1
-    assert '<span class="warn">  weak</span>: 3 rows cannot tell llama3 scaling from none' in page
-
-    words = words_of(page)
-    for text in (
-        "passed right.npz rope",
-        "FAILED wrong.npz rope",
-        "DIFFERENT A: right.npz B: wrong.npz",
-    ):
-        assert text in words
-    assert words.count("Verified against config.json") == 3
-    assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
-    assert sum("FAILED" in picture.title or "A: " in picture.title for picture in pictures) == 3
+    for section, _, _ in verdicts:
+        assert f'id="{section}"' in page_of_three_files
 
 
-@pytest.mark.parametrize(
-    ("model", "words"), [("whisper-tiny", "whisper-tiny encoder"), ("bert-base", "learned")]
-)
-def test_models_without_rope_show_what_they_have(
-    pictures: list[Picture], model: str, words: str
+def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
+    start = page_of_three_files.index('<section class="verdicts">')
+    verdicts = page_of_three_files[start : page_of_three_files.index("<nav")]
+    assert "base is 10000" in verdicts
+
+    weak = '<span class="warn">  weak</span>: 3 rows cannot tell llama3 scaling from none'
+    assert weak in page_of_three_files
+
+
+def test_files_are_verified_against_the_model_and_compared_with_the_first(
+    page_of_three_files: str,
 ) -> None:
-    page = report(model)
-    assert words in page
-    assert page.count("<figure") == len(pictures) == (model == "whisper-tiny")
+    words = words_of(page_of_three_files)
+    assert words.count("Verified against config.json") == 3
+    assert "passed right.npz rope" in words
+    assert "FAILED wrong.npz rope" in words
+    assert "DIFFERENT A: right.npz B: wrong.npz" in words
+    assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
 
-    both = {
+
+@pytest.mark.usefixtures("page_of_three_files")
+def test_failures_have_pictures(pictures: list[Picture]) -> None:
+    """wrong.npz fails, and both others differ from right.npz."""
+    titles = [picture.title for picture in pictures]
+    assert sum("FAILED" in title or "A: " in title for title in titles) == 3
+
+
+def test_a_model_with_sinusoids_has_a_picture_of_them(pictures: list[Picture]) -> None:
+    assert "whisper-tiny encoder" in report("whisper-tiny")
+    assert len(pictures) == 1
+
+
+def test_a_model_with_a_learned_table_has_no_picture(pictures: list[Picture]) -> None:
+    """The weights of BERT's table are not in its configuration."""
+    assert "learned" in report("bert-base")
+    assert not pictures
+
+
+@pytest.mark.usefixtures("pictures")
+def test_two_tables_of_one_model_are_no_comparison() -> None:
+    """Speech2Text has sinusoids in its encoder and its decoder."""
+    model = {
         "model_type": "speech_to_text",
         "max_source_positions": 60,
         "max_target_positions": 10,
         "d_model": 8,
     }
+    assert "Comparison" not in report(model)
 
-    assert "Comparison" not in report(both)
 
+def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
+    """LLAMA3_CONFIG is trained on 8,192 positions and serves 16,384."""
+    for folder in ("first", "second"):
+        Path(folder).mkdir()
+        Path(folder, "config.json").write_text(json.dumps(LLAMA3_CONFIG))
+    page = report("first/", "second")
 
-def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: list[Picture]) -> None:
-    for name in ("one", "other"):
-        Path(name).mkdir()
-        Path(name, "config.json").write_text(json.dumps(LLAMA3_CONFIG))
-    page = report("one/", "other")
-
-    assert "<h1>one, other</h1>" in page
+    assert "<h1>first, second</h1>" in page
     assert "Comparison</h2>" in page
-    assert [curve.label for curve in pictures[0].panels[0].curves] == [
-        "one, 8,192 → 16,384",
-        "other, 8,192 → 16,384",
-    ]
+    labels = [curve.label for curve in pictures[0].panels[0].curves]
+    assert labels == ["first, 8,192 → 16,384", "second, 8,192 → 16,384"]
 
+
+@pytest.mark.usefixtures("pictures")
+def test_a_table_without_a_model_is_identified() -> None:
     np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
 
-def test_the_exit_code_is_the_answer_of_the_checks(run_pecli, pictures: list[Picture]) -> None:
-    pecli.save("right.safetensors", pecli.Rope(64, 16))
-    pecli.save("same.npz", pecli.Rope(64, 16))
-    pecli.save("other.npz", pecli.Rope(64, 16, base=5e5))
-    np.save("noise.npy", np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32))
+@pytest.fixture
+def report_on(run_pecli, pictures: list[Picture]):
+    """Run `pecli report`, which writes a page whatever the exit code is."""
+    right = pecli.Rope(64, 16)
+    pecli.save("right.safetensors", right)
+    pecli.save("same.npz", right)
+    pecli.save("other_base.npz", pecli.Rope(64, 16, base=5e5))
+    noise = np.random.default_rng(0).standard_normal((64, 16))
+    np.save("noise.npy", noise.astype(np.float32))
     np.savez("torn.npz", cos=np.ones((8, 32)), sin=np.ones((8, 32, 1)))
+    changed = bytearray(Path("right.safetensors").read_bytes())
+    changed[-1] ^= 1
+    Path("changed.safetensors").write_bytes(changed)
 
-    def code(*files: str) -> int:
-        found = run_pecli("report", *files, "-q", "-o", "x.html")
-        Path("x.html").unlink()  # which is written whatever the answer is
-        assert found.err.count("\n") == (found.exit_code > 1)
-        return found.exit_code
+    def call(files: str):
+        outcome = run_pecli("report", *files.split(), "-q", "-o", "x.html")
+        assert Path("x.html").exists()
+        return outcome
 
-    assert code("right.safetensors") == code("right.safetensors", "same.npz") == 0
-    assert code("right.safetensors", "other.npz") == 1, "both carry their spec, and differ"
-    assert code("noise.npy") == 1, "nothing is identified"
-    assert code("torn.npz", "gpt2") in (2, 3), (
-        "it cannot be checked, which is said on standard error, too"
-    )
+    return call
 
-    data = bytearray(Path("right.safetensors").read_bytes())
-    data[-1] ^= 1
-    Path("right.safetensors").write_bytes(data)
 
-    assert code("right.safetensors") == 1, "it is not what its spec says"
+"""Words of the page about LLAMA3_CONFIG and a wrong file, by what they stand for."""
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ("right.safetensors", SUCCESS),
+        ("right.safetensors same.npz", SUCCESS),
+        ("right.safetensors other_base.npz", CHECK_FAILED),
+        ("noise.npy", CHECK_FAILED),
+        ("changed.safetensors", CHECK_FAILED),
+    ],
+    ids=["its own spec", "equal files", "different files", "not identified", "changed bit"],
+)
+def test_the_exit_code_is_the_answer_of_the_checks(report_on, files: str, code: int) -> None:
+    outcome = report_on(files)
+    assert outcome.exit_code == code
+    assert outcome.err == ""
+
+
+def test_a_file_that_cannot_be_checked_is_an_error(report_on) -> None:
+    """The cosines of torn.npz have two axes, and its sines three."""
+    outcome = report_on("torn.npz gpt2")
+    assert outcome.exit_code in (USAGE_ERROR, FILE_ERROR)
+    assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.thorough
-def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
-    Path("config.json").write_text(json.dumps(LLAMA3_CONFIG))
+@pytest.mark.parametrize("load", [dict, pecli.load_config], ids=["mapping", "model"])
+def test_a_configuration_may_be_given_itself(
+    pictures: list[Picture], load: Callable[[dict[str, Any]], Any]
+) -> None:
+    """Its tables are cosines of pairs, and base 500000 is that of LLAMA3_CONFIG."""
     pecli.save("rope.npz", RIGHT_ROPE)
+    words = words_of(report(load(LLAMA3_CONFIG), "rope.npz", atol=1e-3))
 
-    for given in (LLAMA3_CONFIG, pecli.load_config(LLAMA3_CONFIG)):
-        words = words_of(report(given, "rope.npz", atol=1e-3))
-        assert "passed" in words
-        assert "base 500000" in words
+    assert "passed" in words
+    assert "base 500000" in words
     assert {panel.columns for picture in pictures for panel in picture.heatmaps} == {"pair"}
 
 

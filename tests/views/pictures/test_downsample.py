@@ -16,72 +16,102 @@ from pecli.views.pictures.downsample import Reduction, envelope, fitted_to, redu
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
-def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> None:
-    """Means of 40 rows, of every third column; blocks have 1000 bytes."""
+def test_means_of_rows_are_those_of_numpy(monkeypatch, dtype: type) -> None:
+    """1,200 rows in 30 are means of 40; of 24 columns in 8, every third is kept. The table is read
+    in blocks of 1,000 bytes, and NumPy averages the whole array.
+    """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
-    found = reduced(table_of("x", array), 30, 8)
-    parts = array.astype(float).reshape(30, 40, 24)[:, :, ::3]
+    means = reduced(table_of("x", array), rows=30, columns=8)
 
-    np.testing.assert_allclose(found, parts.mean(axis=1), rtol=1e-12, atol=1e-12)
+    expected = array.astype(float).reshape(30, 40, 24)[:, :, ::3].mean(axis=1)
+    np.testing.assert_allclose(means, expected, rtol=1e-12, atol=1e-12)
+
+
+def array_with_nan_and_infinities() -> np.ndarray:
+    """Return 400 rows of ones, with NaN in row 5, ∞ in row 150, and −∞ in rows 200 to 299."""
+    array = np.ones((400, 6))
+    array[5, 0] = np.nan
+    array[150, 1] = np.inf
+    array[200:300, 2] = -np.inf
+    return array
 
 
 def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
+    """Each of the 4 means is of 100 rows."""
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
-    array = np.ones((400, 6))
-    array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
-    means = reduced(table_of("x", array), 4, 6)
+    means = reduced(table_of("x", array_with_nan_and_infinities()), rows=4, columns=6)
 
     assert np.isnan(means[0, 0])
     assert means[1, 1] == np.inf
     assert means[2, 2] == -np.inf
     assert means[3, 3] == 1.0
-    np.testing.assert_array_equal(fitted_to(array, 4, 6), means)
 
 
-def test_each_row_is_the_mean_of_its_share() -> None:
-    """The expected means are computed with statistics.fmean."""
-    for length, count in ((6, 3), (7, 3), (100, 7), (5, 4), (60, 59)):
-        values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
-        edges = [k * length // count for k in range(count + 1)]
-        expected = [statistics.fmean(values[a:b, 0].tolist()) for a, b in pairwise(edges)]
-        assert fitted_to(values, count, 1)[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert set(fitted_to(np.full((64, 64), 0.25), 9, 64).ravel().tolist()) == {0.25}, (
-        "to the last bit"
-    )
+def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypatch) -> None:
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
+    array = array_with_nan_and_infinities()
+    means = reduced(table_of("x", array), rows=4, columns=6)
+    np.testing.assert_array_equal(fitted_to(array, rows=4, columns=6), means)
 
 
-def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_is() -> None:
-    """MAX keeps the largest magnitude of a cell, SAMPLE takes every n-th row and column, so that a
-    diagonal stays one.
-    """
+@pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (60, 59)], ids=str)
+def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
+    """Share k of 7 rows in 3 begins at row 7k // 3. The means are computed with statistics.fmean."""
+    values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
+    edges = [k * length // count for k in range(count + 1)]
+    expected = [statistics.fmean(values[a:b, 0].tolist()) for a, b in pairwise(edges)]
+
+    means = fitted_to(values, rows=count, columns=1)[:, 0]
+    assert means == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_means_of_one_number_are_that_number_to_the_last_bit() -> None:
+    means = fitted_to(np.full((64, 64), 0.25), rows=9, columns=64)
+    assert set(means.ravel().tolist()) == {0.25}
+
+
+def test_the_largest_magnitude_of_a_cell_survives() -> None:
+    """Row 617 of 1,000 is in cell 6 of 10, column 22 of 40 in cell 2 of 4."""
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
-    small = fitted_to(values, 10, 4, Reduction.MAX)
+    cells = fitted_to(values, 10, 4, Reduction.MAX)
 
-    assert small[6, 2] == -3.0
-    assert np.count_nonzero(small) == 1
-
-    small = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
-    np.testing.assert_array_equal(small, np.eye(25))
-
-    for reduction in (Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE):
-        np.testing.assert_array_equal(fitted_to(values[:2, :3], 5, 3, reduction), values[:2, :3])
+    assert cells[6, 2] == -3.0
+    assert np.count_nonzero(cells) == 1
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) -> None:
-    """A square root rises monotonically; a drawn saw would be an artefact."""
+def test_a_diagonal_that_is_sampled_stays_one() -> None:
+    """100 rows in 30 and 100 columns in 45 are every fourth row and every fourth column."""
+    cells = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
+    np.testing.assert_array_equal(cells, np.eye(25))
+
+
+@pytest.mark.parametrize("reduction", [Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE])
+def test_an_array_that_fits_stays_as_it_is(reduction: Reduction) -> None:
+    values = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+    np.testing.assert_array_equal(fitted_to(values, 5, 3, reduction), values)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
+def test_a_long_curve_that_rises_is_drawn_rising(sign: float) -> None:
+    """Each of 2,000 pieces of the square root is drawn by its lowest and its highest point. If they
+    were always in this order, a falling curve would be drawn as a saw.
+    """
     x = np.arange(4096.0)
-    shown, y = envelope(x, sign * np.sqrt(x), 2000)
+    drawn_x, drawn_y = envelope(x, sign * np.sqrt(x), 2000)
 
-    assert len(y) == 4000
-    assert (np.diff(shown) >= 0).all()
-    assert (sign * np.diff(y) >= 0).all(), "a saw"
+    assert len(drawn_y) == 4000
+    assert (np.diff(drawn_x) >= 0).all()
+    assert (sign * np.diff(drawn_y) >= 0).all()
 
-    spiky = np.zeros(4096)
-    spiky[1234] = sign
-    assert sign in envelope(x, spiky, 500)[1]
+
+@pytest.mark.parametrize("spike", [1.0, -1.0])
+def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
+    y = np.zeros(4096)
+    y[1234] = spike
+    _, drawn_y = envelope(np.arange(4096.0), y, 500)
+    assert spike in drawn_y
 
 
 @pytest.mark.parametrize(("count", "room", "step"), [(0, 5, 1), (5, 0, 5), (6, 3, 2), (7, 3, 3)])

@@ -36,83 +36,124 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
     return cells
 
 
+def the_error_map(a: object, b: object, *, rows: int = 192, columns: int = 192) -> ErrorMap:
+    """Return the map of the only tensor in which two inputs differ."""
+    (tensor,) = pecli.diff(a, b, reasons=False).tensors
+    (errors,) = error_maps(tensor, rows, columns)
+    return errors
+
+
+def maps_by_tensor(a: object, b: object, **tolerance: float) -> dict[str, ErrorMap]:
+    tensors = pecli.diff(a, b, reasons=False, **tolerance).tensors
+    return {tensor.name: next(error_maps(tensor)) for tensor in tensors}
+
+
 @pytest.mark.parametrize("shape", [(6, 4), (50, 30), (3, 17, 23)], ids=str)
 def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
-    """A plain loop over elements finds the worst one of each cell."""
+    """A map of at most 10 × 7 cells; a plain loop over elements finds the worst one of each cell.
+    About half of the elements differ.
+    """
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
-    (errors,) = error_maps(pecli.diff(a, b, reasons=False).tensors[0], 10, 7)
+    errors = the_error_map(a, b, rows=10, columns=7)
     size = min(10, shape[-2]), min(7, shape[-1])
-    expected = worst_by_loop(a, b, *size)
+    expected, found, worst = worst_by_loop(a, b, *size)
 
     assert errors.shape == shape[-2:]
     assert errors.errors.shape == size
-    np.testing.assert_array_equal(errors.errors, expected[2])
+    np.testing.assert_array_equal(errors.errors, worst)
 
-    off = errors.errors > 0
-    np.testing.assert_array_equal(errors.expected[off], expected[0][off])
-    np.testing.assert_array_equal(errors.found[off], expected[1][off])
-    np.testing.assert_array_equal(errors.expected[~off], errors.found[~off])
-    assert errors.layers == (3 if len(shape) == 3 else 1)
+    differs = worst > 0
+    np.testing.assert_array_equal(errors.expected[differs], expected[differs])
+    np.testing.assert_array_equal(errors.found[differs], found[differs])
+    np.testing.assert_array_equal(errors.expected[~differs], errors.found[~differs])
+
+
+@pytest.mark.parametrize(("shape", "layers"), [((6, 4), 1), ((3, 17, 23), 3)], ids=str)
+def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], layers: int) -> None:
+    a = RNG.standard_normal(shape)
+    assert the_error_map(a, a + 1.0).layers == layers
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "limit", "relative"),
+    ("tolerance", "limit", "is_relative"),
     [
-        ({"atol": 1e-3}, 1e-3, False), ({"rtol": 1e-4}, 1e-4, True), ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
-        ({"max_ulp": 2}, 0.0, False), ({}, 0.0, False), ({"atol": 1e-3, "max_ulp": 2}, 0.0, False),
+        ({"atol": 1e-3}, 1e-3, False),
+        ({"rtol": 1e-4}, 1e-4, True),
+        ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
+        ({"max_ulp": 2}, 0.0, False),
+        ({}, 0.0, False),
+        ({"atol": 1e-3, "max_ulp": 2}, 0.0, False),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_tolerance_is_the_one_applied(
-    tolerance: dict[str, float], limit: float, relative: bool
+    tolerance: dict[str, float], limit: float, is_relative: bool
 ) -> None:
-    """0 stands for a tolerance that is no single limit, such as a sum of two."""
-    a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
-    (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance), reasons=False).tensors[0])
+    """0 stands for a tolerance that is no single limit, such as a sum of two.
+
+    Only if the tolerance is relative, errors are divided by the magnitude of A.
+    """
+    a = np.linspace(1.0, 4.0, 24).reshape(6, 4)
+    b = np.linspace(1.0, 5.0, 24).reshape(6, 4)
+    (tensor,) = pecli.diff(a, b, Tolerance(**tolerance), reasons=False).tensors
+    (errors,) = error_maps(tensor)
 
     assert errors.tolerance == limit
-    assert errors.is_relative == relative
-    np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if relative else 1))
+    assert errors.is_relative == is_relative
+    np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if is_relative else 1))
+
+
+ROPE_OF_BASE_10000 = pecli.Rope(4, 16).tables()
+ROPE_OF_BASE_9000 = pecli.Rope(4, 16, base=9000.0).tables()
 
 
 def test_frequencies_are_judged_relatively() -> None:
-    """(10000 / 9000)^(i/8) − 1 is the relative error of another base."""
-    a, b = pecli.Rope(4, 16).tables(), pecli.Rope(4, 16, base=9000.0).tables()
-    maps = {
-        tensor.name: next(error_maps(tensor))
-        for tensor in pecli.diff(a, b, atol=1e-3, reasons=False).tensors
-    }
-    found = maps["inv_freq"]
+    """Frequency i is 10000^(−i/8) and 9000^(−i/8): the relative error is (10000 / 9000)^(i/8) − 1.
 
-    assert found.rows == ""
-    assert found.columns == "pair"
-    assert found.tolerance == 1e-5
-    assert found.is_relative
-    np.testing.assert_allclose(found.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
-    assert maps["cos"].rows == "position"
-    assert maps["cos"].columns == "pair"
-    assert maps["cos"].tolerance == 1e-3
-    assert [
-        [*panel.curves[0].x]
-        for panel in table_panels(found, Sides("a", "b"), ColourScale(1e-9, 1.0))
-    ] == [[*range(8)]] * 2
+    They have a tolerance of their own, 1e-5, whatever the tolerance of cosines is.
+    """
+    errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["inv_freq"]
+
+    assert errors.is_relative
+    assert errors.tolerance == 1e-5
+    np.testing.assert_allclose(errors.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
+
+
+def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
+    errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["cos"]
+    assert not errors.is_relative
+    assert errors.tolerance == 1e-3
+    assert errors.rows == "position"
+    assert errors.columns == "pair"
+
+
+def test_frequencies_are_drawn_over_their_pairs() -> None:
+    """Two charts: both sides, and their difference."""
+    errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["inv_freq"]
+    assert errors.rows == ""
+    assert errors.columns == "pair"
+
+    sides, difference = table_panels(errors, Sides("a", "b"), ColourScale(1e-9, 1.0))
+    assert sides.curves[0].x.tolist() == list(range(8))
+    assert difference.curves[0].x.tolist() == list(range(8))
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
-    rope, wrong = (
-        pecli.Rope(64, 16, layout="halves"),
-        pecli.Rope(64, 16, layout="halves", base=500.0),
-    )
-    names = {
-        each.name: next(error_maps(each)).columns
-        for each in pecli.diff(rope.tables(), wrong.tables(), reasons=False).tensors
-    }
+    """In layout halves every frequency has two columns of cosines, which are channels then."""
+    right = pecli.Rope(64, 16, layout="halves").tables()
+    wrong = pecli.Rope(64, 16, layout="halves", base=500.0).tables()
+    maps = maps_by_tensor(right, wrong)
 
-    assert names == {"cos": "channel", "sin": "channel", "inv_freq": "pair"}
+    assert maps["cos"].columns == "channel"
+    assert maps["sin"].columns == "channel"
+    assert maps["inv_freq"].columns == "pair"
 
+
+def test_a_bias_has_queries_and_keys() -> None:
+    """Alibi(4, 8) has 4 heads, each of which is a matrix."""
     bias = pecli.Alibi(4, 8).tables()["bias"]
-    (errors,) = error_maps(pecli.diff({"bias": bias}, {"bias": bias / 2}, reasons=False).tensors[0])
+    errors = the_error_map({"bias": bias}, {"bias": bias / 2})
     assert errors.rows == "query"
     assert errors.columns == "key"
     assert errors.layers == 4
@@ -120,40 +161,46 @@ def test_axes_are_named_as_the_table_has_them() -> None:
 
 def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
     """Only the sines are 0.01 off."""
-    cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
-    packed = np.concatenate([cos, sin + np.float32(0.01)], axis=1)
+    tables = pecli.Rope(32, 16).tables()
+    wrong_sines = tables["sin"] + np.float32(0.01)
+    packed = np.concatenate([tables["cos"], wrong_sines], axis=1)
     result = pecli.verify(packed, pecli.Rope(32, 16), atol=1e-6, reasons=False)
     maps = {errors.name: errors for errors in error_maps(result.tensors[0])}
 
     assert list(maps) == ["cos_sin: cos", "cos_sin: sin"]
     assert maps["cos_sin: cos"].errors.max() == 0
     np.testing.assert_allclose(maps["cos_sin: sin"].errors, 0.01, atol=1e-6)
-    np.testing.assert_array_equal(maps["cos_sin: sin"].expected, sin)
+    np.testing.assert_array_equal(maps["cos_sin: sin"].expected, tables["sin"])
 
 
-def test_sides_are_as_the_files_were_given_whichever_was_read() -> None:
-    cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
-    packed = {"freqs": np.concatenate([cos, sin], axis=1) * np.float32(0.5)}
-    maps = [
-        next(error_maps(pecli.diff(*pair, reasons=False).tensors[0]))
-        for pair in (({"cos": cos, "sin": sin}, packed),)
-    ]
-    maps += [
-        next(error_maps(pecli.diff(packed, {"cos": cos, "sin": sin}, reasons=False).tensors[0]))
-    ]
-    for (one, other), errors in zip(((cos, cos / 2), (cos / 2, cos)), maps, strict=True):
-        np.testing.assert_array_equal(errors.expected, one)
-        np.testing.assert_array_equal(errors.found, other)
+@pytest.mark.parametrize("packed_is_first", [True, False], ids=["packed first", "packed second"])
+def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_first: bool) -> None:
+    """The packed array [cos | sin] / 2 has to be divided to be compared with separate tables."""
+    tables = pecli.Rope(32, 16).tables()
+    cos = tables["cos"]
+    separate = {"cos": cos, "sin": tables["sin"]}
+    packed = {"freqs": np.concatenate([cos, tables["sin"]], axis=1) * np.float32(0.5)}
+    files = (packed, separate) if packed_is_first else (separate, packed)
+    errors = next(error_maps(pecli.diff(*files, reasons=False).tensors[0]))
+
+    first, second = (cos / 2, cos) if packed_is_first else (cos, cos / 2)
+    np.testing.assert_array_equal(errors.expected, first)
+    np.testing.assert_array_equal(errors.found, second)
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
     a = np.ones((4, 4))
     b = a.copy()
-    b[1, 2], b[3, 3] = np.nan, np.inf
-    (errors,) = error_maps(pecli.diff(a, b, reasons=False).tensors[0])
+    b[1, 2] = np.nan
+    b[3, 3] = np.inf
+    errors = the_error_map(a, b).errors
+    assert np.argwhere(np.isinf(errors)).tolist() == [[1, 2], [3, 3]]
 
-    assert np.argwhere(np.isinf(errors.errors)).tolist() == [[1, 2], [3, 3]]
-    assert not list(error_maps(pecli.diff(a, a, reasons=False).tensors[0]))
+
+def test_equal_tensors_have_no_map() -> None:
+    a = np.ones((4, 4))
+    (tensor,) = pecli.diff(a, a, reasons=False).tensors
+    assert not list(error_maps(tensor))
 
 
 def error_map_of(name: str, table: np.ndarray) -> ErrorMap:

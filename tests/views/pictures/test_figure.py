@@ -32,6 +32,7 @@ from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, drawn_picture
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -104,63 +105,165 @@ def assert_readable(figure: Figure) -> list[str]:
     return [text for text, _ in boxes]
 
 
-def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
-    names = [
-        f"{part}_model.layers.embeddings.position_embedding.{part}.weight"
-        for part in ("text", "vision", "audio")
-    ]
-    heats = [HeatmapPanel(name, np.zeros((4, 4)), limits=(0.0, 1.0)) for name in names]
-    shown = [
-        "".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))
-    ]
-
-    for name in names:
-        assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
-    assert "two\nlines" in assert_readable(render(Picture("two\nlines", heats[:1])))
-
-    curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
-    legend = assert_readable(render(Picture("legend", [Chart("", curves)])))
-    assert {name * 3 for name in names} <= {"".join(text.split()) for text in legend}
+NAMES_OF_WEIGHTS = [
+    f"{part}_model.layers.embeddings.position_embedding.{part}.weight"
+    for part in ("text", "vision", "audio")
+]
 
 
-def test_levels_and_bands_are_named_close_ones_too() -> None:
+def without_spaces(texts: list[str]) -> list[str]:
+    return ["".join(text.split()) for text in texts]
+
+
+def test_long_titles_lose_their_middle() -> None:
+    panels = [HeatmapPanel(n, np.zeros((4, 4)), limits=(0.0, 1.0)) for n in NAMES_OF_WEIGHTS]
+    texts = without_spaces(assert_readable(render(Picture("many", panels, across=3))))
+    for name in NAMES_OF_WEIGHTS:
+        is_shortened = any(text.startswith(name[:7]) and "…" in text for text in texts)
+        assert name in texts or is_shortened
+
+
+def test_a_title_of_two_lines_stays_one_of_two_lines() -> None:
+    panel = HeatmapPanel("x", np.zeros((4, 4)), limits=(0.0, 1.0))
+    assert "two\nlines" in assert_readable(render(Picture("two\nlines", [panel])))
+
+
+def test_legends_lose_nothing() -> None:
+    """A name is three names of weights, broken into several lines."""
+    curves = []
+    for number, name in enumerate(NAMES_OF_WEIGHTS):
+        curves.append(Curve(name * 3, np.arange(9.0), np.arange(9.0) + number))
+    texts = without_spaces(assert_readable(render(Picture("legend", [Chart("", curves)]))))
+    for name in NAMES_OF_WEIGHTS:
+        assert name * 3 in texts
+
+
+@pytest.fixture
+def chart_of_wavelengths() -> Figure:
+    """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to 20."""
     levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
     curve = Curve("rope", POSITIONS, 6.28 * 1e5 ** (POSITIONS / 50), marks=[(10.0, 62.8)])
-    chart = Chart(
-        "", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)]
-    )
-    figure = render(Picture("waves", [chart]))
+    bands = [Band("kept", 0, 20)]
+    chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=bands)
+    return render(Picture("waves", [chart]))
 
-    assert {"trained on 8,192", "extended to 10,240", "kept", "rope"} <= set(
-        assert_readable(figure)
-    )
 
-    (axes,) = figure.axes
-    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx(
-        [6.28, 62.8, 8192.0, 10240.0]
-    )
-    assert axes.lines[1].get_color() == axes.lines[0].get_color()
+"""Names of 57 letters and more, which a panel of a third of a figure has no room for."""
+
+
+def test_levels_and_bands_are_named_close_ones_too(chart_of_wavelengths: Figure) -> None:
+    names = {"trained on 8,192", "extended to 10,240", "kept", "rope"}
+    assert names <= set(assert_readable(chart_of_wavelengths))
+
+
+def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> None:
+    """The lines are the curve, which begins at 6.28, its mark, and the levels."""
+    (axes,) = chart_of_wavelengths.axes
+    curve, mark, *_ = axes.lines
+    heights = [line.get_ydata()[0] for line in axes.lines]
+    assert heights == pytest.approx([6.28, 62.8, 8192.0, 10240.0])
+    assert mark.get_color() == curve.get_color()
+
+
+def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure) -> None:
+    (axes,) = chart_of_wavelengths.axes
     assert axes.patches[0].get_x() == -0.5
     assert axes.patches[0].get_width() == 21.0
 
 
-def test_curves_and_points_on_each_other_are_all_seen() -> None:
-    """The second of two equal curves is dashed, and a reference is dotted."""
+def test_equal_curves_are_both_seen_as_the_second_is_dashed() -> None:
+    """A curve for reference is dotted."""
     curves = [
-        Curve("one", POSITIONS, POSITIONS**2),
+        Curve("first", POSITIONS, POSITIONS**2),
         Curve("same", POSITIONS, POSITIONS**2),
         Curve("law", POSITIONS, 50 * POSITIONS, reference=True),
     ]
-    first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
+    lines = render(Picture("", [Chart("", curves)])).axes[0].lines
+    assert [line.get_linestyle() for line in lines] == ["-", "--", ":"]
 
-    assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
 
+def test_points_on_each_other_are_both_seen_as_they_are_open() -> None:
+    """Slopes are points that no line joins, with a marker per source."""
     figure = render(drawn_picture("slopes", pecli.Alibi(12), pecli.Alibi(8)))
     below, above = figure.axes[0].lines
     assert below.get_linestyle() == "None"
     assert above.get_linestyle() == "None"
     assert below.get_marker() != above.get_marker()
     assert above.get_fillstyle() == "none"
+
+
+ENDS = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
+
+
+def axes_with_names_at_ends(*, log: bool) -> Axes:
+    curves = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ENDS.items()]
+    curves[3].y[30:] = np.nan
+    figure = render(Picture("", [Chart("", curves, log_y=log)]))
+    assert_readable(figure)
+    (axes,) = figure.axes
+    return axes
+
+
+def heights_of_names(axes: Axes) -> dict[str, float]:
+    """Return the middle of each name, from the bottom of the axes, 0, to the top, 1."""
+    from matplotlib.text import Text
+
+    to_axes = axes.transAxes.inverted()
+    heights = {}
+    for text in axes.texts:
+        corners = to_axes.transform(Text.get_window_extent(text))
+        heights[text.get_text()] = float(corners[:, 1].mean())
+    return heights
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["linear", "logarithmic"])
+def test_curves_are_named_where_they_end(log: bool) -> None:
+    """Names are in the order of the ends; «low» and «gone», whose neighbours are far, are at them."""
+    axes = axes_with_names_at_ends(log=log)
+    heights = heights_of_names(axes)
+
+    assert axes.get_legend() is None
+    assert sorted(heights, key=heights.__getitem__) == ["low", "gone", "next to it", "high"]
+    for name in ("low", "gone"):
+        end_in_pixels = axes.transData.transform((49.0, ENDS[name]))
+        end = axes.transAxes.inverted().transform(end_in_pixels)[1]
+        assert heights[name] == pytest.approx(end, abs=0.03)
+
+
+def test_names_at_ends_have_the_colours_of_their_curves_in_enough_contrast() -> None:
+    """4.5 is the contrast that WCAG 2 requires of letters."""
+    axes = axes_with_names_at_ends(log=False)
+    colours = [str(text.get_color()) for text in axes.texts]
+    assert len(set(colours)) == len(ENDS)
+    for colour in colours:
+        assert palettes.contrast(palettes.from_hex(colour), (255, 255, 255)) >= 4.5
+
+
+TALL_NAMES = [
+    f"{k} of those names of curves that take several lines of letters where they end, and more "
+    "lines than there is room for, so that they are listed above the curves instead"
+    for k in range(7)
+]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [[f"curve {k}" for k in range(11)], ["a" * 40, "b"], TALL_NAMES],
+    ids=["too many", "too long", "too high"],
+)
+def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> None:
+    """The legend is read row by row, although matplotlib fills columns."""
+    curves = [Curve(name, POSITIONS, POSITIONS * k) for k, name in enumerate(names)]
+    (axes,) = render(Picture("", [Chart("", curves)]), size=(8.0, 3.0)).axes
+    legend = axes.get_legend()
+    shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
+
+    columns = legend._ncols
+    filled_by_columns = [name for column in range(columns) for name in names[column::columns]]
+    assert shown == filled_by_columns
+
+
+"""The heights at which four curves end, by their names. «gone» ends before the right edge."""
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -173,56 +276,6 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
 
     assert len({str(line.get_color()) for line in lines}) == 10
     assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
-    """More curves, or names that are too long, are listed in a legend; 4.5 is WCAG's contrast."""
-    from matplotlib.text import Text
-
-    ends = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
-    lines = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ends.items()]
-    lines[3].y[30:] = np.nan
-    figure = render(Picture("", [Chart("", lines, log_y=log)]))
-
-    assert_readable(figure)
-
-    (axes,) = figure.axes
-    upright = axes.transAxes.inverted()
-    places = {
-        text.get_text(): upright.transform(Text.get_window_extent(text))[:, 1]
-        for text in axes.texts
-    }
-    middles = {name: float(place.mean()) for name, place in places.items()}
-
-    assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == [
-        "low",
-        "gone",
-        "next to it",
-        "high",
-    ]
-    for name in ("low", "gone"):  # whose neighbours are far
-        at = axes.transAxes.inverted().transform(axes.transData.transform((49.0, ends[name])))[1]
-        assert middles[name] == pytest.approx(at, abs=0.03)
-    assert len({text.get_color() for text in axes.texts}) == len(ends)
-    for text in axes.texts:
-        colour = palettes.from_hex(str(text.get_color()))
-        assert palettes.contrast(colour, (255, 255, 255)) >= 4.5
-    assert axes.get_legend() is None
-
-    tall = [
-        f"{k} of those names of curves that take several lines of letters where they end, and more "
-        "lines than there is room for, so that they are listed above the curves instead"
-        for k in range(7)
-    ]
-    for names in ([f"curve {k}" for k in range(11)], ["a" * 40, "b"], tall):
-        many = [Curve(name, POSITIONS, POSITIONS * k) for k, name in enumerate(names)]
-        (axes,) = render(Picture("", [Chart("", many)]), size=(8.0, 3.0)).axes
-        legend = axes.get_legend()
-        shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
-        columns = legend._ncols
-        in_rows = sorted(range(len(names)), key=lambda k: (k % columns, k))
-        assert shown == [names[k] for k in in_rows]
 
 
 SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")

@@ -7,6 +7,7 @@ elements of the table itself where a picture only copies them.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,10 +38,9 @@ def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(TABLES))
 def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
-    subject = PlotSource(
-        "x.npy", (table_of("array", np.random.default_rng(0).normal(size=(64, 8))),)
-    )
-    assert kinds.picture(kind, [subject], PlotRequest()).panels
+    """Heatmap, curves and similarity show any table with rows and columns, here random numbers."""
+    noise = table_of("array", np.random.default_rng(0).normal(size=(64, 8)))
+    assert kinds.picture(kind, [PlotSource("x.npy", (noise,))], PlotRequest()).panels
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
@@ -77,10 +77,11 @@ SCHEMES_AND_NAMES = [
 def test_no_two_names_are_alike_and_none_is_cut(
     schemes: list[pecli.Scheme], expected: list[str], label: str
 ) -> None:
-    names = [
-        each.label
-        for each in labelled([each for scheme in schemes for each in of_scheme(scheme, label)])
-    ]
+    """A name is the label, or else the scheme, and the parameters in which the schemes differ."""
+    sources: list[PlotSource] = []
+    for scheme in schemes:
+        sources += of_scheme(scheme, label)
+    names = [source.label for source in labelled(sources)]
     assert names == [f"{label or 'rope'}, {words}" for words in expected]
 
 
@@ -95,77 +96,107 @@ def test_a_heatmap_holds_the_table() -> None:
     assert panel.limits == (-1.0, 1.0)
     assert panel.is_centred
 
-    long = pecli.Sinusoidal(300_000, 8)
-    assert (
-        drawn_picture("heatmap", long, request=PlotRequest(10, 8)).title
-        == "value over 300,000 positions, by channel"
-    )
+
+def test_the_title_of_a_heatmap_has_the_rows_of_the_table_not_those_drawn() -> None:
+    picture = drawn_picture("heatmap", pecli.Sinusoidal(300_000, 8), request=PlotRequest(10, 8))
+    assert picture.title == "value over 300,000 positions, by channel"
 
 
-def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
-    """Eight of 16 heads are drawn; the bias at distance 7 is 7 times the slope."""
+def test_eight_evenly_spaced_heads_of_alibi_are_drawn() -> None:
     picture = drawn_picture("heatmap", pecli.Alibi(16, 8))
-    assert [panel.title for panel in picture.panels] == [
-        f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)
-    ]
+    heads = (0, 2, 4, 6, 9, 11, 13, 15)
+    assert [panel.title for panel in picture.panels] == [f"head {head}" for head in heads]
 
+
+def test_heads_of_alibi_have_one_logarithmic_scale() -> None:
+    """|bias| is the slope times the distance, from 0 to 7. A scale spans a decade at least, so that of
+    the last head begins at a tenth of its largest value: 0.7 times its slope.
+    """
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
-    assert all(
-        panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels
-    )
-    assert all(panel.log and panel.values[0, 0] == 0 for panel in picture.panels)
-    assert [panel.values[0, 7] for panel in picture.panels[:3]] == [
-        7 * slopes[head] for head in (0, 2, 4)
-    ]
+    panels = drawn_picture("heatmap", pecli.Alibi(16, 8)).panels
 
-    (row,) = drawn_picture("heatmap", pecli.Alibi(4, 8, form="key")).panels
-    np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
+    for panel in panels:
+        assert panel.log
+        assert panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0]))
+        assert panel.values[0, 0] == 0
+    assert panels[0].values[0, 7] == 7 * slopes[0]
+    assert panels[1].values[0, 7] == 7 * slopes[2]
 
 
-def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
-    """T5's formula: 16 buckets per side, 8 of them exact, and 128 as the largest distance."""
-    picture = drawn_picture("heatmap", Relative(style="swin", grid=(2, 3)))
+def test_a_bias_with_one_query_has_a_row_per_head() -> None:
+    """The slopes of 4 heads are 2^−2, 2^−4, 2^−6 and 2^−8; key 1 has distance 1 from key 0."""
+    (panel,) = drawn_picture("heatmap", pecli.Alibi(4, 8, form="key")).panels
+    assert panel.values[:, 1].tolist() == [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8]
+
+
+SWIN = Relative(style="swin", grid=(2, 3))
+
+
+def test_relative_positions_are_drawn_by_query_and_key() -> None:
+    picture = drawn_picture("heatmap", SWIN)
     (panel,) = picture.panels
-
     assert picture.title == "bucket by query and key"
     assert panel.rows == "query"
     assert panel.columns == "key"
 
-    picture = drawn_picture(
-        "curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128)
-    )
-    (curve,) = picture.panels[0].curves
+
+def test_buckets_of_t5_are_steps_by_distance() -> None:
+    """T5's formula with 32 buckets: 16 per side, of which the first 8 are exact, and 128 as the
+    largest distance. Keys after the query have the buckets from 16 on.
+    """
+    t5 = Relative(style="t5", seq_len=140, buckets=32, max_distance=128)
+    picture = drawn_picture("curves", t5)
+    (chart,) = picture.panels
+    (curve,) = chart.curves
+
     assert picture.title == "bucket by distance"
-    assert picture.panels[0].x == "distance, key − query"
-    assert (
-        curve.y[::2] == curve.y[1::2]
-    ).all()  # level from half a step before a distance to half a step after it
+    assert chart.x == "distance, key − query"
+    # A bucket is a level from half a step before its distance to half a step after it.
+    left_ends, right_ends = curve.y[::2], curve.y[1::2]
+    np.testing.assert_array_equal(left_ends, right_ends)
 
-    buckets = dict(
-        zip((curve.x[::2] + 0.5).tolist(), curve.y[::2].tolist(), strict=True)
-    )  # T5: 16 a side
-    assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [
-        15,
-        15,
-        7,
-        1,
-        0,
-        17,
-        23,
-        24,
-        31,
-    ]
+    distances = (curve.x[::2] + 0.5).tolist()
+    buckets = dict(zip(distances, left_ends.tolist(), strict=True))
+    expected = {-139: 15, -128: 15, -7: 7, -1: 1, 0: 0, 1: 17, 7: 23, 8: 24, 139: 31}
+    assert {distance: buckets[distance] for distance in expected} == expected
 
+
+def test_a_long_table_of_buckets_is_sampled_not_averaged() -> None:
+    """512 rows in 200 are every third; the mean of two buckets would be a bucket of neither."""
     index = Relative(style="t5", seq_len=512)
     (panel,) = drawn_picture("heatmap", index, request=PlotRequest(200, 200)).panels
-    np.testing.assert_array_equal(
-        panel.values, index.tables()["index"][::3, ::3]
-    )  # no mean of two buckets
+
+    np.testing.assert_array_equal(panel.values, index.tables()["index"][::3, ::3])
     assert panel.axis_names(*panel.values.shape) == ("query (one in 3)", "key (one in 3)")
-    assert kinds.default_kind(of_scheme(index)) == "curves"
-    assert kinds.default_kind(of_scheme(Relative(style="swin", grid=(2, 3)))) == "heatmap"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kind"), [(Relative(style="t5", seq_len=512), "curves"), (SWIN, "heatmap")]
+)
+def test_buckets_are_curves_by_default_unless_they_lie_on_a_grid(
+    scheme: pecli.Scheme, kind: str
+) -> None:
+    assert kinds.default_kind(of_scheme(scheme)) == kind
+
+
+def test_buckets_on_a_grid_have_no_curves() -> None:
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):
-        drawn_picture("curves", Relative(style="swin", grid=(2, 3)))
+        drawn_picture("curves", SWIN)
+
+
+def test_curves_are_the_columns_that_were_requested_in_that_order() -> None:
+    scheme = pecli.Sinusoidal(50, 16)
+    (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
+
+    assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
+    np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
+
+
+def test_biases_are_lines_that_fall_by_the_slope() -> None:
+    """The slopes of two heads are 2^−4 and 2^−8; the largest of 101 distances is 100."""
+    request = PlotRequest(channels=(1,))
+    (chart,) = drawn_picture("curves", pecli.Alibi(2, 101), request=request).panels
+    assert chart.curves[0].y[-1] == -100 * 2.0**-8
 
 
 def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
@@ -176,19 +207,6 @@ def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
 
     np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
     assert chart.y == "cosine"
-
-
-def test_curves_are_columns_and_biases_are_lines() -> None:
-    scheme = pecli.Sinusoidal(50, 16)
-    (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
-
-    np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
-    assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
-
-    (chart,) = drawn_picture(
-        "curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))
-    ).panels
-    assert chart.curves[0].y[-1] == -100 * 2.0**-8
 
 
 def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:
@@ -203,26 +221,59 @@ def test_heatmaps_of_biases_take_heads_as_channels() -> None:
 
 
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
-    one, other = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
-    (chart,) = kinds.picture("curves", [one, other], PlotRequest(channels=(2, 3))).panels
-    found = [(curve.label, curve.dash) for curve in chart.curves]
+    first, second = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
+    (chart,) = kinds.picture("curves", [first, second], PlotRequest(channels=(2, 3))).panels
 
-    assert found == [
-        (f"{name}, channel {k}", dash) for name, dash in (("a", "-"), ("b", "--")) for k in (2, 3)
+    assert [(curve.label, curve.dash) for curve in chart.curves] == [
+        ("a, channel 2", "-"),
+        ("a, channel 3", "-"),
+        ("b, channel 2", "--"),
+        ("b, channel 3", "--"),
     ]
 
 
-def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
-    """The mean of cos(d · 10000^(-i/16)) over the frequencies."""
-    heat, chart = drawn_picture("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
-    expected = np.cos(np.arange(100)[:, None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=1)
+def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
+    """Return the mean of cos(d · 10000^(−i/16)) over 16 frequencies: the similarity of rows d apart."""
+    return np.cos(distances[..., None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=-1)
+
+
+@pytest.mark.parametrize("scheme_class", [pecli.Sinusoidal, pecli.Rope])
+def test_similarity_of_waves_depends_on_the_distance_alone(
+    scheme_class: type[pecli.Scheme],
+) -> None:
+    expected = mean_cosines_by_distance(np.arange(100))
+    heat, chart = drawn_picture("similarity", scheme_class(100, 32, dtype="float64")).panels
 
     np.testing.assert_allclose(chart.curves[0].y, expected, atol=1e-12)
     np.testing.assert_allclose(heat.values[0], expected, atol=1e-12)
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
 
-    rotated = drawn_picture("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
-    np.testing.assert_allclose(rotated.curves[0].y, expected, atol=1e-12)
+
+def test_rows_are_divided_by_their_length_whatever_it_is() -> None:
+    """(3, 4) has the direction (0.6, 0.8), at any magnitude; zeros have none."""
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
+    directions = similarity.directions([table_of("", rows)], np.arange(4))
+
+    np.testing.assert_allclose(directions[0], [0.6, 0.8], rtol=1e-12)
+    assert np.isnan(directions[1]).all()
+    np.testing.assert_allclose(directions[2], [1.0, 0.0], rtol=1e-12)
+    np.testing.assert_allclose(directions[3], [-0.6, -0.8], rtol=1e-12)
+
+
+def test_rows_without_a_direction_are_left_out_of_the_mean() -> None:
+    """The rows a, NaN, b, −a with a·b = 0.6 have the products b·(−a) = −0.6 at distance 1, a·b = 0.6
+    at distance 2, and a·(−a) = −1 at distance 3.
+    """
+    nan = [np.nan, np.nan]
+    rows = np.array([[0.6, 0.8], nan, [1.0, 0.0], [-0.6, -0.8]])
+    np.testing.assert_allclose(similarity.by_distance(rows), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
+
+
+def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 7))
+    products = rows @ rows.T
+    expected = [np.diagonal(products, distance).mean() for distance in range(50)]
+    np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -242,24 +293,6 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
     one, other = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
     expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
-
-
-def test_rows_without_a_direction_have_no_similarity() -> None:
-    """(3, 4) has the direction (0.6, 0.8), at any magnitude; zeros have none."""
-    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
-    directions = similarity.directions([table_of("", rows)], np.arange(4))
-
-    assert np.isnan(directions[1]).all()
-    np.testing.assert_allclose(
-        directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        similarity.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12
-    )
-
-    rows = np.random.default_rng(0).normal(size=(50, 7))
-    expected = [np.diagonal(rows @ rows.T, k).mean() for k in range(50)]
-    np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -303,81 +336,156 @@ def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
     assert [panel.title for panel in picture.panels] == ["row 2, column 3, frame 0 of 5"]
 
 
-def test_tables_on_grids_are_maps_of_channels(run_pecli, tmp_path: Path) -> None:
-    """Channel 2 of MAE's table is the sine of the column times 1/100."""
-    (panel,) = drawn_picture(
-        "heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2
-    ).panels
-    np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
+def test_tables_on_grids_are_maps_of_channels() -> None:
+    """Channel 2 of MAE's table is the sine of the column times 1/100; one row is a class token."""
+    mae = pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1)
+    (panel,) = drawn_picture("heatmap", mae, request=CHANNEL_2).panels
+
+    expected = np.tile(np.sin(np.arange(5) / 100), (3, 1))
+    np.testing.assert_allclose(panel.values, expected, atol=1e-6)
     assert panel.title == "channel 2"
     assert panel.rows == "row"
     assert panel.columns == "column"
     assert panel.shape == (3, 5)
 
-    tower_kinds = picture_kinds(pecli.Rope(grid=(3, 5), dim=16, style="eva"))
-    table = np.random.default_rng(0).normal(
-        size=(1, 16, 8)
-    )  # learned, after a class token, as ViT has it
-    subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
-    (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
 
-    np.testing.assert_array_equal(panel.values, table[0, 1:, 2].reshape(3, 5))
+VIT_TABLE = np.random.default_rng(0).normal(size=(1, 16, 8))
 
-    (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
-    unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
-    np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
-    assert (
-        subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")
-    )  # which are no lines
 
-    np.save(tmp_path / "x.npy", table)
-    command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
-    assert run_pecli(*command, "--keep", "1").exit_code == SUCCESS
+def vit_source() -> PlotSource:
+    """Return the source of VIT_TABLE as `--grid 3x5 --keep 1` describes it."""
+    _, file = opened({"x": VIT_TABLE})
+    (source,) = of_file("x", file)
+    return source._replace(grid=(3, 5), keep=1)
 
-    refused = run_pecli(*command)
-    assert refused.exit_code == USAGE_ERROR
-    assert "with 0 kept that is 15 rows; x.npy has 16" in refused.err
+
+def test_a_file_on_a_grid_has_the_kinds_of_a_scheme_on_a_grid() -> None:
+    tower = pecli.Rope(grid=(3, 5), dim=16, style="eva")
+    assert vit_source().picture_kinds == ("heatmap", "similarity", "patch")
+    assert picture_kinds(tower) == ("heatmap", "similarity", "patch")
+
+
+def test_a_file_on_a_grid_is_maps_of_channels() -> None:
+    (panel,) = kinds.picture("heatmap", [vit_source()], CHANNEL_2).panels
+    np.testing.assert_array_equal(panel.values, VIT_TABLE[0, 1:, 2].reshape(3, 5))
+
+
+def test_patches_of_a_file_are_compared_with_the_middle_one() -> None:
+    """Patch 7 is in row 1 and column 2 of 3 × 5."""
+    (panel,) = kinds.picture("patch", [vit_source()], PlotRequest()).panels
+    patches = VIT_TABLE[0, 1:]
+    directions = patches / np.linalg.norm(patches, axis=1, keepdims=True)
+    expected = (directions @ directions[7]).reshape(3, 5)
+    np.testing.assert_allclose(panel.values, expected, atol=1e-12)
+
+
+@pytest.fixture
+def plot_patches_of_vit(run_pecli, tmp_path: Path):
+    """Run `pecli plot` on VIT_TABLE, which has 16 rows, on a grid of 3 × 5."""
+    np.save(tmp_path / "x.npy", VIT_TABLE)
+    words = ("plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5")
+    return lambda *more: run_pecli(*words, *more)
+
+
+def test_a_class_token_is_kept_apart_from_the_grid(plot_patches_of_vit) -> None:
+    assert plot_patches_of_vit("--keep", "1").exit_code == SUCCESS
+
+
+def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> None:
+    outcome = plot_patches_of_vit()
+    assert outcome.exit_code == USAGE_ERROR
+    assert "with 0 kept that is 15 rows; x.npy has 16" in outcome.err
+
+
+"""A learned table as ViT has it: a class token, then 3 × 5 patches, of 8 channels."""
 
 
 def test_the_expected_score_and_its_bound() -> None:
-    """The mean cosine, and the bound of Su et al.
-
-    (2021): mean |S_i| of partial sums, normed to 1 at distance 0.
+    """The score at distance 3 is the mean of cos(3θ) over 8 frequencies θ. The bound of Su et al.
+    (2021) is the mean of |partial sums of e^(3iθ)|, divided by 4.5, the mean of 1 to 8, so that it
+    is 1 at distance 0.
     """
-    angles = 10000.0 ** (-np.arange(8) / 8)
-    score, bound = decay.scores(angles, np.array([0.0, 3.0]))
+    frequencies = 10000.0 ** (-np.arange(8) / 8)
+    score, bound = decay.scores(frequencies, np.array([0.0, 3.0]))
+    phases = [complex(math.cos(3 * theta), math.sin(3 * theta)) for theta in frequencies]
+    partial_sums = [abs(sum(phases[: count + 1])) for count in range(8)]
 
     assert score[0] == 1.0
     assert bound[0] == pytest.approx(1.0)
-    assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
+    assert score[1] == pytest.approx(sum(phase.real for phase in phases) / 8)
+    assert bound[1] == pytest.approx(sum(partial_sums) / 8 / 4.5)
 
-    sums = [
-        abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1]))
-        for i in range(8)
-    ]
-    assert bound[1] == pytest.approx(sum(sums) / 8 / 4.5)  # 4.5 is the mean of 1 … 8
+
+YARN_BY_4: dict[str, Any] = {
+    "scaling": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
     """Both queries and keys are multiplied by it: 1.5² = 2.25."""
-    given = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
-    plain, scaled = (
-        drawn_picture("decay", pecli.Rope(256, 32, **given, attention_factor=each))
-        for each in (1.0, 1.5)
-    )
-    for one, other in zip(plain.panels, scaled.panels, strict=True):
-        np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
+    plain = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.0))
+    scaled = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5))
 
+    for panel, scaled_panel in zip(plain.panels, scaled.panels, strict=True):
+        expected = 2.25 * panel.curves[0].y
+        np.testing.assert_allclose(scaled_panel.curves[0].y, expected, rtol=1e-12)
     assert plain.subtitle == ""
-    assert scaled.subtitle[:20] == "Attention factor 1.5"
+    assert scaled.subtitle.startswith("Attention factor 1.5")
 
-    tables = pecli.Rope(256, 32, **given, attention_factor=1.5, dtype="float64").tables()
-    rotated = np.concatenate(
-        [tables["cos"], tables["sin"]], axis=1
-    )  # of q = k = (1, 0) in every pair, |q| = 4
-    np.testing.assert_allclose(
-        scaled.panels[0].curves[0].y, (rotated @ rotated[0] / 16)[1:], atol=1e-12
-    )
+
+def test_scores_are_those_of_rotated_vectors() -> None:
+    """q = k = (1, 0) in each of 16 pairs becomes the row of cosines and sines; |q|² is 16."""
+    rope = pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5, dtype="float64")
+    tables = rope.tables()
+    rotated = np.concatenate([tables["cos"], tables["sin"]], axis=1)
+    expected = (rotated @ rotated[0] / 16)[1:]
+
+    scores = drawn_picture("decay", rope).panels[0].curves[0].y
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+def test_circles_turn_by_the_frequency_of_their_pair() -> None:
+    """Pair i of 6 turns by 10000^(−i/6) radians per position; the radius is the position."""
+    request = PlotRequest(channels=(0, 5))
+    fast, slow = drawn_picture("circle", pecli.Rope(97, 12), request=request).panels
+
+    np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
+    np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
+    np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
+
+
+def test_slopes_are_those_of_the_paper() -> None:
+    (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
+    assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
+    assert not chart.joined
+
+
+def test_similarities_of_which_some_are_negative_have_colours_from_minus_1() -> None:
+    """Rows of a rope of base 10000 and 8 pairs, up to 63 positions apart."""
+    (panel,) = drawn_picture("similarity", pecli.Rope(64, 16)).heatmaps
+    phases = np.arange(64)[:, None] * 10000.0 ** (-np.arange(8) / 8)
+    smallest = np.cos(phases).mean(axis=1).min()
+
+    expected = (-1.0, 1.0) if smallest < 0 else (smallest, 1.0)
+    assert panel.ends == pytest.approx(expected, abs=1e-6)
+
+
+def test_similarities_of_which_none_is_negative_have_the_range_of_the_data() -> None:
+    (panel,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
+    assert panel.values.min() > 0
+    assert panel.ends == (panel.values.min(), 1.0)
+
+
+def test_similarities_of_two_tables_have_one_range() -> None:
+    slow = pecli.Sinusoidal(16, 512)
+    fast = pecli.Sinusoidal(16, 512, base=100.0)
+    first, second = drawn_picture("similarity", slow, fast).heatmaps
+    smallest = min(first.values.min(), second.values.min())
+
+    assert first.ends == (smallest, 1.0)
+    assert second.ends == (smallest, 1.0)
 
 
 @pytest.mark.parametrize("slope", [0.5, 2.0**-8, 0.0])
@@ -391,124 +499,114 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     )
 
 
-def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
-    fast, slow = drawn_picture(
-        "circle", pecli.Rope(97, 12), request=PlotRequest(channels=(0, 5))
-    ).panels
-    np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
-    np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
-    np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
-
-    (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
-    assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
-    assert not chart.joined
-
-
-def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> None:
-    rope = pecli.Rope(64, 16)
-    (panel,) = drawn_picture("similarity", rope).heatmaps
-    phases = np.outer(np.arange(64), rope.tables()["inv_freq"])
-    expected = np.cos(phases[:, None] - phases[None]).mean(axis=-1)
-
-    assert panel.ends == pytest.approx(
-        (expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6
-    )
-
-    (rising,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
-    assert 0 < rising.ends[0] == rising.values.min()
-
-    both = drawn_picture(
-        "similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)
-    ).heatmaps
-    assert both[0].ends == both[1].ends == (min(panel.values.min() for panel in both), 1.0)
-
-
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
 def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
     assert label in run_pecli("plot", label.split()[0]).out
 
-    refused = run_pecli("plot", "bert-base")
-    assert refused.exit_code == USAGE_ERROR
-    assert "learned" in refused.err
+
+def test_a_model_of_which_no_table_follows_from_the_config_is_refused(run_pecli) -> None:
+    outcome = run_pecli("plot", "bert-base")
+    assert outcome.exit_code == USAGE_ERROR
+    assert "learned" in outcome.err
 
 
-def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(run_pecli) -> None:
-    """The tower has 16 frequencies of base 10000 per axis."""
+def test_a_vision_tower_is_a_source_beside_the_text() -> None:
+    """The tower of Qwen3-VL has 16 frequencies of base 10000 per axis."""
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
 
     assert text.label == "qwen3-vl-4b"
     assert vision.label == "qwen3-vl-4b vision, one axis"
-    np.testing.assert_allclose(
-        vision.scheme.angular_frequencies(), 1e4 ** (-np.arange(16) / 16), rtol=1e-12
-    )
+    frequencies = vision.scheme.angular_frequencies()
+    np.testing.assert_allclose(frequencies, 1e4 ** (-np.arange(16) / 16), rtol=1e-12)
 
-    (tower,) = of_model(model, "qwen3-vl-4b", "patch")  # the text has no patches
-    values = kinds.picture("patch", [tower], PlotRequest()).panels[0].values
+
+def test_only_the_vision_tower_has_patches() -> None:
+    """Half of the pairs turn with the row, half with the column: the similarity of two patches is
+    the mean of both axes' mean cosines. The middle of 16 × 16 patches is [8, 8].
+    """
+    model = pecli.load_model("qwen3-vl-4b")
+    (tower,) = of_model(model, "qwen3-vl-4b", "patch")
+    (panel,) = kinds.picture("patch", [tower], PlotRequest()).panels
     rows, columns = np.indices((16, 16)) - 8
-    angles = 1e4 ** (-np.arange(16) / 16)
-    wanted = (np.cos(rows[..., None] * angles) + np.cos(columns[..., None] * angles)).mean(
-        axis=-1
-    ) / 2
 
-    np.testing.assert_allclose(values, wanted, atol=1e-6)
+    by_row = mean_cosines_by_distance(rows)
+    by_column = mean_cosines_by_distance(columns)
+    np.testing.assert_allclose(panel.values, (by_row + by_column) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("qwen3-vl-4b --layer-type vision", "qwen3-vl-4b vision: cosine and"),
+        ("flux.1-dev", "flux.1-dev: cosine and sine by row and column"),
+        ("mistral -k wavelengths", "mistral-7b-v0.3: "),
+    ],
+    ids=["layer type", "only an image", "short name"],
+)
+def test_a_model_is_named_in_the_title(run_pecli, words: str, title: str) -> None:
+    assert run_pecli("plot", *words.split()).out.startswith(title)
+
+
+def test_the_panels_of_a_vision_tower_are_named(run_pecli) -> None:
     assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
-    assert run_pecli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith(
-        "qwen3-vl-4b vision: cosine and"
-    )
-    assert run_pecli("plot", "flux.1-dev").out.startswith(
-        "flux.1-dev: cosine and sine by row and column"
-    )
-    assert run_pecli("plot", "mistral", "-k", "wavelengths").out.startswith("mistral-7b-v0.3: ")
 
 
-def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
-    rope = pecli.Rope(64, 16, offset=7).tables()
-    for name, arrays, expected in (
-        ("rope.npz", {"cos": rope["cos"], "sin": rope["sin"]}, ("position", "pair", 7)),
-        (
-            "4d.npz",
-            {name: rope[name][None, :, None] for name in ("cos", "sin")},
-            ("position", "pair", 7),
-        ),
-        (
-            "keys.npz",
-            {"bias": pecli.Alibi(4, 16, form="key").tables()["bias"][None]},
-            ("head", "key", 0),
-        ),
-        (
-            "pe.npz",
-            {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]},
-            ("position", "channel", 3),
-        ),
-        (
-            "layers.npz",
-            {f"{n}.{name}": rope[name] for n in "01" for name in ("cos", "sin")},
-            ("position", "channel", 0),
-        ),
-        (
-            "noise.npz",
-            {"x": np.random.default_rng(0).normal(size=(64, 16))},
-            ("position", "channel", 0),
-        ),
-    ):
-        (subject,) = of_file(name, opened(arrays)[1])
-        panel = kinds.picture("heatmap", [identified(subject, None)], PlotRequest()).panels[0]
-        rows, columns, first_row = expected
-        assert panel.rows == rows
-        assert panel.columns == columns
-        assert panel.first_row == first_row
-        np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
-    for form in ("symmetric", "causal"):  # whose slopes are not beside it
-        bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
-        found = [identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])]
-        panel = kinds.picture("heatmap", found, PlotRequest()).panels[1]
-        assert panel.title == "head 1"
-        assert panel.rows == "query"
-        assert panel.columns == "key"
-        np.testing.assert_array_equal(panel.values, np.abs(bias[1]))
-        (chart,) = kinds.picture("curves", found, PlotRequest()).panels
-        assert chart.curves[0].y[-1] == -31 / 4
+ROPE_FROM_7 = pecli.Rope(64, 16, offset=7).tables()
+COS_AND_SIN = {name: ROPE_FROM_7[name] for name in ("cos", "sin")}
+FILES_AND_AXES = {
+    "rope": (COS_AND_SIN, ("position", "pair", 7)),
+    "rope of four axes": (
+        {name: table[None, :, None] for name, table in COS_AND_SIN.items()},
+        ("position", "pair", 7),
+    ),
+    "bias of one query": (
+        {"bias": pecli.Alibi(4, 16, form="key").tables()["bias"][None]},
+        ("head", "key", 0),
+    ),
+    "sinusoidal": (
+        {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]},
+        ("position", "channel", 3),
+    ),
+    "two layers": (
+        {f"{layer}.{name}": table for layer in "01" for name, table in COS_AND_SIN.items()},
+        ("position", "channel", 0),
+    ),
+    "noise": ({"x": np.random.default_rng(0).normal(size=(64, 16))}, ("position", "channel", 0)),
+}
+"""Arrays of a file without a spec; the names of the rows and columns of its picture, and its first row."""
+
+
+@pytest.mark.parametrize("name", FILES_AND_AXES)
+def test_tables_that_identify_knows_have_its_axes(name: str) -> None:
+    """Of several layers, or of noise, no scheme is known: rows are positions from 0 on."""
+    arrays, (rows, columns, first_row) = FILES_AND_AXES[name]
+    _, file = opened(arrays)
+    (source,) = of_file("x.npz", file)
+    panel = kinds.picture("heatmap", [identified(source, None)], PlotRequest()).panels[0]
+
+    assert panel.rows == rows
+    assert panel.columns == columns
+    assert panel.first_row == first_row
+    np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
+
+
+@pytest.mark.parametrize("form", ["symmetric", "causal"])
+def test_a_bias_without_its_slopes_is_drawn_as_one(form: str) -> None:
+    """The slope of head 0 of 4 is 1/4, and the largest of 32 distances is 31."""
+    bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
+    _, file = opened({"bias": bias})
+    (source,) = of_file("bias.npz", file)
+    known = [identified(source, None)]
+
+    panel = kinds.picture("heatmap", known, PlotRequest()).panels[1]
+    assert panel.title == "head 1"
+    assert panel.rows == "query"
+    assert panel.columns == "key"
+    np.testing.assert_array_equal(panel.values, np.abs(bias[1]))
+
+    (chart,) = kinds.picture("curves", known, PlotRequest()).panels
+    assert chart.curves[0].y[-1] == -31 / 4
 
 
 @pytest.mark.parametrize(("rows", "points"), [(1, 2), (10, 9), (1201, 1200)])

@@ -77,70 +77,86 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
     assert terminal.unicode or "".join(shown).isascii()
 
 
-def test_panels_lie_beside_each_other_where_there_is_room() -> None:
-    titles = ("score of q = k", "bound of Su")
-    for kind, beside in (
-        (Terminal(80, 24), True),
-        (Terminal(60, 24), False),
-        (Terminal(80, 10), True),
-    ):
-        shown = terminal_render.lines(drawn_picture("decay", SCHEMES["rope"]), kind)
-        assert any(all(title in line for title in titles) for line in shown) == beside
-        assert len(shown) < kind.lines
-
-    bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
-    assert len(terminal_render.lines(drawn_picture("similarity", *bases), FEW_COLOURS)) <= 23
-
-    heats = [
-        HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)
-    ]
-    assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW_COLOURS)) <= 23
+DECAY = ("score of q = k", "bound of Su")
+"""The titles of the two charts of a decay."""
 
 
-def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
-    """A half block ▀ shows two rows: its foreground and its background."""
-    (constant,) = {
-        pair
-        for line in lines_inside_axes(
-            heatmap_lines(np.zeros((64, 32)), TRUE_COLOURS, limits=(-1.0, 1.0))
-        )
-        for pair in colours_of_half_blocks(line)
-    }
+@pytest.mark.parametrize(
+    ("terminal", "is_beside"),
+    [(Terminal(80, 24), True), (Terminal(60, 24), False), (Terminal(80, 10), True)],
+    ids=["80 columns", "60 columns", "10 lines"],
+)
+def test_panels_lie_beside_each_other_where_there_is_room(
+    terminal: Terminal, is_beside: bool
+) -> None:
+    """A chart needs 36 columns beside another."""
+    lines = terminal_render.lines(drawn_picture("decay", SCHEMES["rope"]), terminal)
+    assert any(all(title in line for title in DECAY) for line in lines) == is_beside
+    assert len(lines) < terminal.lines
+
+
+def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
+    """The shell's prompt takes one line."""
+    ropes = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
+    assert len(terminal_render.lines(drawn_picture("similarity", *ropes), FEW_COLOURS)) <= 23
+
+
+def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
+    maps = []
+    for number in range(12):
+        title = f"map {number}"
+        maps.append(HeatmapPanel(title, np.eye(16), "row", "column", limits=(0.0, 1.0)))
+    assert len(terminal_render.lines(Picture("maps", maps, across=4), FEW_COLOURS)) <= 23
+
+
+def test_zero_has_the_middle_colour_of_the_palette() -> None:
+    """The middle lies between two of 256 steps, so that a colour may be 1 off."""
+    lines = lines_inside_axes(heatmap_lines(np.zeros((64, 32)), TRUE_COLOURS, limits=(-1.0, 1.0)))
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
+    for line in lines:
+        assert np.abs(np.array(colours_of_half_blocks(line)) - middle).max() <= 1
 
-    assert (
-        np.abs(np.array(constant) - middle).max() <= 1
-    )  # the middle lies between two of 256 steps
 
-    gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
-    for line in lines_inside_axes(heatmap_lines(gradient, TRUE_COLOURS)):
+GRADIENT = np.tile(np.linspace(-3, 3, 60), (40, 1))
+
+
+def test_colours_run_through_the_palette() -> None:
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, TRUE_COLOURS)):
         pairs = colours_of_half_blocks(line)
-        assert pairs[0] == (palettes.DIVERGING[0],) * 2
-        assert pairs[-1] == (palettes.DIVERGING[-1],) * 2
         assert len(pairs) == 60
+        assert pairs[0] == (palettes.DIVERGING[0], palettes.DIVERGING[0])
+        assert pairs[-1] == (palettes.DIVERGING[-1], palettes.DIVERGING[-1])
 
-    codes = {
-        colour
-        for line in lines_inside_axes(heatmap_lines(gradient, FEW_COLOURS))
-        for pair in colours_of_half_blocks(line)
-        for (colour,) in pair
-    }
 
+def test_with_256_colours_all_of_the_palette_are_used() -> None:
+    codes = set()
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, FEW_COLOURS)):
+        for (upper,), (lower,) in colours_of_half_blocks(line):
+            codes |= {upper, lower}
     assert codes == set(palettes.DIVERGING_256)
 
-    rising = "".join(
-        curve_lines(
-            [Curve("", POSITIONS, POSITIONS * k) for k in range(3)], FEW_COLOURS, ordered=True
-        )
-    )
-    assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {
-        int(code) for code in re.findall(r"38;5;(\d+)", rising)
-    }
 
-    shown = lines_inside_axes(heatmap_lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE_COLOURS))
-    assert [colours_of_half_blocks(line) for line in shown] == [
-        [(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40
-    ] * 20
+def test_curves_that_are_steps_of_a_quantity_run_through_the_palette() -> None:
+    """The first two colours of the palette are too dark for curves."""
+    curves = [Curve("", POSITIONS, POSITIONS * step) for step in range(3)]
+    text = "".join(curve_lines(curves, FEW_COLOURS, ordered=True))
+    codes = {int(code) for code in re.findall(r"38;5;(\d+)", text)}
+    assert palettes.SEQUENTIAL_256[2] in codes
+    assert palettes.SEQUENTIAL_256[-1] in codes
+
+
+def test_two_rows_share_a_line() -> None:
+    """A half block ▀ shows two rows: its foreground and its background. Rows of 0 and 1 in turn."""
+    rows = np.array([[0.0] * 40, [1.0] * 40] * 20)
+    lines = lines_inside_axes(heatmap_lines(rows, TRUE_COLOURS))
+
+    assert len(lines) == 20
+    lowest_above_highest = (palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])
+    for line in lines:
+        assert colours_of_half_blocks(line) == [lowest_above_highest] * 40
+
+
+"""40 equal rows that rise from left to right."""
 
 
 @pytest.mark.parametrize(
@@ -167,30 +183,79 @@ def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
 
 
 def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
+    """Of 16 rows, row 0 is NaN, row 1 is −∞, and all others are 0."""
     values = np.zeros((16, 16))
-    values[0], values[1] = np.nan, -np.inf
-    shown = heatmap_lines(values, ASCII_TERMINAL)
+    values[0] = np.nan
+    values[1] = -np.inf
+    lines = heatmap_lines(values, ASCII_TERMINAL)
+    first, second, *_, last = lines_inside_axes(lines)
 
-    assert set(lines_inside_axes(shown)[0]) == set(lines_inside_axes(shown)[1]) == {"x"}
-    assert "x" not in lines_inside_axes(shown)[-1]
-    assert "not finite" in shown[-1]
-    assert (
-        colours_of_half_blocks(lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0])[0]
-        == (palettes.UNKNOWN,) * 2
-    )
+    assert set(first) == {"x"}
+    assert set(second) == {"x"}
+    assert "x" not in last
+    assert "not finite" in lines[-1]
 
 
-def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
+def test_what_is_not_finite_is_grey_in_colour() -> None:
+    values = np.zeros((16, 16))
+    values[:2] = np.nan
+    first_line = lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0]
+    assert colours_of_half_blocks(first_line)[0] == (palettes.UNKNOWN, palettes.UNKNOWN)
+
+
+def test_logarithms_begin_at_the_lower_end() -> None:
+    """0 is blank; 1e-3, the lower end, 1e-2, 1e-1 and 1 are four shades of nine."""
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
-    (line,) = set(
-        lines_inside_axes(heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True))
-    )
-
+    lines = heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True)
+    (line,) = set(lines_inside_axes(lines))
     assert re.fullmatch(r" +\.+-+\*+@+", line)
 
+
+def test_the_largest_numbers_are_drawn() -> None:
     (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII_TERMINAL)))
     assert line[0] == " "
     assert line[-1] == "@"
+
+
+def test_a_rising_curve_rises_without_holes() -> None:
+    """The line from (0, 0) to (200, 200), read back as dots of Braille characters."""
+    dots = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
+    highest_dots = [np.flatnonzero(column)[0] for column in dots.T if column.any()]
+
+    assert dots[-1, 0]
+    assert dots[0].any()
+    assert dots.any(axis=0).all()
+    assert highest_dots == sorted(highest_dots, reverse=True)
+
+
+def test_a_steep_curve_has_no_holes() -> None:
+    steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
+    assert braille_dots(curve_lines([steep])).any(axis=1).all()
+
+
+def test_a_spike_of_a_long_curve_is_drawn_at_its_place() -> None:
+    """Of a million points, point 123,456 is 1 and all others are 0."""
+    y = np.zeros(1_000_000)
+    y[123_456] = 1.0
+    dots = braille_dots(curve_lines([Curve("", np.arange(1e6), y)]))
+    first_dot_of_top_row = np.flatnonzero(dots[0])[0]
+    assert first_dot_of_top_row / dots.shape[1] == pytest.approx(0.123, abs=0.02)
+
+
+def test_gaps_stay_gaps() -> None:
+    """Positions 81 to 119 of 0 to 200 are NaN: 40 % to 60 % of the axis."""
+    is_gap = (POSITIONS > 80) & (POSITIONS < 120)
+    dots = braille_dots(curve_lines([Curve("", POSITIONS, np.where(is_gap, np.nan, 1.0))]))
+    width = dots.shape[1]
+    assert not dots[:, int(0.45 * width) : int(0.55 * width)].any()
+
+
+def test_an_axis_ends_where_the_curve_ends() -> None:
+    """The curve has no points from position 40 on."""
+    y = np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan)
+    numbers = curve_lines([Curve("", POSITIONS, y)])[-2].split()
+    assert "30" in numbers
+    assert "100" not in numbers
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
@@ -298,40 +363,6 @@ def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
         reduction=Reduction.SAMPLE,
     )
     assert without_colours(shown)[-1].startswith(words)
-
-
-def test_curves_have_no_holes_and_keep_their_spikes() -> None:
-    """The lines are read back as dots of Braille characters."""
-    grid = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
-    assert grid[-1, 0]
-    assert grid[0].any()
-
-    heights = [np.flatnonzero(column)[0] for column in grid.T if column.any()]
-    assert heights == sorted(heights, reverse=True)
-    assert grid.any(axis=0).all()
-
-    steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
-    assert braille_dots(curve_lines([steep])).any(axis=1).all()
-
-    y = np.zeros(1_000_000)
-    y[123_456] = 1.0
-    grid = braille_dots(curve_lines([Curve("", np.arange(1e6), y)]))
-
-    assert abs(np.flatnonzero(grid[0])[0] / grid.shape[1] - 0.123) < 0.02
-
-
-def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
-    grid = braille_dots(
-        curve_lines(
-            [Curve("", POSITIONS, np.where((POSITIONS > 80) & (POSITIONS < 120), np.nan, 1.0))]
-        )
-    )
-
-    assert not grid[:, int(0.45 * grid.shape[1]) : int(0.55 * grid.shape[1])].any()
-
-    shown = curve_lines([Curve("", POSITIONS, np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan))])
-    assert "30" in shown[-2].split()
-    assert "100" not in shown[-2].split()
 
 
 @pytest.mark.parametrize(

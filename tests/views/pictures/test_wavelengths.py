@@ -15,23 +15,28 @@ from pecli.models.presets import presets
 from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds.contexts import scheme_contexts
 from pecli.views.pictures.kinds.wavelengths import PairRange, Treatment, pair_ranges, waves_of
-from pecli.views.pictures.panels import Chart, Picture
+from pecli.views.pictures.panels import Band, Chart, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import drawn_picture
 
 
 def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
+    """With freq_shift 1, the last of 32 frequencies is 1 / 10000 exactly."""
     (chart,) = drawn_picture("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
     (curve,) = chart.curves
-
     assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
     assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
 
+
+def test_wavelengths_of_rope_are_powers_of_the_base() -> None:
     (chart,) = drawn_picture("wavelengths", pecli.Rope(512, 64)).panels
-    np.testing.assert_allclose(
-        chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12
-    )
+    expected = 2 * math.pi * 10000 ** (np.arange(32) / 32)
+    np.testing.assert_allclose(chart.curves[0].y, expected, rtol=1e-12)
+
+
+UNSCALED_LLAMA3 = 2 * math.pi * 5e5 ** (np.arange(64) / 64)
+"""The wavelengths of LLAMA3 without its scaling: 64 pairs of base 500000."""
 
 
 GIVEN = {
@@ -44,71 +49,99 @@ LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
-    """Llama 3.1's rule: waves longer than 8192 are stretched by 8, those shorter than 8192 / 4 are
+    scaled, unscaled = drawn_picture("wavelengths", LLAMA3).panels[0].curves
+    assert scaled.label == "scaled"
+    assert unscaled.label == "unscaled"
+    assert unscaled.reference
+    np.testing.assert_allclose(unscaled.y, UNSCALED_LLAMA3, rtol=1e-12)
+
+
+def test_the_stretch_of_a_scaling_is_drawn_below() -> None:
+    """Llama 3.1's rule: waves longer than 8,192 are stretched by 8, those shorter than 8,192 / 4 are
     kept.
     """
-    picture = drawn_picture("wavelengths", LLAMA3)
-    chart, stretch = picture.panels
-    scaled, law = chart.curves
+    stretch = drawn_picture("wavelengths", LLAMA3).panels[1].curves[0].y
+    np.testing.assert_allclose(stretch[UNSCALED_LLAMA3 > 8192], 8.0, rtol=1e-12)
+    np.testing.assert_allclose(stretch[UNSCALED_LLAMA3 < 2048], 1.0, rtol=1e-12)
 
-    assert scaled.label == "scaled"
-    assert law.label == "unscaled"
-    assert law.reference
-    np.testing.assert_allclose(law.y, 2 * math.pi * 5e5 ** (np.arange(64) / 64), rtol=1e-12)
-    np.testing.assert_allclose(stretch.curves[0].y[law.y > 8192], 8.0, rtol=1e-12)
-    np.testing.assert_allclose(stretch.curves[0].y[law.y < 2048], 1.0, rtol=1e-12)
+
+def test_the_contexts_of_a_scaling_are_levels() -> None:
+    """8 · 8,192 is 65,536."""
+    chart = drawn_picture("wavelengths", LLAMA3).panels[0]
     assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
 
-    kept, stretched = int(np.sum(law.y < 2048)) - 1, int(np.argmax(law.y > 8192))
-    ends = [(band.start, band.stop) for band in chart.bands]
-    assert ends == [(0, kept), (kept + 1, stretched - 1), (stretched, 63)]
-    assert [band.label for band in chart.bands] == ["kept", "blended", "stretched ×8"]
-    assert picture.subtitle.startswith(
-        "Llama3 scaling, factor 8, attention factor 1. Kept: pairs 0–28 (over 4 turns);"
-    )
+
+def test_pairs_that_a_scaling_treats_alike_are_bands() -> None:
+    """Pairs with waves below 2,048 are kept, and those above 8,192 are stretched."""
+    picture = drawn_picture("wavelengths", LLAMA3)
+    kept, blended, stretched = picture.panels[0].bands
+    last_kept = int(np.sum(UNSCALED_LLAMA3 < 2048)) - 1
+    first_stretched = int(np.argmax(UNSCALED_LLAMA3 > 8192))
+
+    assert kept == Band("kept", 0, last_kept)
+    assert blended == Band("blended", last_kept + 1, first_stretched - 1)
+    assert stretched == Band("stretched ×8", first_stretched, 63)
+    words = "Llama3 scaling, factor 8, attention factor 1. Kept: pairs 0–28 (over 4 turns);"
+    assert picture.subtitle.startswith(words)
 
 
 def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
-    """YaRN's paper: dim · ln(original / (turns · 2π)) / (2 ln base), rounded outwards."""
+    """YaRN's paper: dim · ln(original / (turns · 2π)) / (2 ln base), rounded outwards; pairs that turn
+    over 32 times within the original context are kept, those under 1 are stretched.
+    """
     yarn = pecli.Rope(
         64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
     )
-    picture = drawn_picture("wavelengths", yarn)
-    low, high = (
-        64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1)
-    )
-    ends = [(band.start, band.stop) for band in picture.panels[0].bands]
 
-    assert ends == [
-        (0, math.floor(low)),
-        (math.floor(low) + 1, math.ceil(high) - 1),
-        (math.ceil(high), 31),
-    ]
+    def pair_of(turns: int) -> float:
+        return 64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5))
+
+    last_kept = math.floor(pair_of(turns=32))
+    first_stretched = math.ceil(pair_of(turns=1))
+    picture = drawn_picture("wavelengths", yarn)
+    kept, blended, stretched = picture.panels[0].bands
+
+    assert kept == Band("kept", 0, last_kept)
+    assert blended == Band("blended", last_kept + 1, first_stretched - 1)
+    assert stretched == Band("stretched ×32", first_stretched, 31)
     assert f"attention factor {0.1 * math.log(32) + 1:.4g}" in picture.subtitle
-    assert f"Kept: pairs 0–{math.floor(low)} (over 32 turns)" in picture.subtitle
-    assert f"pairs {math.ceil(high)}–31 (under 1)" in picture.subtitle
+    assert f"Kept: pairs 0–{last_kept} (over 32 turns)" in picture.subtitle
+    assert f"pairs {first_stretched}–31 (under 1)" in picture.subtitle
+
+
+NTK_BY_8 = 8.0 ** (np.arange(32) / 31)
+
+
+def test_the_stretch_of_ntk_grows_from_pair_to_pair() -> None:
+    picture = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0))
+    np.testing.assert_allclose(picture.panels[1].curves[0].y, NTK_BY_8, rtol=1e-9)
+
+
+"""NTK multiplies wavelength i of 32 by 8^(i/31)."""
 
 
 def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
-    """NTK multiplies wavelength i of 32 by 8^(i/31)."""
-    assert pair_ranges(8.0 ** (np.arange(32) / 31)[1:-1]) == []
-    assert [pairs.label for pairs in pair_ranges(np.full(8, 4.0))] == ["stretched ×4"]
-
-    stretch = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
-    np.testing.assert_allclose(stretch.curves[0].y, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
+    """Without the first pair, which NTK keeps, and the last, which has the whole factor."""
+    assert pair_ranges(NTK_BY_8[1:-1]) == []
 
 
-def test_several_share_the_axis_of_pairs() -> None:
+def test_pairs_that_are_all_stretched_alike_are_one_band() -> None:
+    (pairs,) = pair_ranges(np.full(8, 4.0))
+    assert pairs.label == "stretched ×4"
+
+
+def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> None:
     chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
-
-    alike = drawn_picture(
-        "wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
-    ).panels[0]
-    assert alike.x == "pair"
-    assert alike.curves[1].x.tolist() == list(range(64))
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
     np.testing.assert_allclose(chart.curves[1].x, np.arange(16) / 16)
+
+
+def test_models_with_equal_numbers_of_pairs_share_an_axis_of_pairs() -> None:
+    ropes = pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
+    chart = drawn_picture("wavelengths", *ropes).panels[0]
+    assert chart.x == "pair"
+    assert chart.curves[1].x.tolist() == list(range(64))
 
 
 def of_models(*names: str) -> Picture:
