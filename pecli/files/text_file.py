@@ -102,7 +102,8 @@ class _TextReader:
         if not is_row:
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
-        if self._begins_line:
+        has_ended = piece.ends_line and self.nested is None
+        if has_ended:
             self._end_row(piece.offset, is_list=False)
 
     @property
@@ -223,10 +224,11 @@ class _TextReader:
         for bracket in _BRACKET.finditer(text):
             self._add_numbers(text[end : bracket.start()], offset + end)
             end = bracket.end()
-            if bracket[0] in b"[{":
+            sign = bracket[0]
+            if sign in b"[{":
                 self._open_list(offset + bracket.start())
             else:
-                self._close_list(offset + bracket.start(), is_c=bracket[0] == b"}")
+                self._close_list(offset + bracket.start(), is_c=sign == b"}")
         self._add_numbers(text[end:], offset + end)
 
     @property
@@ -309,7 +311,7 @@ class _TextReader:
         head = (*self.title.indices, *self.label.indices)
         for number, row in enumerate(values):
             rows.numbers.extend(row)
-            rows.end_row(self.contents, (*head, number), offset, is_list=False)
+            rows.end_row(self.contents, indices=(*head, number), offset=offset, is_list=False)
         self.title_rows += len(values)
         self._check_count(offset)
 
