@@ -43,10 +43,11 @@ def apply_exllama_flags(
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
     for encoding in model.encodings:
-        if encoding.is_rotary and not encoding.part:
+        is_rope_of_text = encoding.is_rotary and not encoding.part
+        if is_rope_of_text:
             encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
-    return Applied(tuple(encodings), context)
+    return Applied(encodings=tuple(encodings), context=context)
 
 
 def _with_automatic_alpha(
@@ -56,10 +57,8 @@ def _with_automatic_alpha(
     alpha = settings.get(Meaning.ALPHA)
     if alpha is None or alpha.value != "auto":
         return settings
-    ratio = 1.0
-    if trained and context:
-        ratio = context / trained
-    automatic = computed(automatic_alpha(ratio), "{} auto", alpha)
+    stretch = context / trained if trained and context else 1.0
+    automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
 
@@ -150,8 +149,8 @@ def _yarn_of_flag(
 ) -> Parameters:
     """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
     factor = settings[Meaning.YARN_FACTOR]
-    own = encoding.parameters["scaling"]
-    if own not in ("none", "yarn"):
+    has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
+    if has_other_scaling:
         warn_of_replaced_scaling(findings, factor.source, encoding)
     original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
     return {
