@@ -22,7 +22,7 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import NO_LABEL, first_word, split_indexed_row, split_label
 from pecli.files.text_rows import Rows
 
 MAX_TENSORS = 10_000
@@ -70,7 +70,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 class _TextReader:
-    """The tensors of a text, as far as it has been read."""
+    """The tensors of a text, as far as it has been read.
+
+    A label names the numbers on its own line, `cos[3] = 0.5 0.25`; a title those on the lines below
+    it, `q head 2:`. Numbers on lines are rows of a tensor, and numbers in brackets are lists.
+    """
 
     def __init__(self, contents: Contents) -> None:
         """Start at the beginning of a text, with no label and no open bracket."""
@@ -141,9 +145,8 @@ class _TextReader:
 
     def _add_row(self, piece: Piece) -> bool:
         """Read a line of numbers only, or with a plain label before them; return False for others."""
-        label: Label | None = NO_LABEL
-        if not _PLAIN_ROW.fullmatch(piece.text):
-            label = split_indexed_row(piece.text)
+        is_plain = _PLAIN_ROW.fullmatch(piece.text) is not None
+        label = NO_LABEL if is_plain else split_indexed_row(piece.text)
         if label is None:
             return False
         self.label = label
