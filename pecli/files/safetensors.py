@@ -8,7 +8,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, Place
-from pecli.files.output import KEY, is_text, open_output
+from pecli.files.output import KEY, Output, is_text, open_output
 from pecli.files.strict_json import parsed_json
 from pecli.files.writing import (
     NO_DIGEST,
@@ -62,19 +62,33 @@ def write(request: WriteRequest) -> None:
     ordered = file_order(request.tables)
     # A spec that is not JSON is refused here, before the output is opened.
     start = _header_bytes(request, ordered, NO_DIGEST)
-    digest = hashlib.sha256()
     with open_output(request.path, request.tables) as output:
         if request.spec is None:
             output.write(start)
             write_blocks(ordered, [output.write], request.on_block)
         elif output.seekable:
             output.write(start)
-            write_blocks(ordered, [output.write, digest.update], request.on_block)
-            output.patch(0, _header_bytes(request, ordered, digest.hexdigest()))
-        else:  # A pipe cannot be patched: make the tables twice, and hash them first.
-            write_blocks(ordered, [digest.update], no_progress)
-            output.write(_header_bytes(request, ordered, digest.hexdigest()))
-            write_blocks(ordered, [output.write], request.on_block)
+            _write_and_patch(request, ordered, output)
+        else:
+            _write_after_hashing(request, ordered, output)
+
+
+def _write_and_patch(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
+    """Write tables after a header, and then the header again, with their sha256."""
+    digest = hashlib.sha256()
+    write_blocks(ordered, [output.write, digest.update], request.on_block)
+    output.patch(0, _header_bytes(request, ordered, digest.hexdigest()))
+
+
+def _write_after_hashing(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
+    """Write a header and tables to a pipe, which cannot be patched.
+
+    The tables are made twice, the first time for their sha256.
+    """
+    digest = hashlib.sha256()
+    write_blocks(ordered, [digest.update], no_progress)
+    output.write(_header_bytes(request, ordered, digest.hexdigest()))
+    write_blocks(ordered, [output.write], request.on_block)
 
 
 def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:

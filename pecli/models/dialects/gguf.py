@@ -417,25 +417,47 @@ def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
 def _scaling_by_tensors(
     header: Metadata, kind: Setting[str], original: Setting[int] | None
 ) -> Settings:
-    """Return longrope with the factors that a file's tensors hold; empty if it has none."""
+    """Return longrope with the factors that a file's tensors hold; empty if it has none.
+
+    Llama 3.1's tensor has one divisor per frequency at any length: both lists are then the same.
+    """
     divisors = header.numbers(FREQS)
     if divisors:
         both = stated(divisors, FREQS)
-        return {
-            "rope_type": stated("longrope", FREQS),
-            ORIGINAL: original,
-            "short_factor": both,
-            "long_factor": both,
-        }
+        rope_type = stated("longrope", FREQS)
+        return _longrope(rope_type, original=original, short=both, long=both)
     short = header.numbers(SHORT)
     long = header.numbers(LONG)
     if not short or not long:
         return {}
+    return _longrope(
+        kind.with_value("longrope"),
+        original=original,
+        short=stated(short, SHORT),
+        long=stated(long, LONG),
+    )
+
+
+def _longrope(
+    rope_type: Setting[str],
+    *,
+    original: Setting[int] | None,
+    short: Setting[list[float]],
+    long: Setting[list[float]],
+) -> Settings:
+    """Return longrope by the names of `rope_scaling`.
+
+    Args:
+        rope_type: The word longrope, with its source.
+        original: The context up to which the short factors count.
+        short: A divisor per frequency, up to the original context.
+        long: A divisor per frequency, beyond it.
+    """
     return {
-        "rope_type": kind.with_value("longrope"),
+        "rope_type": rope_type,
         ORIGINAL: original,
-        "short_factor": stated(short, SHORT),
-        "long_factor": stated(long, LONG),
+        "short_factor": short,
+        "long_factor": long,
     }
 
 
