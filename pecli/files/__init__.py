@@ -24,14 +24,13 @@ def format_of(path: str) -> Format:
     'npy'
     """
     suffix = suffix_of(path)
-    by_suffix = {f".{candidate.name}": candidate for candidate in written_formats()}
+    by_suffix = dict(zip(written_suffixes(), written_formats(), strict=True))
     if suffix in by_suffix:
         return by_suffix[suffix]
     if is_stream(path):
         return by_suffix[".npy"]
-    suffixes = written_suffixes()
-    rule = f"the suffix must be one of {', '.join(suffixes)}"
-    raise ParameterError("output", path or "''", rule, nearest(suffix, suffixes, str))
+    rule = f"the suffix must be one of {', '.join(by_suffix)}"
+    raise ParameterError("output", path or "''", rule, nearest(suffix, by_suffix, str))
 
 
 def tables_written(path: str, scheme: Scheme) -> list[Table]:
@@ -75,13 +74,14 @@ def save(
     header = flag_of("header", header)
     if prefix is not None:
         prefix = text_of("prefix", prefix)
+    spec = None
     if isinstance(tables, Scheme):
         spec = {**tables.spec(), "version": __version__}
-        save_tables(path, tables_written(path, tables), spec, header=header, prefix=prefix)
-        return
-    arrays = tables if isinstance(tables, Mapping) else {"table": tables}
-    named = [table_of(name, numbers(name, array)) for name, array in arrays.items()]
-    save_tables(path, named, None, header=header, prefix=prefix)
+        named = tables_written(path, tables)
+    else:
+        arrays = tables if isinstance(tables, Mapping) else {"table": tables}
+        named = [table_of(name, numbers(name, array)) for name, array in arrays.items()]
+    save_tables(path, named, spec, header=header, prefix=prefix)
 
 
 def save_tables(

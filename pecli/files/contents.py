@@ -134,10 +134,11 @@ class Contents:
         if self.is_whole:
             return {name: self.array_at(place) for name, place in places.items()}
         outlines = {name: outline(place.dtype, place.shape) for name, place in places.items()}
+        # To read fewer tensors is no advice if there is only one, as in a .npy file.
+        names_tensor = len(places) > 1
 
         def read(name: str) -> Array:
-            # To read fewer tensors is no advice if there is only one, as in a .npy file.
-            contents = self if len(places) == 1 else self.tensor(name)
+            contents = self.tensor(name) if names_tensor else self
             return contents.array_at(places[name])
 
         return LazyTensors(outlines, read)
@@ -188,10 +189,11 @@ class Contents:
         skipped = offset % mmap.ALLOCATIONGRANULARITY
         try:
             with open_to_read(self.path) as file:
-                file_size = os.fstat(file.fileno()).st_size
-                self.refuse_if(file_size != self.size, "changed while it was read")
+                descriptor = file.fileno()
+                has_changed = os.fstat(descriptor).st_size != self.size
+                self.refuse_if(has_changed, "changed while it was read")
                 mapped = mmap.mmap(
-                    file.fileno(),
+                    descriptor,
                     skipped + size,
                     access=mmap.ACCESS_READ,
                     offset=offset - skipped,
@@ -426,18 +428,15 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
 
     `max_stream` can refuse a pipe by its first bytes, before all of it is read into memory.
     """
-    label = path
-    source: str | int = path
+    label = STANDARD_INPUT if path == "-" else path
     try:
-        if path == "-":
-            label = STANDARD_INPUT
-            source = os.dup(0)
+        source = os.dup(0) if path == "-" else path
         with open_to_read(source) as file:
             mapped = _mapped_file(file, label)
-            if mapped is not None:
-                max_stream(label, mapped[:START])
-                return Contents(label, memoryview(mapped))
-            return Contents(label, _read_stream(file, label, max_stream))
+            if mapped is None:
+                return Contents(label, _read_stream(file, label, max_stream))
+            max_stream(label, mapped[:START])
+            return Contents(label, memoryview(mapped))
     except PecliError:
         raise  # A ParameterError is a ValueError as well.
     except MemoryError:
@@ -528,7 +527,7 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> JsonObject | None:
 
     spec = parsed_json(metadata[KEY], error, max_depth=MAX_DEPTH)
     if not isinstance(spec, dict):
-        raise FileError(path, "its pecli metadata are not a JSON object")
+        raise error("are not a JSON object")
     if not isinstance(spec.get("parameters", {}), dict):
         raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
     return spec

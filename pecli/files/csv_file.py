@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from pecli.engine.arrays import AnyArray
 from pecli.engine.table import Table
 from pecli.files.contents import Contents, LoadedFile, Printed
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
@@ -33,6 +34,7 @@ def write(request: WriteRequest) -> None:
 
 
 def _column_names(table: Table) -> list[str]:
+    """Return the names of the columns: pe_0, pe_1, …; the name alone for a vector."""
     name = identifier(table.name)
     if len(table.shape) < 2:
         return [name]
@@ -48,46 +50,58 @@ def read(contents: Contents) -> LoadedFile:
     """
     text = whole_text(contents).removeprefix(UTF8_MARK).strip()
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    first, _, rest = text.partition(b"\n")
-    if is_header(first):
-        text = rest
-    contents.refuse_if(not text, "holds no numbers")
-    lines = _with_commas(contents.path, text)
+    first_line, _, rest = text.partition(b"\n")
+    rows = rest if is_header(first_line) else text
+    contents.refuse_if(not rows, "holds no numbers")
+    lines = _with_commas(contents.path, rows)
     _check_counts(contents, lines)
-    text = b"\n".join(lines)
-    dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
-    try:
-        values = np.loadtxt(
-            io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii"
-        )
-    except ValueError:
-        raise contents.error("is not a table of numbers with commas between them") from None
-    has_row_numbers = first.startswith(b",")
+    values = _parsed_table(contents, b"\n".join(lines))
+    has_row_numbers = first_line.startswith(b",")
     if has_row_numbers:
         values = values[:, 1:]
     return LoadedFile(contents.path, "csv", {ARRAY_NAME: values}, printed=Printed())
 
 
+def _parsed_table(contents: Contents, text: bytes) -> AnyArray:
+    """Return the numbers of lines with commas between them, (rows, columns)."""
+    has_reals = re.search(rb"[.eEnN]", text) is not None
+    dtype = np.float64 if has_reals else np.int64
+    try:
+        return np.loadtxt(
+            io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii"
+        )
+    except ValueError:
+        raise contents.error("is not a table of numbers with commas between them") from None
+
+
 def _with_commas(path: str, text: bytes) -> list[bytes]:
-    """Return the lines, with one comma between two numbers and none after the last."""
+    """Return the lines, with one comma between two numbers and none after the last.
+
+    A loop over printf("%g,", x) prints a comma after the last number as well.
+    """
     lines = text.split(b"\n")
-    if not path.lower().endswith(".csv") and b"," not in text:
+    has_blanks_between = not path.lower().endswith(".csv") and b"," not in text
+    if has_blanks_between:
         lines = [b",".join(line.split()) for line in lines]
     stripped = [line.rstrip() for line in lines]
-    if all(line.endswith(b",") for line in stripped):  # as a loop over printf("%g,", x) prints
+    if all(line.endswith(b",") for line in stripped):
         return [line[:-1] for line in stripped]
     return lines
 
 
 def _check_counts(contents: Contents, lines: list[bytes]) -> None:
     """Refuse a file whose lines have different numbers of cells."""
-    counts = []
-    for line in lines:
-        counts.append(line.count(b",") + 1 if line else 0)
-    for number, count in enumerate(counts):
-        if count != counts[0]:
-            cells = f"{count} number" if count == 1 else f"{count} numbers"
-            raise contents.error(f"line {number + 1} has {cells}, and the first has {counts[0]}")
+    expected = _cell_count(lines[0])
+    for number, line in enumerate(lines, start=1):
+        count = _cell_count(line)
+        if count != expected:
+            cells = "1 number" if count == 1 else f"{count} numbers"
+            raise contents.error(f"line {number} has {cells}, and the first has {expected}")
+
+
+def _cell_count(line: bytes) -> int:
+    """Return the number of cells of a line; an empty line has none."""
+    return line.count(b",") + 1 if line else 0
 
 
 def is_header(line: bytes) -> bool:

@@ -46,7 +46,14 @@ def decimal_rows(block: Array) -> list[bytes]:
         block = block.view(np.uint8)
     if is_plain(block):
         return _plain_rows(block)
-    # A dtype of at most 16 bits has few values: make the text of each of them once.
+    return _rows_of_few_values(block)
+
+
+def _rows_of_few_values(block: Array) -> list[bytes]:
+    """Return the rows of a block of a dtype of at most 16 bits, which has at most 65,536 values.
+
+    The text of each value is made once.
+    """
     bits = block.reshape(-1).view(f"u{block.itemsize}")
     values, places = np.unique(bits, return_inverse=True)
     texts = np.array([_shortest_text(value) for value in values.view(block.dtype)], object)
@@ -66,8 +73,8 @@ def _plain_rows(block: Array) -> list[bytes]:
     # Some versions write 1e30, others 1e+30; files must have the same bytes with all of them.
     text = text.replace(b"e+", b"e")
     if b"null" in text:  # orjson's word for NaN and the infinities
-        not_finite = iter(block[~np.isfinite(block)].tolist())
-        text = re.sub(b"null", lambda _: str(next(not_finite)).encode(), text)
+        not_finite = map(repr, block[~np.isfinite(block)].tolist())
+        text = re.sub(b"null", lambda _: next(not_finite).encode(), text)
     without_outer_brackets = text[2:-2]
     return without_outer_brackets.split(b"],[")
 
@@ -96,7 +103,8 @@ def spell_not_finite(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[by
     """
     replaced = []
     for row in rows:
-        if b"n" in row:  # as inf and nan have
+        has_words = b"n" in row  # as inf and nan have, and no number
+        if has_words:
             row = NOT_FINITE.sub(lambda match: words[match[1]], row)
         replaced.append(row)
     return replaced

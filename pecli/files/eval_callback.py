@@ -61,6 +61,11 @@ class _Operation(NamedTuple):
     start: int
     stop: int
 
+    def rotates(self, source: "_Operation") -> bool:
+        """Return True for a ROPE operation on a single batch, whose input has the same shape."""
+        *_, batch = self.sides
+        return self.operation == "ROPE" and batch == 1 and source.sides == self.sides
+
 
 def read(contents: Contents) -> LoadedFile:
     """Return the inputs and results of all ROPE operations, as (heads, tokens, D).
@@ -71,27 +76,29 @@ def read(contents: Contents) -> LoadedFile:
     Raises:
         FileError: no ROPE has elements of its input and its result, or elements are not as stated.
     """
-    tensors: dict[str, AnyArray] = {}
-    parts: dict[str, PrintedPart] = {}
-    repeated = 0
+    rotations = list(_rotations_with_inputs(_operations_in_log(contents)))
+    first_rotations: dict[str, _Rotation] = {}
+    for rotation in rotations:
+        first_rotations.setdefault(rotation.result.name, rotation)
     numbers = NumberList()
-    for result, source in _rotations_with_inputs(_operations_in_log(contents)):
-        if result.name in tensors:
-            repeated += 1
-            continue
-        for name, operation in ((f"{result.name}{BEFORE}", source), (result.name, result)):
-            block = _read_block(contents, operation, numbers)
-            tensors[name] = block.values
-            if not block.part.is_whole:
-                parts[name] = block.part
+    blocks: dict[str, _Block] = {}
+    for name, rotation in first_rotations.items():
+        blocks[f"{name}{BEFORE}"] = _read_block(contents, rotation.source, numbers)
+        blocks[name] = _read_block(contents, rotation.result, numbers)
     problem = "has ROPE operations, and the elements of their inputs are not printed"
-    contents.refuse_if(not tensors, problem, "print all operations, without a filter")
-    notes = [f"{counted(len(tensors) // 2, 'ROPE operation')} of llama.cpp, (heads, tokens, D)"]
+    contents.refuse_if(not blocks, problem, "print all operations, without a filter")
+    count = counted(len(first_rotations), "ROPE operation")
+    notes = [f"{count} of llama.cpp, (heads, tokens, D)"]
+    repeated = len(rotations) - len(first_rotations)
     if repeated:
         notes.append(f"{repeated} of later evaluations left out")
-    printed = Printed(numbers.decimals, are_rows=False)
     return LoadedFile(
-        contents.path, "text", tensors, printed=printed, notes=tuple(notes), parts=parts
+        path=contents.path,
+        format="text",
+        tensors={name: block.values for name, block in blocks.items()},
+        printed=Printed(numbers.decimals, are_rows=False),
+        notes=tuple(notes),
+        parts={name: block.part for name, block in blocks.items() if not block.part.is_whole},
     )
 
 
@@ -101,24 +108,28 @@ def _operations_in_log(contents: Contents) -> list[_Operation]:
     Each begins with a line such as «Qcur-0 = (f32) ROPE(…) = {128, 32, 8, 1}», and its elements are
     printed from there to the next such line.
     """
-    operations: list[_Operation] = []
-    for match in _OPERATION.finditer(contents.data):
-        if operations:
-            operations[-1] = operations[-1]._replace(stop=match.start())
-        contents.refuse_if(
-            len(operations) >= MAX_OPERATIONS, f"has more than {MAX_OPERATIONS:,} operations"
-        )
-        operations.append(
-            _Operation(
-                match["name"].decode("utf-8", "replace"),
-                match["operation"].decode(),
-                match["source"].decode("utf-8", "replace").strip(),
-                tuple(int(side) for side in match["sides"].split(b",")),
-                match.end(),
-                len(contents.data),
-            )
-        )
+    lines: list[re.Match[bytes]] = []
+    for line in _OPERATION.finditer(contents.data):
+        has_room = len(lines) < MAX_OPERATIONS
+        contents.refuse_if(not has_room, f"has more than {MAX_OPERATIONS:,} operations")
+        lines.append(line)
+    stops = [line.start() for line in lines[1:]]
+    operations = []
+    for line, stop in zip(lines, [*stops, len(contents.data)], strict=False):
+        operations.append(_operation_of_line(line, stop))
     return operations
+
+
+def _operation_of_line(line: re.Match[bytes], stop: int) -> _Operation:
+    """Return the operation of a line, whose elements end at an offset."""
+    return _Operation(
+        name=line["name"].decode("utf-8", "replace"),
+        operation=line["operation"].decode(),
+        source=line["source"].decode("utf-8", "replace").strip(),
+        sides=tuple(int(side) for side in line["sides"].split(b",")),
+        start=line.end(),
+        stop=stop,
+    )
 
 
 class _Rotation(NamedTuple):
@@ -137,9 +148,8 @@ def _rotations_with_inputs(operations: Sequence[_Operation]) -> Iterator[_Rotati
     latest: dict[str, _Operation] = {}
     for operation in operations:
         source = latest.get(operation.source)
-        is_rotation = operation.operation == "ROPE" and operation.sides[3] == 1
-        if is_rotation and source is not None and source.sides == operation.sides:
-            yield _Rotation(operation, source)
+        if source is not None and operation.rotates(source):
+            yield _Rotation(result=operation, source=source)
         latest[operation.name] = operation
 
 
@@ -167,7 +177,9 @@ class _PrintedAxis:
         fits = total < length if self.is_cut else total == length
         if not fits:
             return np.arange(0)
-        return np.concatenate([np.arange(self.first), np.arange(length - self.last, length)])
+        from_beginning = np.arange(self.first)
+        from_end = np.arange(length - self.last, length)
+        return np.concatenate([from_beginning, from_end])
 
 
 class _Block(NamedTuple):
@@ -195,18 +207,21 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
         if reader.is_complete:
             break
     dim, heads, tokens, _ = operation.sides
-    printed_tokens = reader.planes.indices(tokens)
-    printed_heads = reader.rows.indices(heads)
-    printed_channels = reader.columns.indices(dim)
+    part = PrintedPart(
+        shape=(heads, tokens, dim),
+        heads=reader.rows.indices(heads),
+        tokens=reader.planes.indices(tokens),
+        channels=reader.columns.indices(dim),
+    )
     printed = np.array(numbers.values[reader.start :], np.float64)
-    shape = (len(printed_tokens), len(printed_heads), len(printed_channels))
-    if dim > MAX_DIM or not printed.size or printed.size != math.prod(shape):
+    shape = (len(part.tokens), len(part.heads), len(part.channels))
+    is_complete = printed.size > 0 and printed.size == math.prod(shape)
+    if dim > MAX_DIM or not is_complete:
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
-    values = np.full((*shape[:2], dim), np.nan)  # (tokens, heads, D)
-    values[..., printed_channels] = printed.reshape(shape)
-    part = PrintedPart((heads, tokens, dim), printed_heads, printed_tokens, printed_channels)
-    return _Block(values.swapaxes(0, 1), part)
+    values = np.full((len(part.tokens), len(part.heads), dim), np.nan)
+    values[..., part.channels] = printed.reshape(shape)
+    return _Block(values=values.swapaxes(0, 1), part=part)
 
 
 class _BlockReader:
@@ -228,6 +243,7 @@ class _BlockReader:
         Depth 1 is the list of tokens, 2 that of a token's heads. A line of dots stands for tokens
         or heads that are left out. Lines of other programs are ignored.
         """
+        is_list_of_heads = self.depth == 2
         if line == b"[":
             self._open()
         elif line.startswith(b"]"):
@@ -236,16 +252,18 @@ class _BlockReader:
         elif line.startswith(_DOTS):
             axis = self.planes if self.depth == 1 else self.rows
             axis.is_cut = True
-        elif line.startswith(b"[") and self.depth == 2:
+        elif is_list_of_heads and line.startswith(b"["):
             self._read_row(line, offset)
 
     def _open(self) -> None:
+        """Open the list of tokens, or that of the heads of a token."""
         if self.depth == 1:
             self.planes.count()
             self.rows = _PrintedAxis()
         self.depth += 1
 
     def _read_row(self, line: bytes, offset: int) -> None:
+        """Read the channels of a head: `[-1.1135, 1.4604, ..., 0.7500],`."""
         self.rows.count()
         first, dots, last = line.strip(b"[], ").partition(_DOTS)
         self.columns = _PrintedAxis()

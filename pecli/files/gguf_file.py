@@ -138,10 +138,8 @@ class Header(NamedTuple):
         dtype = DTYPES.get(entry.kind, "")
         is_float = dtype.startswith(("float", "bfloat"))
         is_short = 0 < math.prod(entry.shape) <= MAX_NUMBERS
-        self.contents.refuse_if(
-            not is_float or not is_short,
-            f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats",
-        )
+        problem = f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
+        self.contents.refuse_if(not (is_float and is_short), problem)
         self.checked_bytes(name)
         array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
@@ -149,17 +147,17 @@ class Header(NamedTuple):
     def checked_bytes(self, name: str) -> int | None:
         """Return the size of a tensor in bytes; refuse one that is not wholly in the file.
 
-        Returns None for a type whose size is not known.
+        Returns None for a type whose size is not known. Quantised types store blocks of elements:
+        64 elements of Q8_0 are two blocks of 34 bytes.
         """
         entry = self.tensors[name]
-        if entry.kind not in BLOCKS:
+        block = BLOCKS.get(entry.kind)
+        if block is None:
             return None
-        block = BLOCKS[entry.kind]
         size = self.contents.tensor(name).data_bytes(entry.shape, block.size) // block.elements
-        self.contents.refuse_if(
-            entry.offset + size > self.contents.size,
-            f"is truncated: tensor {quoted(name)} goes on beyond its end",
-        )
+        is_beyond_end = entry.offset + size > self.contents.size
+        problem = f"is truncated: tensor {quoted(name)} goes on beyond its end"
+        self.contents.refuse_if(is_beyond_end, problem)
         return size
 
 
@@ -199,6 +197,7 @@ class Reader:
         return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
     def text(self) -> str:
+        """Return the next text; empty if it is too long to be a name or a setting."""
         length = self.number("Q")
         data = self.take(length)
         if length > MAX_TEXT:
@@ -213,17 +212,21 @@ class Reader:
         if kind == TEXT:
             return self.text()
         self._contents.refuse_if(kind != ARRAY, f"has a value of unknown type {kind} in its header")
-        element_kind = self.number("I")
+        return self._array()
+
+    def _array(self) -> list[Any] | None:
+        """Return an array of numbers; None for one of texts, which is skipped."""
+        kind = self.number("I")
         length = self.number("Q")
-        if element_kind in NUMBERS:
-            return self._number_array(NUMBERS[element_kind], length)
-        self._contents.refuse_if(
-            element_kind != TEXT, f"has an array of unknown type {element_kind} in its header"
-        )
+        if kind in NUMBERS:
+            return self._number_array(NUMBERS[kind], length)
+        problem = f"has an array of unknown type {kind} in its header"
+        self._contents.refuse_if(kind != TEXT, problem)
         self._skip_texts(length)
         return None
 
     def _number_array(self, code: str, length: int) -> list[Any] | None:
+        """Return numbers that have a code of `struct`; None if they are too many to be a setting."""
         data = self.take(length * struct.calcsize(code))
         if length > MAX_ARRAY:
             return None
@@ -246,20 +249,10 @@ def read_header(contents: Contents) -> Header:
     )
     tensor_count = reader.number("Q")
     key_count = reader.number("Q")
-    contents.refuse_if(
-        key_count > MAX_KEYS or tensor_count > MAX_TENSORS,
-        f"claims {key_count} keys and {tensor_count} tensors",
-    )
-    values: JsonObject = {}
-    for _ in range(key_count):
-        name = reader.text()
-        contents.refuse_if(name in values, f"names {name[:60]!r} twice")
-        values[name] = reader.value(reader.number("I"))
-    entries: dict[str, GgufTensor] = {}
-    for _ in range(tensor_count):
-        name = reader.text()
-        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
-        entries[name] = _read_entry(contents, reader)
+    has_too_many = key_count > MAX_KEYS or tensor_count > MAX_TENSORS
+    contents.refuse_if(has_too_many, f"claims {key_count} keys and {tensor_count} tensors")
+    values = _read_values(contents, reader, key_count)
+    entries = _read_entries(contents, reader, tensor_count)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     is_alignment = isinstance(alignment, int) and alignment >= 1
     contents.refuse_if(not is_alignment, f"has the alignment {alignment!r}")
@@ -267,17 +260,37 @@ def read_header(contents: Contents) -> Header:
     data_start = -(-reader.at // alignment) * alignment
     for name, entry in entries.items():
         entries[name] = entry._replace(offset=data_start + entry.offset)
-    return Header(contents, values, entries)
+    return Header(contents=contents, values=values, tensors=entries)
+
+
+def _read_values(contents: Contents, reader: Reader, count: int) -> JsonObject:
+    """Read the settings of a file by their keys."""
+    values: JsonObject = {}
+    for _ in range(count):
+        name = reader.text()
+        contents.refuse_if(name in values, f"names {name[:60]!r} twice")
+        values[name] = reader.value(reader.number("I"))
+    return values
+
+
+def _read_entries(contents: Contents, reader: Reader, count: int) -> dict[str, GgufTensor]:
+    """Read the entries of tensors by their names; offsets count from the beginning of the data."""
+    entries: dict[str, GgufTensor] = {}
+    for _ in range(count):
+        name = reader.text()
+        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
+        entries[name] = _read_entry(contents, reader)
+    return entries
 
 
 def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
     """Read a tensor's entry; its offset counts from the beginning of the data."""
     axes = reader.number("I")
     contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
-    sides = [reader.number("Q") for _ in range(axes)]
+    sides = [reader.number("Q") for _ in range(axes)]  # The fastest axis comes first.
     kind = reader.number("I")
     offset = reader.number("Q")
-    return GgufTensor(tuple(reversed(sides)), kind, offset)
+    return GgufTensor(shape=tuple(reversed(sides)), kind=kind, offset=offset)
 
 
 def header_of(path: str) -> Header:
@@ -301,12 +314,15 @@ def read(contents: Contents) -> LoadedFile:
 
 def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
     """Return a tensor of another type, with the bytes of its rows if they are whole blocks."""
-    unknown = BlockType(f"ggml type {entry.kind}", 1, 0)
+    unknown = BlockType(f"ggml type {entry.kind}", elements=1, size=0)
     block = QUANTISED.get(entry.kind, unknown)
     read_blocks = None
     has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
     if size and has_whole_rows:
         rows = entry.shape[:-1]
-        place = Place("uint8", (*rows, size // math.prod(rows)), entry.offset)
+        row_bytes = size // math.prod(rows)
+        place = Place("uint8", shape=(*rows, row_bytes), offset=entry.offset)
         read_blocks = partial(contents.tensor(name).array_at, place)
-    return UnreadTensor(name, block.name, entry.shape, size, read_blocks)
+    return UnreadTensor(
+        name=name, dtype=block.name, shape=entry.shape, nbytes=size, read_blocks=read_blocks
+    )

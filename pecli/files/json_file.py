@@ -40,7 +40,7 @@ def write(request: WriteRequest) -> None:
     if request.spec is not None:
         beginning = f'{{"{KEY}":{compact(dict(request.spec))},\n'
     with open_output(request.path, request.tables) as output:
-        output.write((beginning + '"tensors":{').encode("ascii"))
+        output.write(f'{beginning}"tensors":{{'.encode("ascii"))
         separator = "\n"
         for table in sorted(request.tables, key=lambda table: table.name):
             output.write(f'{separator}{compact(table.name)}:{{"data":'.encode("ascii"))
@@ -52,6 +52,7 @@ def write(request: WriteRequest) -> None:
 
 
 def _literals(block: Array) -> list[bytes]:
+    """Return the rows of a block as JSON has them, without brackets."""
     if block.dtype == np.bool_:
         return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
     return spell_not_finite(decimal_rows(block), WORDS)
@@ -105,16 +106,22 @@ def _array_of_json(contents: Contents, name: str, tensor: object) -> Array:
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
     about = contents.tensor(name)
-    is_float = dtype in SIGNIFICAND_BITS
-    is_known = is_float or dtype == "bool" or _INTEGER.fullmatch(dtype)
-    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
-    are_lengths = all(type(side) is int and 0 <= side < MAX_SIDE for side in shape)
-    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
-    about.data_bytes(shape, numpy_dtype(dtype).itemsize)
+    _check_form(about, dtype, shape)
     elements = _elements(about, data, shape)
-    if is_float:
+    if dtype in SIGNIFICAND_BITS:
         return _float_array(about, elements, dtype).reshape(shape)
     return _integer_array(about, elements, dtype).reshape(shape)
+
+
+def _check_form(about: Contents, dtype: str, shape: tuple[object, ...]) -> None:
+    """Refuse a dtype that is not known, and a shape that no file can hold."""
+    is_integer = dtype == "bool" or _INTEGER.fullmatch(dtype) is not None
+    is_known = dtype in SIGNIFICAND_BITS or is_integer
+    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    lengths = [side for side in shape if type(side) is int and 0 <= side < MAX_SIDE]
+    are_lengths = len(lengths) == len(shape)
+    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
+    about.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
 
 
 def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
@@ -125,14 +132,15 @@ def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> AnyArray
 
 
 def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
-    """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array."""
-    types = {*map(type, elements)}
-    if str in types:
+    """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array.
+
+    Any other text stays a text, which is refused.
+    """
+    if str in _types_of(elements):
         for index, element in enumerate(elements):
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
-        types = {*map(type, elements)}  # Any other text is still a str, and is refused.
-    _check_types(about, types <= {float, int}, dtype)
+    _check_types(about, elements, {float, int}, dtype)
     try:
         return round_to(elements.astype(np.float64), dtype)
     except OverflowError:
@@ -140,15 +148,22 @@ def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
 
 
 def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
+    """Return Python integers or truth values as an array."""
     python_type = bool if dtype == "bool" else int
-    _check_types(about, {*map(type, elements)} <= {python_type}, dtype)
+    _check_types(about, elements, {python_type}, dtype)
     try:
         return elements.astype(dtype)
     except OverflowError:
         raise _overflow(about, dtype) from None
 
 
-def _check_types(about: Contents, are_numbers: bool, dtype: str) -> None:
+def _types_of(elements: AnyArray) -> set[type]:
+    return set(map(type, elements))
+
+
+def _check_types(about: Contents, elements: AnyArray, accepted: set[type], dtype: str) -> None:
+    """Refuse elements of other types than those accepted; a truth value is no integer."""
+    are_numbers = _types_of(elements) <= accepted
     about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
 
 

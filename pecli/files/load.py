@@ -40,13 +40,8 @@ NO_FILE = ""  # the path of arrays in memory
 
 def load_file(path: str) -> LoadedFile:
     """Read a file of tensors, or the files of a folder or an index; `-` is standard input."""
-    is_folder = path != "-" and os.path.isdir(path)
-    if is_folder and path.lower().rstrip("/").endswith(".zarr"):
-        from pecli.files.zarr_store import read_store
-
-        return read_store(path)
-    if is_folder:
-        return _load_shards(path, shards_in_folder(path))
+    if path != "-" and os.path.isdir(path):
+        return _load_folder(path)
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
     contents = read_contents_or_beginning(path, _max_stream)
@@ -55,6 +50,15 @@ def load_file(path: str) -> LoadedFile:
     for text in loaded.notes:
         note(f"{loaded.path}: {text}")
     return loaded
+
+
+def _load_folder(path: str) -> LoadedFile:
+    """Read a Zarr store, which is a folder, or the files of tensors in any other folder."""
+    if path.lower().rstrip("/").endswith(".zarr"):
+        from pecli.files.zarr_store import read_store
+
+        return read_store(path)
+    return _load_shards(path, shards_in_folder(path))
 
 
 def _max_stream(name: str, start: bytes) -> int:
@@ -158,12 +162,17 @@ def open_tensors(text: str) -> LoadedFile:
         return loaded
     if name in loaded.tensors:
         return loaded.only(name)
-    for tensor in loaded.unread:
+    raise _no_tensor(loaded, path, name)
+
+
+def _no_tensor(file: LoadedFile, path: str, name: str) -> FileError:
+    """Return the error for a tensor that a file does not have, or has in a form that is not read."""
+    for tensor in file.unread:
         if tensor.name == name:
             problem = f"tensor {quoted(name)} is stored as {tensor.dtype}"
-            raise FileError(path, problem, "which is not read")
-    candidates = listed(_most_similar(name, loaded.tensors), MAX_NAMES, quoted)
-    raise FileError(path, f"has no tensor {quoted(name)}", f"it has {candidates or 'none'}")
+            return FileError(path, problem, "which is not read")
+    candidates = listed(_most_similar(name, file.tensors), MAX_NAMES, quoted)
+    return FileError(path, f"has no tensor {quoted(name)}", f"it has {candidates or 'none'}")
 
 
 def _most_similar(name: str, names: Iterable[str]) -> list[str]:

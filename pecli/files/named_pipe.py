@@ -20,10 +20,11 @@ def open_to_read(path: str | int) -> BinaryIO:
 
 
 def _is_pipe(path: str) -> bool:
+    """Return True for a named pipe; False if the file cannot be examined, which opening it reports."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
-        return False  # Opening the file raises the same error.
+        return False
 
 
 class _NamedPipe(io.FileIO):
@@ -41,16 +42,17 @@ class _NamedPipe(io.FileIO):
 
     def readinto(self, buffer: memoryview | bytearray) -> int | None:  # type: ignore[override]
         """Read into a buffer, and return the number of bytes; 0 at the end."""
-        if os.get_blocking(self.fileno()):
+        has_writer = os.get_blocking(self.fileno())
+        if has_writer:
             return super().readinto(buffer)
         import select
 
-        is_ready = select.select([self], [], [], WRITER_SECONDS)[0]
+        ready, _, _ = select.select([self], [], [], WRITER_SECONDS)
         count = super().readinto(buffer)
-        if count == 0 and not is_ready:
+        if count == 0 and not ready:
             problem = f"is a pipe that no program has opened to write within {WRITER_SECONDS:.0f} s"
             raise FileError(self._path, problem)
         os.set_blocking(self.fileno(), True)
-        if count is None:
+        if count is None:  # There is a writer, and it has sent nothing yet.
             return super().readinto(buffer)
         return count

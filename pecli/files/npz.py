@@ -81,20 +81,21 @@ def _write_text(archive: zipfile.ZipFile, name: str, text: str) -> None:
 def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
     """Return the entry of a member whose data begin at a multiple of ALIGNMENT bytes.
 
-    The local header of 30 bytes, the name and the padding lie before the data. If the header
-    begins at 0 and the name is `cos.npy`, they end at 37, and the padding takes 27 bytes.
+    The local header of 30 bytes, the name and an extra field lie before the data. If the header
+    begins at 0 and the name is `cos.npy`, they end at 37, and the field takes 27 bytes: 6 of its
+    own, and 21 of padding.
     """
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
     member.create_system = UNIX  # on every machine, so that the bytes are the same
     member.external_attr = 0o600 << 16
     member.file_size = size
     is_zip64 = size * 1.05 > zipfile.ZIP64_LIMIT  # as `ZipFile.open` decides
-    end = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode())  # type: ignore[union-attr]
+    end_of_name = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode())  # type: ignore[union-attr]
     if is_zip64:
-        end += ZIP64_FIELD_BYTES
-    padding = -(end + PADDING_HEADER) % ALIGNMENT
-    field = struct.pack("<HHH", PADDING_FIELD, padding + 2, ALIGNMENT)
-    member.extra = field + bytes(padding)
+        end_of_name += ZIP64_FIELD_BYTES
+    padding = -(end_of_name + PADDING_HEADER) % ALIGNMENT
+    content = struct.pack("<H", ALIGNMENT) + bytes(padding)
+    member.extra = struct.pack("<HH", PADDING_FIELD, len(content)) + content
     return member
 
 

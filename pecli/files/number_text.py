@@ -80,21 +80,20 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     Raises:
         FileError: the file is too large, or has a word of thousands of letters.
     """
-    contents.refuse_if(
-        len(contents.data) > MAX_TEXT,
-        f"has more than {MAX_TEXT >> 20} MiB of text",
-        "write .npy, or raw numbers and --shape",
-    )
+    is_too_large = len(contents.data) > MAX_TEXT
+    problem = f"has more than {MAX_TEXT >> 20} MiB of text"
+    contents.refuse_if(is_too_large, problem, "write .npy, or raw numbers and --shape")
     if stop is None:
         stop = len(contents.data)
+    offset = start
     forgotten = start
-    while start < stop:
-        if start - forgotten > FORGET_AFTER:
-            contents.forget_before(start)
-            forgotten = start
-        piece = _piece_at(contents, start, stop)
+    while offset < stop:
+        if offset - forgotten > FORGET_AFTER:
+            contents.forget_before(offset)
+            forgotten = offset
+        piece = _piece_at(contents, offset, stop)
         yield piece
-        start += len(piece.text)
+        offset += len(piece.text)
 
 
 def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
@@ -103,11 +102,12 @@ def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
     if column is not None:
         return Piece(column[0], start, ends_line=True, is_column=True)
     match = _PIECES.match(contents.data, start, stop)
-    assert match is not None  # It matches the empty text, too.
+    assert match is not None  # It matches the empty text as well.
     text = match[0]
     if len(text) >= PIECE + 2 * MAX_NUMERAL:
         raise error_at(contents, start + PIECE, "a word of thousands of letters")
-    return Piece(text, start, ends_line=text.endswith(b"\n") or match.end() == stop)
+    is_last = match.end() == stop
+    return Piece(text, start, ends_line=is_last or text.endswith(b"\n"))
 
 
 def line_of(contents: Contents, offset: int) -> int:
@@ -144,13 +144,13 @@ class NumberList:
         their digits, such as 0.5, 0.25 and 0.125, most have fewer decimals than the longest one.
         """
         longest = max(self._decimals, default=0)
-        total = self._decimals.total()
         if longest >= MANY_DECIMALS:
             return longest
+        total = self._decimals.total()
+        count = self._decimals[longest]
+        are_rounded = count >= MIN_SHARE * total
         if longest <= FEW_DECIMALS:
-            are_rounded = total >= MIN_NUMERALS and self._decimals[longest] == total
-        else:
-            are_rounded = self._decimals[longest] >= MIN_SHARE * total
+            are_rounded = count == total and total >= MIN_NUMERALS
         return longest if are_rounded else 0
 
     def scan(self, contents: Contents, text: bytes, offset: int) -> int:
@@ -169,11 +169,7 @@ class NumberList:
             self.is_real = _REAL.search(text) is not None
         if len(self.values) < SAMPLE:
             self._decimals.update(map(decimals_of, numerals))
-        try:
-            # Python's float reads most numbers, and it is fast; but it also accepts 1_000.
-            numbers = [*map(float, numerals)] if b"_" not in text else None
-        except ValueError:
-            numbers = None
+        numbers = _plainly_spelled(text, numerals)
         if numbers is None:
             numbers = _spelled_otherwise(contents, text, numerals, offset)
         self.values.extend(numbers)
@@ -206,10 +202,30 @@ def _in_place_as_integers(numbers: AnyArray) -> AnyArray:
     return integers
 
 
+def _plainly_spelled(text: bytes, numerals: list[bytes]) -> list[float] | None:
+    """Return the values of numbers as Python spells them, None if some are spelled otherwise.
+
+    Python's float is fast and reads most numbers, but it also accepts 1_000, which is none here.
+    """
+    if b"_" in text:
+        return None
+    try:
+        return [*map(float, numerals)]
+    except ValueError:
+        return None
+
+
 def _spelled_otherwise(
     contents: Contents, text: bytes, numerals: list[bytes], offset: int
 ) -> list[float]:
-    """Return the values of numbers, some of which have the spelling of other languages."""
+    """Return the values of numbers, some of which have the spelling of other languages.
+
+    Args:
+        contents: the file, for errors.
+        text: the text.
+        numerals: the words in it.
+        offset: the offset of the text in the file.
+    """
     numbers = []
     end = 0
     for numeral in numerals:
@@ -233,12 +249,13 @@ def number_of(numeral: bytes) -> float | None:
     word = numeral.lower()
     if word in _WORDS:
         return _WORDS[word]
-    if word.lstrip(b"+-").startswith(b"0x"):
+    is_hexadecimal = word.lstrip(b"+-").startswith(b"0x")
+    if is_hexadecimal:
         return _hexadecimal(word.decode("ascii", "replace"))
-    plain = _LITERAL_SUFFIX.sub(b"", numeral)
-    if not _NUMERAL.fullmatch(plain):
+    without_type = _LITERAL_SUFFIX.sub(b"", numeral)
+    if not _NUMERAL.fullmatch(without_type):
         return None
-    return float(plain)
+    return float(without_type)
 
 
 def _hexadecimal(word: str) -> float | None:
@@ -261,8 +278,9 @@ def decimals_of(numeral: bytes) -> int:
     match = _DECIMALS.search(numeral)
     if match is None:
         return 0
-    exponent = max(0, int(match[2] or 0))
-    return max(0, len(match[1]) - exponent)
+    digits, exponent = match.groups()
+    shifted = max(0, int(exponent or 0))
+    return max(0, len(digits) - shifted)
 
 
 class NestedNumbers:
@@ -295,22 +313,25 @@ class NestedNumbers:
             raise error_at(contents, offset, "numbers and lists are mixed")
 
     def open_list(self, contents: Contents, offset: int) -> None:
+        """Open a list, which is a member of the list around it."""
         if self._counts:
             self._check_members(contents, offset, are_lists=True)
             self._counts[-1] += 1
         self._counts.append(0)
-        if len(self._counts) > MAX_AXES:
+        if self.depth > MAX_AXES:
             raise error_at(contents, offset, f"lists are nested more than {MAX_AXES} deep")
 
     def close_list(self, contents: Contents, offset: int) -> None:
+        """Close the innermost list, which must be as long as the others of its depth."""
         length = self._counts.pop()
-        expected = self._lengths.setdefault(len(self._counts), length)
+        expected = self._lengths.setdefault(self.depth, length)
         if length != expected:
             problem = f"a list of {length} ends here, and the first one has {expected}"
             raise error_at(contents, offset, problem, "all must have the same length")
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The lengths of the lists by depth, the outermost first."""
         return tuple(self._lengths[depth] for depth in sorted(self._lengths))
 
     def array(self, contents: Contents, offset: int) -> AnyArray:

@@ -114,21 +114,26 @@ def _status_of_file(path: str) -> os.stat_result | None:
     """Return the status of the file at `path`, None if there is none; refuse a folder."""
     if not path:
         raise FileError("''", "an output file needs a name")
-    with _blamed_on(path):
-        try:
-            existing = os.stat(path)
-        except FileNotFoundError:
-            existing = None
+    existing = _status_if_exists(path)
     is_folder = existing is not None and stat.S_ISDIR(existing.st_mode)
     if is_folder or path.endswith("/"):
         raise FileError(path, "is a folder", "name a file in it")
     return existing
 
 
+def _status_if_exists(path: str) -> os.stat_result | None:
+    with _blamed_on(path):
+        try:
+            return os.stat(path)
+        except FileNotFoundError:
+            return None
+
+
 def is_stream(path: str) -> bool:
     """Return True if `path` is standard output, a pipe or a device, which are never replaced."""
-    is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-    return is_special or _open_descriptor(path) is not None
+    if _open_descriptor(path) is not None:
+        return True
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def is_text(name: object) -> TypeGuard[str]:
@@ -141,14 +146,14 @@ def check_free_space(path: str, tables: Sequence[Table]) -> None:
 
     Text formats take more bytes than the tables, never fewer.
     """
-    size = sum(table.nbytes for table in tables)
-    if size < MIN_CHECKED_BYTES:
+    needed = sum(table.nbytes for table in tables)
+    if needed < MIN_CHECKED_BYTES:
         return
     with suppress(OSError, ValueError, AttributeError):  # Windows lacks statvfs.
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
         free = disk.f_bavail * disk.f_frsize
-        if free < size and not is_stream(path):
-            problem = f"takes {size:,} bytes, and the disk has {free:,}"
+        if needed > free and not is_stream(path):
+            problem = f"takes {needed:,} bytes, and the disk has {free:,}"
             raise FileError(path, problem, "free some space or write less")
 
 
@@ -168,7 +173,8 @@ def _open_descriptor(path: str) -> int | None:
     folder, _, number = _DESCRIPTOR_NAMES.get(path, path).rpartition("/")
     if folder not in ("/dev/fd", "/proc/self/fd"):
         return None
-    is_number = number.isascii() and number.isdigit() and len(number) <= _MAX_DESCRIPTOR_DIGITS
+    has_few_digits = len(number) <= _MAX_DESCRIPTOR_DIGITS
+    is_number = has_few_digits and number.isascii() and number.isdigit()
     return int(number) if is_number else None
 
 

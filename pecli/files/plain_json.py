@@ -13,13 +13,22 @@ from typing import NamedTuple
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
 from pecli.files.contents import Contents, LoadedFile, Printed
-from pecli.files.number_text import MANY_DECIMALS, NestedNumbers, NumberList, error_at, pieces
+from pecli.files.number_text import (
+    MANY_DECIMALS,
+    NestedNumbers,
+    NumberList,
+    Piece,
+    error_at,
+    pieces,
+)
 from pecli.files.output import is_text
 from pecli.files.strict_json import MAX_DEPTH
 
 MAX_TENSORS = 10_000
 MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
 _TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
+_NO_VALUES = (b"", b"}", b"]", b",", b":")
+"""Tokens with which no value begins; the empty one is the end of the file."""
 _NOT_FINITE = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 """Texts for the numbers that JSON lacks."""
 _IN_LIST = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
@@ -156,6 +165,7 @@ class _Parser:
         return self._match()[1]
 
     def _match(self) -> re.Match[bytes]:
+        """Return the next token and the blanks before it."""
         match = _TOKEN.match(self.contents.data, self.offset)
         if match is None:
             raise self._error("a text does not end")
@@ -180,7 +190,7 @@ class _Parser:
             yield from self._object(path, depth)
         elif token == b"[":
             yield from self._list(path, depth)
-        elif token in (b"", b"}", b"]", b",", b":"):
+        elif token in _NO_VALUES:
             raise self._error(f"a value is missing before {_shown(token)}")
         else:
             self._parse(token)
@@ -248,17 +258,23 @@ class _Parser:
             raise self._error(f"a comma is missing before {_shown(token)}")
 
     def _holds_numbers(self) -> bool:
-        """Return True if the list whose bracket was read holds numbers, or lists of them, only."""
+        """Return True if the list whose bracket was read holds numbers, or lists of them, only.
+
+        `[]` holds none, and `[{…}]` and `["a"]` hold something else.
+        """
         depth = 1
         for match in _IN_LIST.finditer(self.contents.data, self.offset):
-            if match[0] == b"[":
+            sign = match[0]
+            if sign == b"[":
                 depth += 1
-            elif match[0] == b"]":
+            elif sign == b"]":
                 depth -= 1
-            elif match[0] not in _NOT_FINITE:
+            elif sign not in _NOT_FINITE:
                 return False
-            if not depth:
-                return match.start() > self.offset
+            has_ended = depth == 0
+            if has_ended:
+                is_empty = match.start() == self.offset
+                return not is_empty
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
     def _read_numbers(self) -> AnyArray:
@@ -270,21 +286,29 @@ class _Parser:
         nested = NestedNumbers()
         nested.open_list(contents, self.offset)
         for piece in pieces(contents, self.offset):
-            end = 0
-            for bracket in _BRACKET.finditer(piece.text):
-                offset = piece.offset + bracket.start()
-                nested.add(contents, piece.text[end : bracket.start()], piece.offset + end)
-                end = bracket.end()
-                if bracket[0] == b"[":
-                    nested.open_list(contents, offset)
-                    continue
-                nested.close_list(contents, offset)
-                if not nested.depth:
-                    self.offset = offset + 1
-                    self._note_decimals(nested.numbers.decimals)
-                    return nested.array(contents, offset)
-            nested.add(contents, piece.text[end:], piece.offset + end)
+            end = self._read_piece(nested, piece)
+            if end is not None:
+                self.offset = end + 1
+                self._note_decimals(nested.numbers.decimals)
+                return nested.array(contents, end)
         raise AssertionError("the end of the list was found before")
+
+    def _read_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
+        """Read a piece of a nested list; return the offset of the bracket that closes all of it."""
+        contents = self.contents
+        read = 0  # bytes of the piece
+        for bracket in _BRACKET.finditer(piece.text):
+            offset = piece.offset + bracket.start()
+            nested.add(contents, piece.text[read : bracket.start()], piece.offset + read)
+            read = bracket.end()
+            if bracket[0] == b"[":
+                nested.open_list(contents, offset)
+                continue
+            nested.close_list(contents, offset)
+            if nested.depth == 0:
+                return offset
+        nested.add(contents, piece.text[read:], piece.offset + read)
+        return None
 
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
@@ -294,13 +318,16 @@ class _Parser:
         start = self.offset
         numbers = NumberList()
         for member in _MEMBER.finditer(self.contents.data, start):
-            if member.start() != self.offset:
+            follows_last = member.start() == self.offset
+            if not follows_last:
                 break
-            if int(member[1]) != len(numbers.values):
-                raise self._error(f"member {len(numbers.values)} of a list is missing")
-            numbers.scan(self.contents, member[2], member.start(2))
+            index, numeral, sign = member.groups()
+            expected = len(numbers.values)
+            if int(index) != expected:
+                raise self._error(f"member {expected} of a list is missing")
+            numbers.scan(self.contents, numeral, member.start(2))
             self.offset = member.end()
-            if member[3] == b"}":
+            if sign == b"}":
                 self._note_decimals(numbers.decimals)
                 return numbers.array(self.contents, (len(numbers.values),))
         raise self._error("a list does not end with its members in order")
@@ -315,6 +342,7 @@ class _Parser:
 
 
 def _joined(path: str, name: str) -> str:
+    """Return the path of a value within an object or a list: `layers.0`."""
     return f"{path}.{name}" if path else name
 
 

@@ -14,7 +14,7 @@ from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, Shape, current_layout, spelled
 
-MAX_SHAPES = 4  # other shapes that an error lists
+MAX_OPTIONS = 4  # other shapes and dtypes that an error lists
 SAMPLE = 4096  # elements whose byte order is judged
 USUAL_SIZES = (1e-4, 1e3)
 MIN_DIFFERENCE = 0.2  # by which the share of usual sizes must be larger in the other byte order
@@ -52,10 +52,13 @@ def _seems_swapped(numbers: Array) -> bool:
 
 def _usual_share(numbers: Array) -> float:
     """Return the share of numbers whose size queries, keys and tables have."""
+    if numbers.size == 0:
+        return 0.0
+    smallest, largest = USUAL_SIZES
     with np.errstate(invalid="ignore"):
         sizes = np.abs(numbers.astype(np.float64))
-    is_usual = (sizes > USUAL_SIZES[0]) & (sizes < USUAL_SIZES[1])
-    return float(is_usual.mean()) if numbers.size else 0.0
+    is_usual = (sizes > smallest) & (sizes < largest)
+    return float(is_usual.mean())
 
 
 def _itemsize(layout: RawLayout) -> int:
@@ -69,17 +72,16 @@ def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
     With the shape (2, -1, 64) of float16, a file of 2,560 bytes is (2, 10, 64): 10 is 2,560
     divided by the 2 · 64 · 2 bytes of the other axes.
     """
-    itemsize = _itemsize(layout)
-    stated = [length for length in layout.shape if length != -1]
-    stated_bytes = contents.data_bytes(tuple(stated), itemsize)
     size = len(contents.data)
-    if -1 not in layout.shape:
-        if size != stated_bytes:
-            raise _wrong_size(contents, layout, stated_bytes)
-        return layout.shape
+    stated_lengths = tuple(length for length in layout.shape if length != -1)
+    stated_bytes = contents.data_bytes(stated_lengths, _itemsize(layout))
     length, rest = divmod(size, stated_bytes)
-    if rest:
+    has_open_length = -1 in layout.shape
+    fits = rest == 0 if has_open_length else size == stated_bytes
+    if not fits:
         raise _wrong_size(contents, layout, stated_bytes)
+    if not has_open_length:
+        return layout.shape
     axis = layout.shape.index(-1)
     return (*layout.shape[:axis], length, *layout.shape[axis + 1 :])
 
@@ -91,9 +93,11 @@ def _wrong_size(contents: Contents, layout: RawLayout, expected: int) -> FileErr
     if -1 in layout.shape:
         needed = f"a multiple of {needed}"
     problem = f"has {size:,} bytes, and {spelled(layout.shape)} of {layout.dtype} takes {needed}"
-    fitting = [f"--shape {spelled(shape)}" for shape in _fitting_shapes(layout, size)]
-    fitting += [f"--raw-dtype {dtype}" for dtype in _fitting_dtypes(layout, size)]
-    advice = f"what fits: {', '.join(fitting[:MAX_SHAPES])}" if fitting else ""
+    options = [f"--shape {spelled(shape)}" for shape in _fitting_shapes(layout, size)]
+    options += [f"--raw-dtype {dtype}" for dtype in _fitting_dtypes(layout, size)]
+    advice = ""
+    if options:
+        advice = f"what fits: {', '.join(options[:MAX_OPTIONS])}"
     return contents.error(problem, advice)
 
 
@@ -109,10 +113,11 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     for axis in range(len(layout.shape)):
         before = layout.shape[:axis]
         after = layout.shape[axis + 1 :]
-        if -1 in (*before, *after):
+        others = (*before, *after)
+        if -1 in others:
             continue
-        length, rest = divmod(count, math.prod((*before, *after)))
-        if not rest:
+        length, rest = divmod(count, math.prod(others))
+        if rest == 0:
             yield (*before, length, *after)
 
 
@@ -123,7 +128,5 @@ def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:
     width, rest = divmod(size, math.prod(layout.shape))
     if rest:
         return
-    for dtype in DTYPE_NAMES:
-        if numpy_dtype(dtype).itemsize == width:
-            yield dtype
-            return
+    fitting = [dtype for dtype in DTYPE_NAMES if numpy_dtype(dtype).itemsize == width]
+    yield from fitting[:1]

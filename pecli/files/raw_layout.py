@@ -111,15 +111,15 @@ def layout_options(layout: RawLayout | None) -> list[str]:
     >>> layout_options(RawLayout((4, -1, 64), "float32", big_endian=True))
     ['--shape', '4,-1,64', '--raw-dtype', '>float32']
     """
-    words: list[str] = []
     if layout is None:
-        return words
+        return []
+    options: list[str] = []
     if not layout.is_flat:
-        words += ["--shape", spelled(layout.shape)]
+        options += ["--shape", spelled(layout.shape)]
     if layout.dtype is not None:
-        order = ">" if layout.big_endian else ""
-        words += ["--raw-dtype", order + layout.dtype]
-    return words
+        byte_order = ">" if layout.big_endian else ""
+        options += ["--raw-dtype", byte_order + layout.dtype]
+    return options
 
 
 def missing_dtype() -> ParameterError:

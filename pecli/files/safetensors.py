@@ -8,7 +8,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, Place
-from pecli.files.output import KEY, is_text, open_output
+from pecli.files.output import KEY, Output, is_text, open_output
 from pecli.files.strict_json import parsed_json
 from pecli.files.writing import (
     NO_DIGEST,
@@ -62,29 +62,38 @@ def write(request: WriteRequest) -> None:
     ordered = file_order(request.tables)
     # A spec that is not JSON is refused here, before the output is opened.
     start = _header_bytes(request, ordered, NO_DIGEST)
-    digest = hashlib.sha256()
     with open_output(request.path, request.tables) as output:
         if request.spec is None:
             output.write(start)
             write_blocks(ordered, [output.write], request.on_block)
         elif output.seekable:
             output.write(start)
-            write_blocks(ordered, [output.write, digest.update], request.on_block)
-            output.patch(0, _header_bytes(request, ordered, digest.hexdigest()))
-        else:  # A pipe cannot be patched: make the tables twice, and hash them first.
-            write_blocks(ordered, [digest.update], no_progress)
-            output.write(_header_bytes(request, ordered, digest.hexdigest()))
-            write_blocks(ordered, [output.write], request.on_block)
+            _write_and_patch(request, ordered, output)
+        else:
+            _write_after_hashing(request, ordered, output)
+
+
+def _write_and_patch(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
+    """Write tables after a header, and then the header again, with their sha256."""
+    digest = hashlib.sha256()
+    write_blocks(ordered, [output.write, digest.update], request.on_block)
+    output.patch(0, _header_bytes(request, ordered, digest.hexdigest()))
+
+
+def _write_after_hashing(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
+    """Write a header and tables to a pipe, which cannot be patched.
+
+    The tables are made twice, the first time for their sha256.
+    """
+    digest = hashlib.sha256()
+    write_blocks(ordered, [digest.update], no_progress)
+    output.write(_header_bytes(request, ordered, digest.hexdigest()))
+    write_blocks(ordered, [output.write], request.on_block)
 
 
 def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:
     """Return the length and the JSON header, padded with spaces so that the data are aligned."""
-    entries = []
-    metadata = dict(request.metadata or {})
-    if request.spec is not None:
-        metadata[KEY] = provenance(request.spec, digest)
-    if metadata:
-        entries.append(f'"{METADATA}":{compact(metadata)}')
+    entries = _metadata_entries(request, digest)
     begin = 0
     for table in ordered:
         end = begin + table.nbytes
@@ -98,6 +107,16 @@ def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) 
     text = ("{" + ",".join(entries) + "}").encode("ascii")
     text += b" " * (-len(text) % ALIGNMENT)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def _metadata_entries(request: WriteRequest, digest: str) -> list[str]:
+    """Return the header's entry of metadata; none if there are neither texts nor a spec."""
+    metadata = dict(request.metadata or {})
+    if request.spec is not None:
+        metadata[KEY] = provenance(request.spec, digest)
+    if not metadata:
+        return []
+    return [f'"{METADATA}":{compact(metadata)}']
 
 
 def write_copy(
@@ -116,15 +135,13 @@ def write_copy(
         changed: new tensors by name, with the dtypes and shapes of the old ones.
         on_block: called with the size of every block that was written.
     """
-    end = LENGTH_BYTES + int.from_bytes(contents.data[:LENGTH_BYTES], "little")
+    header_end = LENGTH_BYTES + int.from_bytes(contents.data[:LENGTH_BYTES], "little")
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
-    size = end + sum(table.nbytes for table in tables)
-    contents.refuse_if(
-        size != contents.size,
-        "changed while it was read: its header has another length now",
-    )
+    size = header_end + sum(table.nbytes for table in tables)
+    has_changed = size != contents.size
+    contents.refuse_if(has_changed, "changed while it was read: its header has another length now")
     with open_output(path, tables) as output:
-        output.write(contents.data[:end])
+        output.write(contents.data[:header_end])
         write_blocks(tables, [output.write], on_block)
 
 
@@ -137,6 +154,10 @@ class HeaderEntry(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
 
+    def place(self, data_start: int) -> Place:
+        """Return the tensor's place in a file whose data begin at an offset."""
+        return Place(self.dtype, self.shape, offset=data_start + self.begin)
+
 
 def read(contents: Contents) -> LoadedFile:
     """Return the tensors of a .safetensors file, in the order of their data, and its metadata."""
@@ -144,11 +165,9 @@ def read(contents: Contents) -> LoadedFile:
     header = _read_header(contents, length)
     metadata = _pop_metadata(contents, header)
     entries = sorted(_checked_entry(contents, name, value) for name, value in header.items())
-    start = LENGTH_BYTES + length
-    _check_offsets(contents, entries, start)
-    places = {}
-    for entry in entries:
-        places[entry.name] = Place(entry.dtype, entry.shape, start + entry.begin)
+    data_start = LENGTH_BYTES + length
+    _check_offsets(contents, entries, data_start)
+    places = {entry.name: entry.place(data_start) for entry in entries}
     tensors = contents.tensors(places)
     return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
@@ -174,6 +193,7 @@ def _read_header(contents: Contents, length: int) -> dict[str, object]:
 
 
 def _pop_metadata(contents: Contents, entries: dict[str, object]) -> dict[str, str]:
+    """Remove the metadata from the entries of a header and return them; refuse other than texts."""
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict):
         raise _broken_header(contents)
@@ -201,7 +221,7 @@ def _check_offsets(contents: Contents, entries: Sequence[HeaderEntry], start: in
 
 
 def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
-    """Check a tensor's entry in the header."""
+    """Check a tensor's entry in the header: its form, its dtype, and the size of its data."""
     tensor = contents.tensor(name)
     match entry:
         case {"dtype": str(code), "shape": [*sides], "data_offsets": [begin, end], **others} if (
@@ -219,7 +239,6 @@ def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
     dtype = DTYPES[code]
     shape = tuple(sides)
     size = tensor.data_bytes(shape, numpy_dtype(dtype).itemsize)
-    tensor.refuse_if(
-        end - begin != size, f"needs {size} bytes, its data_offsets are {begin} and {end}"
-    )
-    return HeaderEntry(begin, end, name, dtype, shape)
+    has_size = end - begin == size
+    tensor.refuse_if(not has_size, f"needs {size} bytes, its data_offsets are {begin} and {end}")
+    return HeaderEntry(begin=begin, end=end, name=name, dtype=dtype, shape=shape)

@@ -22,7 +22,7 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import NO_LABEL, first_word, split_indexed_row, split_label
 from pecli.files.text_rows import Rows
 
 MAX_TENSORS = 10_000
@@ -70,7 +70,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 class _TextReader:
-    """The tensors of a text, as far as it has been read."""
+    """The tensors of a text, as far as it has been read.
+
+    A label names the numbers on its own line, `cos[3] = 0.5 0.25`; a title those on the lines below
+    it, `q head 2:`. Numbers on lines are rows of a tensor, and numbers in brackets are lists.
+    """
 
     def __init__(self, contents: Contents) -> None:
         """Start at the beginning of a text, with no label and no open bracket."""
@@ -102,7 +106,8 @@ class _TextReader:
         if not is_row:
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
-        if self._begins_line:
+        has_ended = piece.ends_line and self.nested is None
+        if has_ended:
             self._end_row(piece.offset, is_list=False)
 
     @property
@@ -140,9 +145,8 @@ class _TextReader:
 
     def _add_row(self, piece: Piece) -> bool:
         """Read a line of numbers only, or with a plain label before them; return False for others."""
-        label: Label | None = NO_LABEL
-        if not _PLAIN_ROW.fullmatch(piece.text):
-            label = split_indexed_row(piece.text)
+        is_plain = _PLAIN_ROW.fullmatch(piece.text) is not None
+        label = NO_LABEL if is_plain else split_indexed_row(piece.text)
         if label is None:
             return False
         self.label = label
@@ -223,10 +227,11 @@ class _TextReader:
         for bracket in _BRACKET.finditer(text):
             self._add_numbers(text[end : bracket.start()], offset + end)
             end = bracket.end()
-            if bracket[0] in b"[{":
+            sign = bracket[0]
+            if sign in b"[{":
                 self._open_list(offset + bracket.start())
             else:
-                self._close_list(offset + bracket.start(), is_c=bracket[0] == b"}")
+                self._close_list(offset + bracket.start(), is_c=sign == b"}")
         self._add_numbers(text[end:], offset + end)
 
     @property
@@ -309,7 +314,7 @@ class _TextReader:
         head = (*self.title.indices, *self.label.indices)
         for number, row in enumerate(values):
             rows.numbers.extend(row)
-            rows.end_row(self.contents, (*head, number), offset, is_list=False)
+            rows.end_row(self.contents, indices=(*head, number), offset=offset, is_list=False)
         self.title_rows += len(values)
         self._check_count(offset)
 

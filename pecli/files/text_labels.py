@@ -4,6 +4,7 @@ A label ends with the last word of a line that is not a number, and the `=` or `
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ _COUNTED = re.compile(
 )
 """The number after a word that counts: `pos 3 head 0`, `token=5`. Single letters need the sign: `t5`
 is also the name of a model."""
+_DECLARATION = re.compile(r"\b(?:const|let|static|pub)\b")
 _SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
 _KEYWORDS = {
@@ -75,15 +77,25 @@ def split_label(line: bytes) -> Label:
     >>> split_label(b"q head 2: 0.5 0.25")
     Label(name='q', indices=(2,), end=9, has_counting_word=True)
     """
-    last_word = None
-    for word in _WORD.finditer(line):
-        if number_of(word[0]) is None:
-            last_word = word
-    if last_word is None:
+    words = list(_words(line))
+    if not words:
         return _label_of_number(line)
+    *_, last_word = words
     end = _end_of_label(line, last_word)
     text = line[:end].decode("utf-8", "replace")
-    return Label(_tensor_name(text), _indices(text), end, _COUNTED.search(text) is not None)
+    return Label(
+        name=_tensor_name(text),
+        indices=_indices(text),
+        end=end,
+        has_counting_word=_COUNTED.search(text) is not None,
+    )
+
+
+def _words(line: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the words of a line that are not numbers; `nan` is a number."""
+    for word in _WORD.finditer(line):
+        if number_of(word[0]) is None:
+            yield word
 
 
 def _end_of_label(line: bytes, last_word: re.Match[bytes]) -> int:
@@ -135,36 +147,45 @@ def _cached_name(word: bytes) -> str:
 
 
 def _label_of_number(line: bytes) -> Label:
+    """Return the label of a line such as `3: 0.5 0.25`, which has an index and no name."""
     match = _LEADING_INDEX.match(line)
     if match is None:
         return NO_LABEL
-    return Label("", (int(match[1]),), match.end())
+    return Label(name="", indices=(int(match[1]),), end=match.end())
 
 
 def first_word(line: bytes) -> int:
-    """Return the offset of the first word of a line that is not a number."""
-    for word in _WORD.finditer(line):
-        if number_of(word[0]) is None:
-            return word.start()
-    return len(line)
+    """Return the offset of the first word of a line that is not a number; its end if there is none."""
+    first = next(_words(line), None)
+    return len(line) if first is None else first.start()
 
 
 def _tensor_name(text: str) -> str:
-    """Return the name of a tensor in a label.
+    """Return the name of a tensor in a label; empty for a sentence, which has many words.
 
     >>> _tensor_name("static const float cos_table[2][3] ="), _tensor_name("[INFO] layer 3 q after rope:")
     ('cos_table', 'layers.3.q_after_rope')
     """
-    left = text.partition("=")[0] if text.endswith("=") else text
-    if re.search(r"\b(?:const|let|static|pub)\b", left):
-        left = left.partition(":")[0]  # A type follows in Rust and Swift: `COS: [f32; 4]`.
+    left = _without_declared_type(text)
     layer = _LAYER.search(left)
-    words = _NAME_WORD.findall(_COUNTED.sub(" ", _LAYER.sub(" ", left)))
+    without_numbers = _COUNTED.sub(" ", _LAYER.sub(" ", left))
+    words = _NAME_WORD.findall(without_numbers)
     kept = [word for word in words if not _is_keyword(word.lower())]
     if len(kept) > MAX_WORDS:
         return ""
     name = "_".join(kept)
     return f"layers.{layer[1]}.{name}" if layer else name
+
+
+def _without_declared_type(text: str) -> str:
+    """Return the left side of an assignment, without the type that follows the name.
+
+    A type follows in Rust and Swift: `COS` is what is left of `const COS: [f32; 4] =`.
+    """
+    left = text.partition("=")[0] if text.endswith("=") else text
+    if _DECLARATION.search(left):
+        return left.partition(":")[0]
+    return left
 
 
 def _is_keyword(word: str) -> bool:

@@ -19,7 +19,7 @@ from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import KEY, check_free_space, temporary_name
-from pecli.files.writing import Spec, WriteRequest, check_storable
+from pecli.files.writing import OnBlock, Spec, WriteRequest, check_storable
 
 MAX_METADATA = 1 << 24  # bytes of one metadata file
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
@@ -31,6 +31,9 @@ _UNREADABLE = "is not a Zarr store that can be read"
 def chunk_shape(table: Table) -> tuple[int, ...]:
     """Return the shape of a chunk: consecutive whole rows, about as many as in a block.
 
+    With blocks of 2048 rows, a chunk of a bias (8, 1024, 1024) holds both the 1024 rows of a head
+    and 2 heads. Only an axis that a chunk holds entirely leaves room for more of the axis before.
+
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
@@ -41,8 +44,8 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
         sides.append(leading.pop())
     for side in reversed(leading):
         sides.insert(0, max(1, min(side, rows)))
-        # Only an axis that a chunk holds entirely leaves room for more of the axis before it.
-        rows = rows // side if side and rows >= side else 1
+        is_held_entirely = 0 < side <= rows
+        rows = rows // side if is_held_entirely else 1
     return tuple(sides)
 
 
@@ -79,12 +82,15 @@ def _blamed_on(path: str, problem: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return why zarr failed, in words that do not presume knowledge of its classes."""
+    """Return why zarr failed, in words that do not presume knowledge of its classes.
+
+    Its own FileNotFoundError has no number of the system, as those of the system have.
+    """
     if isinstance(error, json.JSONDecodeError):
         return "its metadata are not JSON"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if isinstance(error, FileNotFoundError):  # zarr's own, which has no number of the system
+    if isinstance(error, FileNotFoundError):
         return "it has no metadata (zarr.json, .zgroup or .zarray)"
     return "its metadata are broken, or name a version, dtype or codec that is not known"
 
@@ -101,14 +107,19 @@ def write(request: WriteRequest) -> None:
         with _blamed_on(path, "cannot be written as a Zarr store"):
             arrays = create_arrays(temporary, request.tables, request.spec)
             for table, array in zip(request.tables, arrays, strict=True):
-                for place in np.ndindex(*array.cdata_shape):
-                    chunk = chunk_of(table, place)
-                    array.blocks[place] = chunk
-                    request.on_block(chunk.nbytes)
+                _write_chunks(table, array, request.on_block)
             os.rename(temporary, path)
     except BaseException:  # An interrupt must leave no temporary folder either.
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _write_chunks(table: Table, array: ZarrArray, on_block: OnBlock) -> None:
+    """Write the chunks of a table, each of which is a file."""
+    for place in np.ndindex(*array.cdata_shape):
+        chunk = chunk_of(table, place)
+        array.blocks[place] = chunk
+        on_block(chunk.nbytes)
 
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[ZarrArray]:

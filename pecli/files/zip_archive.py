@@ -117,10 +117,9 @@ def members_of(contents: Contents) -> dict[str, Member]:
             unpacks to far more bytes than it has.
     """
     end = _end_record(contents)
-    contents.refuse_if(
-        end.directory_size > MAX_DIRECTORY,
-        f"has a directory of {end.directory_size} bytes, more than any .npz needs",
-    )
+    is_too_large = end.directory_size > MAX_DIRECTORY
+    problem = f"has a directory of {end.directory_size} bytes, more than any .npz needs"
+    contents.refuse_if(is_too_large, problem)
     directory = _read_directory(contents, is_empty=end.entries == 0)
     _check_end_record(contents, end, directory)
     members = _members_by_name(contents, directory)
@@ -239,27 +238,28 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     contents.refuse_if(not is_header, "is not where the directory says")
     # The method is at offset 8, the lengths at 26 and 28; checksum and sizes lie between them.
     method, name_length, extra_length = struct.unpack_from("<H16xHH", header, 8)
-    encoding = "utf-8" if entry.flag_bits & UTF8_FLAG else "cp437"
-    name = entry.orig_filename.encode(encoding, "replace")
     local_name = bytes(contents.data[header_end : header_end + name_length])
-    contents.refuse_if(
-        local_name != name or method != entry.compress_type,
-        "has a local header that disagrees with the central directory",
-    )
+    agrees = local_name == _encoded_name(entry) and method == entry.compress_type
+    contents.refuse_if(not agrees, "has a local header that disagrees with the central directory")
     _check_readable(contents, entry)
     return int(header_end + name_length + extra_length)
+
+
+def _encoded_name(entry: zipfile.ZipInfo) -> bytes:
+    """Return the name of a member as the archive has it: code page 437, unless a flag says UTF-8."""
+    encoding = "utf-8" if entry.flag_bits & UTF8_FLAG else "cp437"
+    return entry.orig_filename.encode(encoding, "replace")
 
 
 def _check_readable(contents: Contents, entry: zipfile.ZipInfo) -> None:
     """Refuse a member that is encrypted, packed by an unusual method, or of two sizes."""
     method = entry.compress_type
     contents.refuse_if(entry.flag_bits & ENCRYPTED_FLAG, "is encrypted")
+    is_known = method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    contents.refuse_if(not is_known, f"is compressed in a way that is not read (method {method})")
+    has_one_size = entry.compress_size == entry.file_size
     contents.refuse_if(
-        method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
-        f"is compressed in a way that is not read (method {method})",
-    )
-    contents.refuse_if(
-        method == zipfile.ZIP_STORED and entry.compress_size != entry.file_size,
+        method == zipfile.ZIP_STORED and not has_one_size,
         f"claims two sizes, {entry.compress_size} and {entry.file_size} bytes",
     )
 
@@ -271,11 +271,8 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
         _refuse_bomb(contents, [member])
     _refuse_bomb(contents, compressed)
     total = sum(member.size for member in compressed)
-    contents.refuse_if(
-        total > MAX_UNPACKED,
-        f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read",
-        "save it uncompressed",
-    )
+    problem = f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read"
+    contents.refuse_if(total > MAX_UNPACKED, problem, "save it uncompressed")
 
 
 def _refuse_bomb(contents: Contents, members: Sequence[Member]) -> None:

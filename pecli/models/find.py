@@ -171,15 +171,16 @@ def named_model(model: Model) -> NamedModel | None:
     mapping, is called config.json.
     """
     if isinstance(model, ModelEncodings):
-        return NamedModel(model.file, "--config", model)
+        return NamedModel(name=model.file, option="--config", encodings=model)
     if not isinstance(model, (str, os.PathLike)):
-        return NamedModel("config.json", "--config", describe(model).encodings())
+        encodings = describe(model).encodings()
+        return NamedModel(name="config.json", option="--config", encodings=encodings)
     name = os.fspath(model)
     option = _option_of(name)
     if not option:
         _refuse_misspelt_preset(name)
         return None
-    return NamedModel(name, option, describe(name).encodings())
+    return NamedModel(name=name, option=option, encodings=describe(name).encodings())
 
 
 def _refuse_misspelt_preset(name: str) -> None:
@@ -192,14 +193,16 @@ def _refuse_misspelt_preset(name: str) -> None:
 
 
 def _option_of(name: str) -> str:
-    """Return the option that a name of a model is for; empty if it does not name a model."""
+    """Return the option that a name of a model is for; empty if it does not name a model.
+
+    A preset's name, or a repository's, is for `--model` unless a file is called so.
+    """
     if os.path.isdir(name):
-        describes_model = bool(config_file(name))
-    elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
+        return "--config" if config_file(name) else ""
+    exists = os.path.lexists(name)
+    if not exists and (presets.find(name) or cached_snapshot(name)):
         return "--model"
-    else:
-        describes_model = is_config(name)
-    return "--config" if describes_model else ""
+    return "--config" if is_config(name) else ""
 
 
 def describe(model: object, name: str = "model") -> Description:
@@ -225,6 +228,7 @@ def _is_config_object(model: object) -> TypeGuard[ConfigObject]:
 
 
 def _check_keys(config: Iterable[object], name: str) -> None:
+    """Raise KindError for a mapping with a key that is no text."""
     for key in config:
         if not isinstance(key, str):
             given = f"a mapping with the key {quoted(key)}"

@@ -96,10 +96,11 @@ def _unpacked_gate_and_up(name: str, array: Array, family: str) -> list[tuple[st
     Most models stack them, the gate first; gpt-oss interleaves their rows. Other weights are
     returned as they are.
     """
-    if PACKED not in name or array.ndim < 2:
+    is_packed = PACKED in name and array.ndim >= 2
+    if not is_packed:
         return [(name, array)]
     if family == "gpt_oss":
-        gate = array[:, ::2]
+        gate = array[:, 0::2]
         up = array[:, 1::2]
     else:
         gate, up = np.array_split(array, 2, axis=1)

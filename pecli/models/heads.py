@@ -44,7 +44,7 @@ def width_of(keys: Keys) -> Setting[int] | None:
     """Return the width of the model; if `embed_dim` stands beside another width, it is the one of
     the layers.
     """
-    return keys.whole("embed_dim") or keys.whole(*WIDTHS)
+    return keys.whole_number("embed_dim") or keys.whole_number(*WIDTHS)
 
 
 def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
@@ -60,8 +60,8 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     if size is not None:
         return size
     width = keys.required(width_of(keys), "head_dim")
-    heads = keys.required(keys.whole(*HEADS), "number of attention heads")
-    if width == keys.whole(MEMORY_WIDTH):
+    heads = keys.required(keys.whole_number(*HEADS), "number of attention heads")
+    if width == keys.whole_number(MEMORY_WIDTH):
         width = _downsampled(keys, width)
     size = computed(width.value // heads.value, "{} // {}", width, heads)
     if size.value == 0:
@@ -79,7 +79,7 @@ def _size_of_all(keys: Keys) -> Setting[int] | None:
     is_null = "head_dim" in keys.data and keys.data["head_dim"] is None
     if is_null:
         keys = replace(keys, defaults=NO_CLASS)
-    return keys.whole(*SIZES)
+    return keys.whole_number(*SIZES)
 
 
 def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
@@ -94,7 +94,7 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     if layers is not None and layer_type:
         size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
-        return keys.whole(SIZES_OF_LAYERS[layer_type])
+        return keys.whole_number(SIZES_OF_LAYERS[layer_type])
     return size
 
 
@@ -103,7 +103,7 @@ def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Set
     for number, name in enumerate(types):
         layer = layers.inner(str(number)) if name == layer_type else None
         if layer is not None:
-            return layer.whole("head_dim")
+            return layer.whole_number("head_dim")
     return None
 
 
@@ -111,7 +111,7 @@ def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
     """Return the width of memory attention, which a rate divides: a rate of 2 makes 128 channels of
     256.
     """
-    rate = keys.whole("memory_attention_downsample_rate")
+    rate = keys.whole_number("memory_attention_downsample_rate")
     if rate is None or rate.value <= 1:
         return width
     return computed(width.value // rate.value, "{} // {}", width, rate)
@@ -128,7 +128,7 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         axes: The number of axes of positions, 2 for rows and columns of an image; 0 for text.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
-    latent = nonzero(layer.keys.whole("qk_rope_head_dim", low=0))
+    latent = nonzero(layer.keys.whole_number("qk_rope_head_dim", low=0))
     if latent is not None:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(layer.keys, layer.name)
@@ -175,8 +175,8 @@ def _rotary_dim(layer: Layer) -> Setting[int] | None:
     if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
         return None
     if layer.name == "sliding_attention" and "swa_rotary_dim" in layer.keys:
-        return layer.keys.whole("swa_rotary_dim", low=0)
-    return layer.keys.whole("rotary_dim", low=0)
+        return layer.keys.whole_number("swa_rotary_dim", low=0)
+    return layer.keys.whole_number("rotary_dim", low=0)
 
 
 def _share_of_head(size: Setting[int], fraction: Setting[float]) -> Setting[int]:
@@ -236,7 +236,7 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     head.
     """
     family = layer.family
-    head_dim = layer.keys.whole("head_dim")
+    head_dim = layer.keys.whole_number("head_dim")
     size = _latent_size(layer.keys, latent, head_dim)
     head = Head(size=size, dim=latent, is_latent=True)
     states_head_dim = "head_dim" in layer.keys
@@ -261,8 +261,8 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
         latent: The channels that rotate.
         head_dim: `head_dim`, which in some files is the whole head and in others what rotates.
     """
-    unrotated = keys.whole("qk_nope_head_dim", low=0)
-    stated_size = keys.whole("qk_head_dim")
+    unrotated = keys.whole_number("qk_nope_head_dim", low=0)
+    stated_size = keys.whole_number("qk_head_dim")
     if stated_size is not None:
         return stated_size
     if unrotated is not None:

@@ -247,8 +247,8 @@ class Keys:
 
     Methods that read take several names and return the first that is present, or else the first
     that has a default in the configuration class. A null counts as absent; a value of a wrong kind
-    raises a FileError. `in` and `any` look only at the file, not at defaults, and leave no trace in
-    the account.
+    raises a FileError. `in` and `has_any` look only at the file, not at defaults, and leave no trace
+    in the account.
 
     Attributes:
         data: The object itself.
@@ -291,11 +291,11 @@ class Keys:
         """
         return name in self and self.full_name(name).rpartition(".")[2] == name
 
-    def any(self, *names: str) -> bool:
+    def has_any(self, *names: str) -> bool:
         """Return True if the file has one of the keys."""
         return any(name in self for name in names)
 
-    def resolves(self, *names: str) -> bool:
+    def has_value(self, *names: str) -> bool:
         """Return True if one of the keys is present or has a class default; the key is recorded as
         read.
         """
@@ -357,7 +357,7 @@ class Keys:
         match = self._first(names)
         return None if match is None else match.setting(match.value)
 
-    def whole(self, *names: str, low: int = 1) -> Setting[int] | None:
+    def whole_number(self, *names: str, low: int = 1) -> Setting[int] | None:
         rule = f"it must be a whole number from {low} to 2^40"
         return self._read_setting(names, lambda value: as_whole(value, low), rule)
 
@@ -381,9 +381,9 @@ class Keys:
         """Return a number, or a default if no key has it."""
         return self.number(*names) or Setting(default, "default")
 
-    def whole_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
+    def whole_number_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
         """Return a whole number, or a default if no key has it."""
-        number = self.whole(*names, low=low)
+        number = self.whole_number(*names, low=low)
         if number is not None:
             return number
         self.account.defaulted.update(map(self.full_name, names))

@@ -98,7 +98,7 @@ def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
     """Return the settings that a class has by default, without its base if the file has one."""
     assert isinstance(implied.value, Mapping)  # A value in the file would be a section.
     values = dict(implied.value)
-    if keys.any(*THETAS):
+    if keys.has_any(*THETAS):
         values = _without_theta(values)
     prefix = f"{implied.source}."
     return Keys(values, keys.path, prefix, account=keys.account, is_implied=True)
@@ -345,7 +345,7 @@ def _temperature(keys: Keys) -> Temperature | None:
     """Return the numbers of the factor; None if it is switched off, or one of them is missing."""
     tuned = keys.value("attn_temperature_tuning")
     scale = keys.number("attn_scale")
-    floor = keys.whole("floor_scale")
+    floor = keys.whole_number("floor_scale")
     is_tuned = tuned is not None and bool(tuned.value)
     if not is_tuned or scale is None or floor is None:
         return None
@@ -362,8 +362,8 @@ def _unrotated_numbers(
     Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
-    interval = keys.whole("no_rope_layer_interval")
-    layers = keys.whole("num_hidden_layers")
+    interval = keys.whole_number("no_rope_layer_interval")
+    layers = keys.whole_number("num_hidden_layers")
     if rotates.value:
         zeros = tuple(number for number, flag in enumerate(rotates.value) if flag == 0)
         return computed(zeros, "{} is 0 there", rotates)

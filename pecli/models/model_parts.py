@@ -159,7 +159,7 @@ def lacks_text_model(part: ModelPart) -> bool:
 
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
-    if part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):
+    if part.keys.has_any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):
         return False
     class_has_text = class_part(part.model_type).model_type != ""
     return class_has_text and not _has_nested_text_model(part)
@@ -279,7 +279,7 @@ def only_names_model(part: ModelPart) -> bool:
     """Return True if a file has no part, no size, and nothing about positions."""
     if _has_nested_text_model(part):
         return False
-    return not part.keys.any(*TEXTS, *_towers(part.model_type), *EVIDENCE, *WIDTHS, *HEADS)
+    return not part.keys.has_any(*TEXTS, *_towers(part.model_type), *EVIDENCE, *WIDTHS, *HEADS)
 
 
 def _absent_towers(part: ModelPart, towers: Mapping[str, Tower]) -> list[str]:
@@ -361,9 +361,9 @@ def _has_encodings(part: ModelPart) -> bool:
     """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)
-    if part.is_text or without_class.any("model_type", *TEXTS, *EVIDENCE):
+    if part.is_text or without_class.has_any("model_type", *TEXTS, *EVIDENCE):
         return True
-    return part.keys.resolves(*WIDTHS, "embed_dim") or _is_known(part.model_type)
+    return part.keys.has_value(*WIDTHS, "embed_dim") or _is_known(part.model_type)
 
 
 def _is_known(model_type: str | None) -> bool:

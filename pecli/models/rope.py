@@ -236,7 +236,7 @@ def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
 
     vLLM and SGLang rotate halves unless `indexer_rope_interleave` is true, as in GLM-5.
     """
-    size = keys.whole("index_head_dim") if family.has_indexer else None
+    size = keys.whole_number("index_head_dim") if family.has_indexer else None
     if size is None:
         return {}
     interleave = keys.flag("indexer_rope_interleave") or Setting(False, "default")

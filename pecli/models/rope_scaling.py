@@ -199,7 +199,7 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
 
 def _unused_values(settings: Keys, scaling: str) -> list[str]:
     """Return a warning about numbers of a scaling beside a type that scales nothing."""
-    scales = settings.any("factor", "short_factor", "low_freq_factor", "beta_fast")
+    scales = settings.has_any("factor", "short_factor", "low_freq_factor", "beta_fast")
     if scaling != "none" or not scales:
         return []
     return [f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"]
@@ -213,7 +213,7 @@ def _scaling_parameter(layer: Layer, name: str) -> Setting[object] | None:
     if name == "length":
         return None
     if name == LENGTH:
-        return layer.keys.whole(*LENGTHS)
+        return layer.keys.whole_number(*LENGTHS)
     if name in ("short_factor", "long_factor"):
         return layer.settings.numbers(name)
     if name == "truncate":
@@ -236,9 +236,9 @@ def _original_context(layer: Layer) -> _OriginalContext:
     takes precedence over the one in flat settings, while settings by layer type come first. If
     there is none, the context length of the model stands in.
     """
-    in_settings = layer.settings.whole(ORIGINAL)
-    at_top = layer.keys.whole(ORIGINAL)
-    length = layer.keys.whole(*LENGTHS)
+    in_settings = layer.settings.whole_number(ORIGINAL)
+    at_top = layer.keys.whole_number(ORIGINAL)
+    length = layer.keys.whole_number(*LENGTHS)
     has_settings_by_type = bool(layer.name)
     first = in_settings if has_settings_by_type else at_top
     second = at_top if has_settings_by_type else in_settings

@@ -55,11 +55,11 @@ def patch_count(keys: Keys) -> Setting[int]:
     SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table;
     VideoMAE has frames as well. An `image_size` in the file counts more than `num_patches`.
     """
-    count = keys.whole("num_patches")
+    count = keys.whole_number("num_patches")
     if count is not None and "image_size" not in keys:
         return count
-    height = keys.whole("init_pos_emb_height")
-    width = keys.whole("init_pos_emb_width")
+    height = keys.whole_number("init_pos_emb_height")
+    width = keys.whole_number("init_pos_emb_width")
     if height is not None and width is not None:
         return computed(height.value * width.value, "{} · {}", height, width)
     grid = patch_grid(keys)
@@ -69,8 +69,8 @@ def patch_count(keys: Keys) -> Setting[int]:
 
 def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
     """Return the patches of a video: 16 frames in tubes of 2, of 196 patches each, are 1568."""
-    frames = keys.whole("num_frames")
-    tube = keys.whole("tubelet_size")
+    frames = keys.whole_number("num_frames")
+    tube = keys.whole_number("tubelet_size")
     if frames is None or tube is None:
         return patches
     tubes = frames.value // tube.value
@@ -80,7 +80,7 @@ def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
     """Return the width of a table: that of the named keys, or else the model's."""
     name = names[0] if names else "hidden_size"
-    return keys.required(keys.whole(*names) or width_of(keys), f"width ({name})")
+    return keys.required(keys.whole_number(*names) or width_of(keys), f"width ({name})")
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class TableRule(EncodingRule):
         dim = table_width(keys, self.dim)
         if not self.rows:
             return TableSize(rows=patch_count(keys), dim=dim)
-        rows = keys.whole(*self.rows)
+        rows = keys.whole_number(*self.rows)
         stated_rows = keys.required(rows, f"number of positions ({self.rows[0]})")
         return TableSize(rows=stated_rows, dim=dim)
 
@@ -163,7 +163,7 @@ class TableRule(EncodingRule):
             low: The least token that is accepted. −1 stands for no padding token, which makes the
                 first row 0.
         """
-        token = keys.whole_or(1, "pad_token_id", low=low)
+        token = keys.whole_number_or(1, "pad_token_id", low=low)
         return Padding(token=token, first=computed(token.value + 1, "{} + 1", token))
 
 
@@ -311,9 +311,9 @@ class T5Rule(EncodingRule):
         """
         parameters: dict[str, Setting[object]] = {
             "style": Setting("t5", FAMILY),
-            "seq_len": keys.whole_or(512, *self.rows),
-            "buckets": keys.whole_or(32, f"{self.prefix}num_buckets"),
-            "max_distance": keys.whole_or(128, f"{self.prefix}max_distance"),
+            "seq_len": keys.whole_number_or(512, *self.rows),
+            "buckets": keys.whole_number_or(32, f"{self.prefix}num_buckets"),
+            "max_distance": keys.whole_number_or(128, f"{self.prefix}max_distance"),
         }
         encodings = []
         for part in self.parts:
@@ -336,11 +336,13 @@ class DebertaRule(EncodingRule):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         """Return the buckets of distances; those beyond `max_relative_positions` share the last."""
-        length = keys.required(keys.whole("max_position_embeddings"), "max_position_embeddings")
+        length = keys.required(
+            keys.whole_number("max_position_embeddings"), "max_position_embeddings"
+        )
         # −1 stands for the length, in all published models.
         limit = keys.number_or(-1, "max_relative_positions")
         far = limit if limit.value >= 1 else length
-        buckets = keys.whole("position_buckets")
+        buckets = keys.whole_number("position_buckets")
         parameters = {
             "style": Setting("deberta", FAMILY),
             "seq_len": length,
@@ -358,7 +360,7 @@ class SwinRule(EncodingRule):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         size = Setting((7, 7), "default")
-        if keys.resolves("window_size"):
+        if keys.has_value("window_size"):
             size = keys.pair("window_size")
         grid = size.with_value(GridSize(size.value))
         return [encoding_of("relative", {"style": Setting("swin", FAMILY), "grid": grid})]
@@ -383,7 +385,7 @@ class AlibiRule(EncodingRule):
         # MPT keeps the largest bias with its other settings of attention.
         attention = keys.section("attn_config") or Keys({}, keys.path)
         max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
-        heads = keys.whole(*HEADS)
+        heads = keys.whole_number(*HEADS)
         parameters: Settings = {
             "heads": keys.required(heads, "number of attention heads"),
             "rule": Setting(self.rule, "default"),
@@ -428,7 +430,7 @@ class SeveralRules(EncodingRule):
     def encodings(self, keys: Keys) -> list[Encoding]:
         encodings = []
         for part in self.parts:
-            has_size = not part.rows or keys.resolves(*part.rows)
+            has_size = not part.rows or keys.has_value(*part.rows)
             if has_size:
                 encodings += part.encodings(keys)
         return encodings

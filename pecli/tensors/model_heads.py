@@ -241,6 +241,6 @@ def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:
 def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
     """Return a whole number; a list, with one number per layer, counts as absent."""
     single = tuple(name for name in names if not isinstance(keys.data.get(name), list))
-    if len(single) < len(names) and not keys.any(*single):
+    if len(single) < len(names) and not keys.has_any(*single):
         return None
-    return value_of(keys.whole(*single))
+    return value_of(keys.whole_number(*single))

@@ -22,7 +22,7 @@ def test_numbers_go_up_to_1e30(value: float) -> None:
 
 @pytest.mark.parametrize(("value", "low", "whole"), [(2**40, 1, 2**40), (8.0, 1, 8), (0, 0, 0)])
 def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: int) -> None:
-    number = keys_where_a_is(value).whole("a", low=low)
+    number = keys_where_a_is(value).whole_number("a", low=low)
     assert number is not None
     assert number.value == whole
     assert isinstance(number.value, int)
@@ -48,6 +48,6 @@ def test_a_setting_has_the_full_name_of_its_key() -> None:
     inner = Keys({"text_config": {"head_dim": 64}}, "f").section("text_config")
     assert inner is not None
 
-    size = inner.whole("head_dim")
+    size = inner.whole_number("head_dim")
     assert size is not None
     assert size.source == "text_config.head_dim"

@@ -18,7 +18,7 @@ from pecli.models.data import plain_name, stored, synonyms, value_at
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
-from pecli.models.keys import Keys, origin_at, value_of
+from pecli.models.keys import Keys, Origin, origin_at, value_of
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
@@ -114,8 +114,7 @@ def read_object(
         origins: The flags that keys come from, by full names of keys, if not from the file.
         served: The context that the settings are made for, if it is not the configuration's.
     """
-    places = {name: origin_at(flag) for name, flag in (origins or {}).items()}
-    keys = Keys(config, label, origins=places)
+    keys = Keys(data=config, path=label, origins=_origins_of_flags(origins or {}))
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     model_type = value_of(keys.word("model_type", "_class_name"))
@@ -130,6 +129,7 @@ def read_object(
         scaling_key="rope_scaling",
     )
     _mark_own_names(keys)
+    # Last, when everything has been read.
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     return ModelEncodings(
         file=label,
@@ -141,6 +141,10 @@ def read_object(
         layers=_layer_types(objects, model_type),
         notes=tuple(reader_notes(encodings, config)),
     )
+
+
+def _origins_of_flags(origins: Mapping[str, str]) -> dict[str, Origin]:
+    return {name: origin_at(flag) for name, flag in origins.items()}
 
 
 def _window(objects: Sequence[Keys]) -> int | None:
@@ -158,9 +162,11 @@ def _mark_own_names(keys: Keys) -> None:
 
     A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
     """
-    for name, (flag, _) in keys.origins.items():
+    for name, origin in keys.origins.items():
+        flag = origin.source
         for source in tuple(keys.account.read):
-            if source == flag or source.startswith(f"{flag}."):
+            is_of_flag = source == flag or source.startswith(f"{flag}.")
+            if is_of_flag:
                 keys.account.read.add(name + source.removeprefix(flag))
 
 

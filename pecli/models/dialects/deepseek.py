@@ -21,8 +21,8 @@ def read(keys: Keys) -> ParsedEncodings:
     multiplies the softmax scale, not cos and sin, which a warning states.
     """
     keys = with_defaults(keys, "DeepSeek's ModelArgs")
-    length = keys.required(keys.whole("max_seq_len"), "max_seq_len")
-    original = keys.required(keys.whole("original_seq_len"), "original_seq_len")
+    length = keys.required(keys.whole_number("max_seq_len"), "max_seq_len")
+    original = keys.required(keys.whole_number("original_seq_len"), "original_seq_len")
     factor = keys.number("rope_factor")
     mscale = keys.number("mscale")
     scaling: Settings = {}
@@ -38,9 +38,9 @@ def read(keys: Keys) -> ParsedEncodings:
 
 def _indexer_settings(keys: Keys) -> Settings:
     """Return the channels of the indexer with which V3.2's sparse attention selects tokens."""
-    if not keys.any("index_n_heads", "index_head_dim"):
+    if not keys.has_any("index_n_heads", "index_head_dim"):
         return {}
-    return {"index_head_dim": keys.whole("index_head_dim") or INDEX_HEAD_DIM}
+    return {"index_head_dim": keys.whole_number("index_head_dim") or INDEX_HEAD_DIM}
 
 
 def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:

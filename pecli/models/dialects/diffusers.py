@@ -59,7 +59,7 @@ def _reason_for_no_encoding(keys: Keys, name: str) -> str:
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
-    return keys.required(keys.whole(name), name)
+    return keys.required(keys.whole_number(name), name)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _cut_table(keys: Keys, **options: Setting[object]) -> Encoding:
     size = _size(keys, "sample_size")
     patch = _size(keys, "patch_size")
     side = computed(size.value // patch.value, "{} // {}", size, patch)
-    largest = keys.whole("pos_embed_max_size") or side
+    largest = keys.whole_number("pos_embed_max_size") or side
     grid = largest.with_value(GridSize((largest.value, largest.value)))
     grid_base = side.with_value((float(side.value),))
     return _table(keys, "sd3", grid, grid_base=grid_base, **options)

@@ -28,7 +28,9 @@ def read(keys: Keys) -> ParsedEncodings:
     Otherwise pairs are neighbouring channels as in Meta's code, with Llama 3.1's scaling.
     """
     halves = keys.flag("use_hf_rope")
-    settings: dict[str, Setting[object] | None] = {"num_hidden_layers": keys.whole("n_layers")}
+    settings: dict[str, Setting[object] | None] = {
+        "num_hidden_layers": keys.whole_number("n_layers")
+    }
     if halves is not None:
         settings["rope_interleave"] = halves.with_value(not halves.value)
     family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)

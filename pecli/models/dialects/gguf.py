@@ -121,7 +121,7 @@ def read(
     _mark_own_names(model.keys)
     schemes = {encoding.scheme for encoding in encodings}
     warnings += unread_keys(_keys_of_model(model), schemes)
-    context = model.keys.whole("context_length")
+    context = model.keys.whole_number("context_length")
     if context is not None and _lacks_base(model, encodings, context.value):
         lacking = f"{context.source} is {context.value}, and rope.freq_base is missing"
         warnings.append(f"{lacking}: llama.cpp then takes 10000")
@@ -182,7 +182,7 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
     keys = model.keys
     bias = _alibi_bias(model)
     if bias is not None:
-        settings = {"alibi_bias_max": bias, "num_heads": keys.whole("attention.head_count")}
+        settings = {"alibi_bias_max": bias, "num_heads": keys.whole_number("attention.head_count")}
         return ParsedEncodings(AlibiRule().encodings(keys.translated({}, settings)), [])
     if model.follows("position_free"):
         none = "no positional encoding was found: no key that is read here names one"
@@ -201,7 +201,7 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
     ALiBi, and one of 32 blocks (7B) rope.
     """
     bias = model.keys.number_or(0.0, "attention.max_alibi_bias")
-    blocks = value_of(model.keys.whole("block_count", low=0))
+    blocks = value_of(model.keys.whole_number("block_count", low=0))
     if bias.value > 0:
         return bias
     if model.architecture not in ALIBI:
@@ -249,10 +249,10 @@ def _head_sizes(keys: Keys) -> HeadSizes:
 
     The width is stated, or the model's width over its heads, or else all that rotates.
     """
-    stated_size = keys.whole("attention.key_length")
-    width = keys.whole("embedding_length")
+    stated_size = keys.whole_number("attention.key_length")
+    width = keys.whole_number("embedding_length")
     size = stated_size or _width_over_heads(keys, width)
-    rotary = keys.whole("rope.dimension_count")
+    rotary = keys.whole_number("rope.dimension_count")
     return HeadSizes(size=size or rotary, rotary=rotary)
 
 
@@ -260,7 +260,7 @@ def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | 
     """Return the model's width over its heads; None if layers have different numbers of heads."""
     if width is None or isinstance(keys.data.get("attention.head_count"), list):
         return None
-    heads = keys.whole("attention.head_count")
+    heads = keys.whole_number("attention.head_count")
     if heads is None:
         return None
     return computed(width.value // heads.value, "{} // {}", width, heads)
@@ -315,8 +315,8 @@ def _sizes_and_bases(model: Model) -> Settings:
         "local_rope_theta": _base_of_sliding_layers(model, base),
         "rotary_dim": sizes.rotary,
         "head_dim": keys.required(sizes.size, "rope.dimension_count"),
-        "swa_head_dim": keys.whole("attention.key_length_swa"),
-        "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
+        "swa_head_dim": keys.whole_number("attention.key_length_swa"),
+        "swa_rotary_dim": keys.whole_number("rope.dimension_count_swa"),
     }
 
 
@@ -381,7 +381,9 @@ def _scaling_of_file(model: Model) -> Settings:
     kind = keys.word("rope.scaling.type") or Setting("linear", "default")
     attention = keys.number("rope.scaling.attn_factor")
     factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
-    original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
+    original = keys.whole_number("rope.scaling.original_context_length") or keys.whole_number(
+        "context_length"
+    )
     divisors = _scaling_by_tensors(model.header, kind, original)
     if divisors:
         return {**divisors, "attention_factor": attention or Setting(1.0, "default")}
@@ -415,25 +417,47 @@ def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
 def _scaling_by_tensors(
     header: Metadata, kind: Setting[str], original: Setting[int] | None
 ) -> Settings:
-    """Return longrope with the factors that a file's tensors hold; empty if it has none."""
+    """Return longrope with the factors that a file's tensors hold; empty if it has none.
+
+    Llama 3.1's tensor has one divisor per frequency at any length: both lists are then the same.
+    """
     divisors = header.numbers(FREQS)
     if divisors:
         both = stated(divisors, FREQS)
-        return {
-            "rope_type": stated("longrope", FREQS),
-            ORIGINAL: original,
-            "short_factor": both,
-            "long_factor": both,
-        }
+        rope_type = stated("longrope", FREQS)
+        return _longrope(rope_type, original=original, short=both, long=both)
     short = header.numbers(SHORT)
     long = header.numbers(LONG)
     if not short or not long:
         return {}
+    return _longrope(
+        kind.with_value("longrope"),
+        original=original,
+        short=stated(short, SHORT),
+        long=stated(long, LONG),
+    )
+
+
+def _longrope(
+    rope_type: Setting[str],
+    *,
+    original: Setting[int] | None,
+    short: Setting[list[float]],
+    long: Setting[list[float]],
+) -> Settings:
+    """Return longrope by the names of `rope_scaling`.
+
+    Args:
+        rope_type: The word longrope, with its source.
+        original: The context up to which the short factors count.
+        short: A divisor per frequency, up to the original context.
+        long: A divisor per frequency, beyond it.
+    """
     return {
-        "rope_type": kind.with_value("longrope"),
+        "rope_type": rope_type,
         ORIGINAL: original,
-        "short_factor": stated(short, SHORT),
-        "long_factor": stated(long, LONG),
+        "short_factor": short,
+        "long_factor": long,
     }
 
 

@@ -98,7 +98,7 @@ def _layer_count(keys: Keys) -> int:
 
 def _count(keys: Keys, name: str) -> int:
     """Return a whole number of a file, 0 if it is absent."""
-    return value_of(keys.whole(name, low=0)) or 0
+    return value_of(keys.whole_number(name, low=0)) or 0
 
 
 def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:

@@ -39,7 +39,7 @@ def _with_rows_of_padding(rule: EncodingRule, keys: Keys) -> EncodingRule:
 
     OPT's table begins with 2 rows for padding, which `opt_pos_emb_offset` states.
     """
-    offset = keys.whole("opt_pos_emb_offset", low=0)
+    offset = keys.whole_number("opt_pos_emb_offset", low=0)
     if offset is None or not isinstance(rule, LearnedRule):
         return rule
     return replace(rule, more=offset.value)

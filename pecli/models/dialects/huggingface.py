@@ -176,7 +176,7 @@ def _has_layers(part: ModelPart) -> bool:
     keys = part.keys
     if keys.defaults.model_type != plain_name(part.model_type):
         keys = replace(keys, defaults=NO_CLASS)
-    return keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES)
+    return keys.has_value(*WIDTHS) and keys.has_value(*HEADS, *SIZES)
 
 
 def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
@@ -189,7 +189,7 @@ def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
         depth: How many levels of parts within it are read.
     """
     encodings, warnings = _read_part(part, depth)
-    if not encodings and part.keys.any(*HEADS):
+    if not encodings and part.keys.has_any(*HEADS):
         warnings += _warnings_of_no_encoding(part)
     labelled = [_with_label(encoding, part, label) for encoding in encodings]
     return ParsedEncodings(labelled, [f"{part.label}: {warning}" for warning in warnings])
@@ -298,13 +298,13 @@ def _gather_evidence(part: ModelPart) -> Evidence:
 def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
     """Return True if a file has a key of rope, states rope in a word, or has it in attention."""
     is_stated = stated is not None and stated.value.lower() in ROTARY_WORDS
-    return keys.any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
+    return keys.has_any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
 
 
 def _attends_with_rope(keys: Keys) -> bool:
     """Return True if MPT's or DBRX's settings of attention have rope."""
     attention = keys.inner_or_empty("attn_config")
-    return attention.any("rope_theta") or attention.data.get("rope") is True
+    return attention.has_any("rope_theta") or attention.data.get("rope") is True
 
 
 def _decide_on_encoding(evidence: Evidence) -> Decision | None:
@@ -325,7 +325,7 @@ def _decide_on_encoding(evidence: Evidence) -> Decision | None:
 
 def _rotates_no_channel(keys: Keys) -> bool:
     """Return True for latent attention without a rotary part, and without settings of rope."""
-    return keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS)
+    return keys.data.get("qk_rope_head_dim") == 0 and not keys.has_any(*SETTINGS, *THETAS)
 
 
 def _rotates_by_default(evidence: Evidence) -> bool:
@@ -406,7 +406,7 @@ def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule
 
 def _stated_rule(keys: Keys, word: str) -> EncodingRule | None:
     """Return the rule of `position_embedding_type` for a family that has none."""
-    if word in LEARNED_WORDS and keys.any(*ROWS):
+    if word in LEARNED_WORDS and keys.has_any(*ROWS):
         return LearnedRule()
     if word.startswith("relative"):
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)

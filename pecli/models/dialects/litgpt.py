@@ -51,7 +51,7 @@ def _scaling(keys: Keys) -> Settings:
 
 def _scaling_of_adjustments(adjustments: Keys) -> Settings:
     """Return the scaling of `rope_adjustments`, which has no type: its keys decide which one it is."""
-    if adjustments.any("beta_fast", "beta_slow"):
+    if adjustments.has_any("beta_fast", "beta_slow"):
         problem = (
             "rope_adjustments is YaRN's, which litgpt's code blends the other way round:"
             " it divides high frequencies and keeps low ones"

@@ -1,6 +1,5 @@
 """Arguments of Megatron and NeMo, at the top of a file or in an object."""
 
-import math
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.hyphens import plain_keys
@@ -131,6 +130,8 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
 def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
     """Return YaRN without its type; its attention factor is the ratio of two magnitudes.
 
+    With a factor of 40, an mscale of 1 and an mscale_all_dim of 0, it is 1.3689 / 1.
+
     Args:
         keys: The keys, in plain spelling.
         prefix: What the names of the keys begin with: nothing with latent attention.
@@ -138,10 +139,10 @@ def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] 
     names = {name: prefix + name for name in YARN_NAMES}
     scaling = renamed(keys, factor=f"{prefix}rotary_scaling_factor", **names)
     factor = keys.number(f"{prefix}rotary_scaling_factor")
-    numerator = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
-    denominator = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))
-    # A negative mscale_all_dim may make it 0; the limit of the ratio is then refused as an
-    # attention factor of 0.
-    ratio = numerator / (denominator or math.inf)
+    magnitude = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
+    magnitude_of_all = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))
+    ratio = 0.0  # It is refused later, as an attention factor of 0.
+    if magnitude_of_all != 0:  # A negative mscale_all_dim may make it 0.
+        ratio = magnitude / magnitude_of_all
     source = "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
     return {**scaling, "attention_factor": Setting(ratio, source)}

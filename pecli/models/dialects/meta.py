@@ -35,8 +35,8 @@ def read(keys: Keys) -> ParsedEncodings:
         keys = keys.inner("model") or keys
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
     settings = {
-        "no_rope_layer_interval": keys.whole("nope_layer_interval"),
-        "num_hidden_layers": keys.whole("n_layers"),
+        "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
+        "num_hidden_layers": keys.whole_number("n_layers"),
     }
     scaling = _scaling_of_params(keys)
     ropes = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
@@ -51,7 +51,7 @@ def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     beta = None if scaling is None else scaling.number("beta")
     if scaling is None or beta is None:
         return ropes
-    original = scaling.required(scaling.whole(ORIGINAL), ORIGINAL)
+    original = scaling.required(scaling.whole_number(ORIGINAL), ORIGINAL)
     encodings = [replace(rope, llama_4_scaling_beta=beta.value) for rope in ropes.encodings]
     warning = multiplied_queries(beta.value, original.value)
     return ParsedEncodings(encodings, [*ropes.warnings, warning])

@@ -57,7 +57,7 @@ def read(keys: Keys) -> ParsedEncodings:
     settings = {
         **renamed(rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"),
         **renamed(attention, n_heads="n_heads", head_dim="head_dim"),
-        "hidden_size": model.whole("d_model"),
+        "hidden_size": model.whole_number("d_model"),
     }
     family = ModelFamily("OLMo-core", layout=_layout(rope))
     parsed = translated_ropes(model, family, scaling=scaling, settings=settings)

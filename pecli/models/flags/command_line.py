@@ -83,8 +83,9 @@ def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
     arguments = _python_arguments(text)
     if arguments is not None:
         return arguments
+    one_line = CONTINUED.sub(" ", text)
     try:
-        words = shlex.split(_with_quoted_objects(CONTINUED.sub(" ", text)), comments=False)
+        words = shlex.split(_with_quoted_objects(one_line), comments=False)
     except ValueError as problem:
         rule = f"it cannot be split into words: {problem}"
         raise ParameterError("flags", repr(text[:60]), rule, "check its quotes") from None
@@ -138,17 +139,20 @@ def _parsed_call(source: str) -> ast.Call | None:
 
 
 def _call_arguments(call: ast.Call) -> CommandLine:
-    """Return the keyword arguments of a call whose values are literals, and the function's name."""
+    """Return the keyword arguments of a call whose values are literals, and the function's name.
+
+    `dict({"num_ctx": 8192}, seed=1)` has the items of its object as arguments as well.
+    """
     settings: MutableValues = {}
     for argument in call.args:
         value = _literal(argument)
         if isinstance(value, Mapping):
             settings |= value
     for keyword in call.keywords:
-        if keyword.arg is not None:
+        if keyword.arg is not None:  # `**options` has no name.
             settings[keyword.arg] = _literal(keyword.value)
-    flags = [Flag(name, (_as_text(value),)) for name, value in _flat(settings)]
-    return CommandLine(tuple(flags), (ast.unparse(call.func),))
+    flags = [Flag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
+    return CommandLine(flags=tuple(flags), words=(ast.unparse(call.func),))
 
 
 def _literal(node: ast.expr) -> object:

@@ -43,10 +43,11 @@ def apply_exllama_flags(
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
     for encoding in model.encodings:
-        if encoding.is_rotary and not encoding.part:
+        is_rope_of_text = encoding.is_rotary and not encoding.part
+        if is_rope_of_text:
             encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
-    return Applied(tuple(encodings), context)
+    return Applied(encodings=tuple(encodings), context=context)
 
 
 def _with_automatic_alpha(
@@ -56,10 +57,8 @@ def _with_automatic_alpha(
     alpha = settings.get(Meaning.ALPHA)
     if alpha is None or alpha.value != "auto":
         return settings
-    ratio = 1.0
-    if trained and context:
-        ratio = context / trained
-    automatic = computed(automatic_alpha(ratio), "{} auto", alpha)
+    stretch = context / trained if trained and context else 1.0
+    automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
 
@@ -113,9 +112,9 @@ def _stated_base(
 
 def _note_alpha_of_base(encoding: Encoding, base: Setting[float], findings: Findings) -> None:
     """Add the alpha that makes a base of the model's own."""
-    own = float(encoding.parameters["base"])
+    model_base = float(encoding.parameters["base"])
     dim = encoding.frequency_rope().rotary_dim
-    alpha = alpha_of_base(own, base.value, dim)
+    alpha = alpha_of_base(model_base, base.value, dim)
     findings.note(f"{base.source} {base.value:.10g} is alpha {alpha:.4g} for heads of {dim}")
 
 
@@ -126,11 +125,11 @@ def _base_of_alpha_flag(
 
     An alpha of 2 makes 20221 of 10000 for heads of 128 channels: 10000 · 2^(128/126).
     """
-    own = float(encoding.parameters["base"])
+    model_base = float(encoding.parameters["base"])
     dim = encoding.frequency_rope().rotary_dim
-    base = base_of_alpha(own, alpha.value, dim)
+    base = base_of_alpha(model_base, alpha.value, dim)
     findings.note(
-        f"alpha {alpha.value:.6g} is theta {base:,.0f} for heads of {dim} with base {own:g}"
+        f"alpha {alpha.value:.6g} is theta {base:,.0f} for heads of {dim} with base {model_base:g}"
     )
     return computed(base, f"{{}} {alpha.value:.6g}", alpha)
 
@@ -150,8 +149,8 @@ def _yarn_of_flag(
 ) -> Parameters:
     """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
     factor = settings[Meaning.YARN_FACTOR]
-    own = encoding.parameters["scaling"]
-    if own not in ("none", "yarn"):
+    has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
+    if has_other_scaling:
         warn_of_replaced_scaling(findings, factor.source, encoding)
     original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
     return {
@@ -173,11 +172,13 @@ def _compressed_positions(
     if factor.value < 1:
         warn_of_inverted_scale(findings, factor.source, factor.value, 1 / factor.value)
     findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {1 / factor.value:g}")
-    own = encoding.parameters["scaling"]
-    if own == "linear":
+    model_scaling = encoding.parameters["scaling"]
+    if model_scaling == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    if own not in REPLACEABLE:
-        sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
+    if model_scaling not in REPLACEABLE:
+        sentence = (
+            f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
+        )
         findings.warn(Problem.STACKED, sentence)
         return _stacked(encoding, factor)
     if factor.value < 1:
@@ -187,9 +188,9 @@ def _compressed_positions(
 
 def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     """Return a divisor per frequency: the factor, times that of the model's own scaling."""
-    own: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    model_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if encoding.parameters["scaling"] not in REPLACEABLE:
-        own = own_divisors(encoding)
-    divisors = tuple(factor.value * divisor for divisor in own)
+        model_divisors = own_divisors(encoding)
+    divisors = tuple(factor.value * divisor for divisor in model_divisors)
     attention = Setting(required(encoding.attention_factor()), "")
     return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)

@@ -238,9 +238,9 @@ class _Change:
         self.ext_factor = self._chosen_ext_factor()
         self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
 
-    def _chosen(self, meaning: Meaning, own: object) -> FlagSetting:
+    def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
-        return self.settings.get(meaning) or Setting(own, "")
+        return self.settings.get(meaning) or Setting(default, "")
 
     @property
     def has_yarn(self) -> bool:
@@ -270,21 +270,21 @@ class _Change:
 
     def _chosen_base(self) -> Setting[float]:
         """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well."""
-        own = float(self.encoding.parameters["base"])
+        model_base = float(self.encoding.parameters["base"])
         base = self.settings.get(Meaning.BASE)
         if base is None or base.value == 0:
-            return Setting(own, "")
-        if base.value != own:
-            self._note_alpha(base, own)
+            return Setting(model_base, "")
+        if base.value != model_base:
+            self._note_alpha(base, model_base)
         return base
 
-    def _note_alpha(self, base: Setting[float], own: float) -> None:
+    def _note_alpha(self, base: Setting[float], model_base: float) -> None:
         """Add the alpha of other servers that makes a base of the model's own."""
         dim = self.encoding.frequency_rope().rotary_dim
-        alpha = alpha_of_base(own, base.value, dim)
+        alpha = alpha_of_base(model_base, base.value, dim)
         self.findings.note(
             f"base {base.value:.10g} ({base.source}) is alpha {alpha:.4g}"
-            f" for heads of {dim} with base {own:g}"
+            f" for heads of {dim} with base {model_base:g}"
         )
 
     def _chosen_factor(self) -> Setting[float]:
@@ -349,23 +349,23 @@ class _Change:
         `--rope-scale` replaces a YaRN of the model. It does not replace factors that a .gguf has in
         a tensor (Llama 3.1): these divide frequencies in addition.
         """
-        own = self.encoding.parameters["scaling"]
+        model_scaling = self.encoding.parameters["scaling"]
         flag = self._scale_flag()
-        if own == "none" or flag is None:
+        if model_scaling == "none" or flag is None:
             return
         if self.trained.divisors is not None:
-            self._warn_of_stacking(own, flag.source)
+            self._warn_of_stacking(model_scaling, flag.source)
             return
-        is_same = own == self.scaling.value and self.factor.value == self.trained.factor
+        is_same = model_scaling == self.scaling.value and self.factor.value == self.trained.factor
         if not is_same:
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
-    def _warn_of_stacking(self, own: str, source: str) -> None:
+    def _warn_of_stacking(self, model_scaling: str, source: str) -> None:
         """Warn that a flag does not replace a scaling whose factors a .gguf has in a tensor."""
-        effect = f"scales the model's own {own} frequencies once more"
+        effect = f"scales the model's own {model_scaling} frequencies once more"
         if self.factor.value == 1:
-            effect = f"leaves the model's own {own} frequencies as they are"
-        reason = f"a .gguf holds its {own} factors in a tensor, which no flag replaces"
+            effect = f"leaves the model's own {model_scaling} frequencies as they are"
+        reason = f"a .gguf holds its {model_scaling} factors in a tensor, which no flag replaces"
         self.findings.warn(Problem.STACKED, f"{source} {effect}: {reason}")
 
     def _scale_flag(self) -> FlagSetting | None:
