@@ -18,7 +18,7 @@ from pecli.engine.arrays import AnyArray, as_numpy, dtype_name, floating, round_
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Flag, Parameter, Whole
+from pecli.engine.schemes.parameters import Flag, ParameterRule, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.scheme import Scheme
@@ -69,7 +69,7 @@ def _or_float32(dtype: DTypeLike | None) -> str:
     return "float32" if dtype is None else cast(str, dtype)
 
 
-def _optional(parameter: Parameter, name: str, value: int | None) -> int | None:
+def _optional(parameter: ParameterRule, name: str, value: int | None) -> int | None:
     """Return a checked number, None if there is none."""
     if value is None:
         return None

@@ -171,3 +171,14 @@ def test_branch_points_in_expressions_are_counted() -> None:
     """A comprehension with a condition, a ternary, and two boolean operators."""
     code = "def f(x):\n    return [a if b else c for a in x if a and b or c]"
     assert branch_points(ast.parse(code)) == 5
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Two classes of one name would have to be distinguished by the module that they come from."""
+    places: dict[str, list[str]] = {}
+    for folder in FOLDERS:
+        for module, tree in trees(folder).items():
+            for node in nodes_of(tree, ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}

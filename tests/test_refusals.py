@@ -21,7 +21,7 @@ from pecli.engine.schemes.parameters import Real, Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 from pecli.tensors.convert import converted
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 from pecli.views import file_summary
 from pecli.views.pictures.figure_files import check_suffix
 from tests.call_rows import result_of
@@ -49,7 +49,7 @@ NAMES: dict[str, Any] = {
     "ml_dtypes": ml_dtypes,
     "pecli": pecli,
     "Bundle": Bundle,
-    "Heads": Heads,
+    "Heads": HeadDivision,
     "Real": Real,
     "Whole": Whole,
     "add_bias": add_bias,

@@ -131,7 +131,7 @@ def _quote_first_ids(ids: Indices) -> str:
 
 
 @dataclass(frozen=True)
-class UnrotatedLayers(FileProblem):
+class LayersNotRotated(FileProblem):
     """Layers that do not rotate queries and keys, although the configuration requires it."""
 
     layers: Sequence[int]

@@ -13,7 +13,7 @@ from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
 from pecli.explain.explanation import Explanation
-from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
+from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
 from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
@@ -44,7 +44,7 @@ class Compare(Protocol):
     def __call__(self, a: Dump, b: Dump, *, atol: float) -> Explained: ...
 
 
-class Departure(NamedTuple):
+class LayerDeparture(NamedTuple):
     """Sentences on the first layer that departs; none if the files are not dumps of runs."""
 
     sentences: list[str]
@@ -53,7 +53,7 @@ class Departure(NamedTuple):
 
 def find_first_departure(
     a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Compare | None
-) -> Departure:
+) -> LayerDeparture:
     """Return the first layer in which two runs of a model differ, and what explains the rotation there.
 
     Files are dumps of runs if they have several layers, and queries or keys from before and after
@@ -68,14 +68,14 @@ def find_first_departure(
     """
     layers = _group_by_layer(tensors)
     if len(layers) < 2 or not _has_both_sides(tensors):
-        return Departure([])
+        return LayerDeparture([])
     layer = _find_first_departing(layers)
     if layer is None:
-        return Departure([])
+        return LayerDeparture([])
     if compare is None:
-        return Departure([layer.sentence])
+        return LayerDeparture([layer.sentence])
     reasons = _explain_rotations(a, b, layer, compare)
-    return Departure([layer.sentence, *reasons], is_explained=bool(reasons))
+    return LayerDeparture([layer.sentence, *reasons], is_explained=bool(reasons))
 
 
 class _Layer(NamedTuple):
@@ -223,8 +223,8 @@ def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[st
     rows = np.arange(positions)
     channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
     by_head = (1, -1, positions, width)  # (batch, heads, positions, channels)
-    heads = RotatedHeads(Heads(before.reshape(by_head)), channels)
-    rotated = Heads(after.reshape(by_head)).matrix(rows)
+    heads = RotatedHeads(ConvertedHeads(before.reshape(by_head)), channels)
+    rotated = ConvertedHeads(after.reshape(by_head)).matrix(rows)
     phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads
     if phasors is None:
         return None

@@ -13,7 +13,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.aliases import by_parameter_name
-from pecli.engine.schemes.parameters import Choice, Parameter
+from pecli.engine.schemes.parameters import Choice, ParameterRule
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models import presets
@@ -22,7 +22,7 @@ from pecli.models.find import find_model
 from pecli.tensors.inputs import read_numbers
 from pecli.tensors.row_positions import SHIFT
 
-RULES: Mapping[str, Parameter] = {**VECTOR_PARAMETERS, "shift": SHIFT}
+RULES: Mapping[str, ParameterRule] = {**VECTOR_PARAMETERS, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""
 Numbers = list[object] | str
 """Nested lists of numbers, or the path of a file that holds them."""

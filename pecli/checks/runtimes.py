@@ -11,7 +11,7 @@ from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.arguments import texts_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
-from pecli.engine.runtimes.runtime import Runtime
+from pecli.engine.runtimes.runtime import RuntimeProfile
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.rope import Rope
@@ -256,7 +256,7 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
         return rope
 
 
-def _count_rows(runtime: Runtime, rope: Rope, served: Served) -> int | None:
+def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | None:
     """Return the number of rows of a runtime's table if they are fewer than the served context.
 
     Some runtimes build a table for the context in config.json, times the factor of linear scaling;
@@ -273,7 +273,7 @@ def _count_rows(runtime: Runtime, rope: Rope, served: Served) -> int | None:
 
 
 def _find_problem_of_short_prompts(
-    encoding: Encoding, runtime: Runtime, rope: Rope, length: int
+    encoding: Encoding, runtime: RuntimeProfile, rope: Rope, length: int
 ) -> str:
     """Return a sentence on what is wrong for short prompts; empty if nothing is.
 
@@ -295,7 +295,7 @@ def _find_problem_of_short_prompts(
 
 
 def _collect_notes(
-    encoding: Encoding, runtime: Runtime, rope: Rope, short_prompts: str
+    encoding: Encoding, runtime: RuntimeProfile, rope: Rope, short_prompts: str
 ) -> tuple[str, ...]:
     """Return remarks about a runtime that are not errors of its tables."""
     notes = list(rope.runtime_reading.notes)

@@ -17,7 +17,7 @@ from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import PositionList
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes.parameters import ParameterRule
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
@@ -120,7 +120,7 @@ _ROTARY = options.without(Rope.parameters(), {"seq_len", "layout", "dtype", "rec
 """Parameters of rope that the input does not decide, and that mean the same as for a table."""
 
 
-class Applied(NamedTuple):
+class AppliedArrays(NamedTuple):
     """The results for all inputs, and how they were made."""
 
     arrays: Sequence[Array]  #: one per input
@@ -128,7 +128,7 @@ class Applied(NamedTuple):
     words: str  #: the parameters in brief: «halves (the default), positions 0 … 7 along axis 1»
 
 
-Apply = Callable[[Sequence[Input], Values], Applied]
+Apply = Callable[[Sequence[Input], Values], AppliedArrays]
 """A function that applies an encoding to inputs, with the options of its command."""
 
 
@@ -274,11 +274,11 @@ def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
 
 
-def _added_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
+def _added_parameters(kind: type[Scheme]) -> dict[str, ParameterRule]:
     return options.without(kind.parameters(), _DECIDED_BY_INPUT)
 
 
-def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Applied:
+def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Add a table to each input (…, L, D); the table has L rows and D columns.
 
     If the user gives positions or a grid, they define the number of rows, which must then be L.
@@ -301,7 +301,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     words = f"positions {span} {_along(inputs[0])}"
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
-    return Applied(arrays, spec, words)
+    return AppliedArrays(arrays, spec, words)
 
 
 def _scheme_of_length(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
@@ -322,7 +322,7 @@ def _scheme_with_own_rows(kind: type[Scheme], tensor: Input, parameters: Values)
     return scheme
 
 
-def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:
+def _add_learned(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Add rows of a table in a file, from `--offset` on."""
     offset = values["offset"] or 0
     table = Input(read_numbers("table", values["table"]), f"the table {values['table']}")
@@ -330,10 +330,10 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:
     longest = max(tensor.shape[-2] for tensor in inputs)
     rows = f"rows {_span(offset, offset + longest)} of {table.shape[0]}"
     parameters = {"table": values["table"], "offset": offset}
-    return Applied(arrays, parameters, f"{rows} {_along(inputs[0])}")
+    return AppliedArrays(arrays, parameters, f"{rows} {_along(inputs[0])}")
 
 
-def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
+def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys."""
     parameters = _alibi_parameters(values)
     arrays: list[Array] = []
@@ -347,7 +347,7 @@ def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
     words = f"{scheme.form}, {scheme.rule} slopes of {scores.heads} heads"
     if scores.queries < scores.keys:
         words += f", queries are the last {scores.queries} of {scores.keys} positions"
-    return Applied(arrays, spec, words)
+    return AppliedArrays(arrays, spec, words)
 
 
 def _alibi_parameters(values: Values) -> MutableValues:
@@ -382,7 +382,7 @@ def _score_shape(tensor: Input) -> _ScoreShape:
     raise tensor.wrong(rule, "queries have the last positions of the keys")
 
 
-def _rotate_inputs(inputs: Sequence[Input], values: Values) -> Applied:
+def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Rotate inputs (…, L, D) for `pecli apply rope`, by given parameters or as a model does.
 
     The result also describes the rotation in words. `layout_source` is printed beside the layout,
@@ -416,7 +416,7 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> Applied:
         layout_source = "given"
     arrays = [rotation.apply(tensor) for tensor in inputs]
     words = [f"{rotation.layout} ({layout_source})", *_rotation_words(inputs, rotation, values)]
-    return Applied(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+    return AppliedArrays(arrays, _rotation_parameters(rotation, values), ", ".join(words))
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:

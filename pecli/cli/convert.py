@@ -15,7 +15,7 @@ from pecli.files.output import KEY, is_stream
 from pecli.files.writing import OnBlock
 from pecli.tensors.conversion import Converted, ScoreCheck
 from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, converted
-from pecli.tensors.head_layout import ORDERS, Heads
+from pecli.tensors.head_layout import ORDERS, HeadDivision
 from pecli.tensors.inputs import open_file
 from pecli.views import progress, screen
 
@@ -287,7 +287,7 @@ def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
     }
 
 
-def _source(heads: Heads) -> str:
+def _source(heads: HeadDivision) -> str:
     """Return the source of the numbers of heads: a model, the command line, or both."""
     source = f"as {heads.model or 'the command line'} has it"
     if heads.given:

@@ -14,7 +14,7 @@ import typer
 from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
 from pecli.engine.named_values import MutableValues, NamedValues
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real
+from pecli.engine.schemes.parameters import Choice, Flag, ParameterRule, Real
 from pecli.errors import ParameterError
 from pecli.files.formats import one_of, written_suffixes
 
@@ -63,7 +63,7 @@ def text(
     several: bool = False,
     choices: Sequence[str] = (),
     complete: Callable[[str], list[str]] | None = None,
-    rule: Parameter | None = None,
+    rule: ParameterRule | None = None,
     hidden: bool = False,
 ) -> Option:
     """Return an option with a value.
@@ -114,7 +114,7 @@ def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def _parser(name: str, rule: Parameter) -> Callable[[str | None], object]:
+def _parser(name: str, rule: ParameterRule) -> Callable[[str | None], object]:
     """Return the callback of an option that is parsed by a rule."""
 
     def parse_value(value: str | None) -> object:
@@ -147,7 +147,7 @@ def _python_name(names: str) -> str:
 
 
 def output(
-    help: str, panel: str = OUTPUT, default: object = None, rule: Parameter | None = None
+    help: str, panel: str = OUTPUT, default: object = None, rule: ParameterRule | None = None
 ) -> Option:
     """Return `--output` with a help that describes the file."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
@@ -158,7 +158,7 @@ def picture(help: str, panel: str = OUTPUT) -> Option:
     return output(f"{help} .png, .svg or .pdf.", panel, rule=_FigureFile(help=""))
 
 
-class _FigureFile(Parameter):
+class _FigureFile(ParameterRule):
     """A path of a figure, whose suffix is checked before any work is done."""
 
     def check(self, name: str, value: object) -> str:
@@ -369,7 +369,7 @@ def tolerances(values: Values) -> MutableValues:
     return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 
 
-def parse(name: str, parameter: Parameter, text: str) -> Any:
+def parse(name: str, parameter: ParameterRule, text: str) -> Any:
     """Return the value of an option's text; if it is not a value but a file, the array in the file.
 
     `--positions 0,1,5` is a list, and `--positions ids.npy` is a file with one.
@@ -381,7 +381,7 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     return parameter.check(name, read_numbers(name, text))
 
 
-def parsed(parameters: Mapping[str, Parameter], values: Values) -> MutableValues:
+def parsed(parameters: Mapping[str, ParameterRule], values: Values) -> MutableValues:
     """Return the parsed values of the parameters that were given; flags are parsed by Typer."""
     results: MutableValues = {}
     for name, parameter in parameters.items():

@@ -14,7 +14,7 @@ from pecli.cli.messages import option_name, print_note
 from pecli.cli.options import Values
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.parameters import Choice, Flag, ParameterRule
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, spelled
 
@@ -40,7 +40,7 @@ def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list
     return [parameter_option(name, parameter, kind) for name, parameter in parameters.items()]
 
 
-def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
+def parameter_option(name: str, parameter: ParameterRule, kind: type[Scheme]) -> Option:
     """Return a parameter of a scheme as an option of its command: `base` becomes `--base`, `--theta`.
 
     Its value stays a text, so that the parameter's own rule reports what is wrong with it. Few

@@ -18,7 +18,7 @@ Expected = Table | Array
 TableShape = tuple[int | None, ...]
 
 
-class Origin(NamedTuple):
+class EncodingOrigin(NamedTuple):
     """The encoding of a model that a table belongs to."""
 
     scheme: str
@@ -57,7 +57,7 @@ class CandidateTable:
     transposable: bool = False
     layout: str = ""
     words: str = ""
-    origin: Origin | None = None
+    origin: EncodingOrigin | None = None
     quantised: bool = False
     masked: bool = False
     grid: tuple[int, ...] = ()

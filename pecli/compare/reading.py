@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pecli.compare.arrangement import Arrangement, make_straight
-from pecli.compare.candidate import CandidateTable, Expected, Origin, candidate_of
+from pecli.compare.candidate import CandidateTable, EncodingOrigin, Expected, candidate_of
 from pecli.compare.comparison import Comparison, compare_parts
 from pecli.compare.forms import Form, joined
 from pecli.compare.part import Part
@@ -96,7 +96,7 @@ class Reading:
         return self.arrangement.folding.is_guess or self.form.is_signed
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> EncodingOrigin:
         """The encoding of a model that the table belongs to; only tables of models have one."""
         assert self.candidate.origin is not None
         return self.candidate.origin

@@ -419,7 +419,7 @@ class Incomplete(Edit):
 
 
 @dataclass(frozen=True)
-class Uninitialised(Edit):
+class UninitialisedValues(Edit):
     """The memory of a tensor, or of some of its rows, was never initialised."""
 
     kind = "uninitialised"

@@ -17,7 +17,7 @@ from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.table import Table
 from pecli.explain import measure
 from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.measure import Frequencies
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.storage import Storage, rounded_to
 from pecli.explain.wave_measurement import MIN_RUN
 
@@ -117,7 +117,7 @@ def unit_phasors(angles: Floats) -> Complex:
     return phasors
 
 
-class Form(ABC):
+class PhasorForm(ABC):
     """An arrangement of phasors (cos + i·sin) in a matrix (rows, columns), and back."""
 
     @abstractmethod
@@ -158,7 +158,7 @@ class ColumnMap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns(Form):
+class Columns(PhasorForm):
     """Tables whose columns each hold the cosines or the sines of one pair.
 
     `cos` and `sin` of two pairs in halves are [c0 c1 c0 c1 | s0 s1 s0 s1]; a sinusoidal `pe` of two pairs, interleaved,
@@ -328,7 +328,7 @@ class Computation(ABC):
         """Return the computation as computed in float64, if it is supposed to be in float32."""
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
-    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
         return None
 
@@ -367,7 +367,7 @@ class WaveComputation(Computation):
     axes: Indices  # the axis of positions that each pair follows
     positions: Floats  # (axes, rows)
     amplitude: float
-    form: Form
+    form: PhasorForm
     schedule: FrequencySchedule | None = (
         None  # which the frequencies follow; None on grids, where each axis has its own
     )
@@ -437,7 +437,7 @@ class WaveComputation(Computation):
             angles = angles + FLOAT32_FUNCTION
         return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
 
-    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows of a table whose columns are those of this computation.
 
         If the rows are noisy, their first or last half may hold something else, such as zeros: the half
@@ -460,7 +460,7 @@ class WaveComputation(Computation):
                 return measured
         return whole
 
-    def _frequencies_in(self, sample: Floats, rows: Indices) -> Frequencies | None:
+    def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows; None if they cannot be measured.
 
         A table of only cosines or only sines is measured as well, unless its pairs follow several axes of
@@ -581,7 +581,7 @@ class FrequencyComputation(WaveComputation):
     def bound(self, rows: Indices) -> Floats:
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
 
-    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Return the frequencies that a vector holds, as such or as wavelengths (2π / frequency).
 
         A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
@@ -597,7 +597,7 @@ class FrequencyComputation(WaveComputation):
         error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
         if self.storage is not None:
             error = error + self.storage.half_unit(frequencies)
-        return Frequencies(frequencies, error, amplitude=1.0, is_folded=False)
+        return MeasuredFrequencies(frequencies, error, amplitude=1.0, is_folded=False)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None
@@ -608,7 +608,7 @@ class FrequencyComputation(WaveComputation):
 
 
 @dataclass(frozen=True)
-class Vector(Form):
+class Vector(PhasorForm):
     """Numbers in a single row, one per pair."""
 
     reversed: bool = False

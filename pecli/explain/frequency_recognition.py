@@ -11,7 +11,7 @@ from pecli.explain.computation import FREQUENCY_RTOL, TINY
 from pecli.explain.explanation import Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
-from pecli.explain.measure import Frequencies
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.schedule_priors import rotary_schedules
 from pecli.explain.storage import FloatStorage, storages_of
@@ -39,7 +39,7 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
     if len(values) < MIN_FREQUENCIES or not is_possible:
         return
-    measured = Frequencies(values, _errors(values), amplitude=1.0, is_folded=False)
+    measured = MeasuredFrequencies(values, _errors(values), amplitude=1.0, is_folded=False)
     for prior in rotary_schedules(measured):
         check_time()
         if not _is_sure(prior.schedule):

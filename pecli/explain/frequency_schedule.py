@@ -17,7 +17,7 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.measure import Fit, Frequencies, fit_number
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
 from pecli.explain.wave_tables import WaveTable, wave_table
 
 NO_SCALING: Scaling = SCALINGS["none"]()
@@ -123,7 +123,7 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
 
 
 def fit_parameter(
-    schedule: FrequencySchedule, name: str, measured: Frequencies, starts: Sequence[float]
+    schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
 ) -> Fit | None:
     """Return the value of one number of a schedule for which it gives the measured frequencies; None if
     none does.

@@ -18,7 +18,7 @@ from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.measure import SIGMAS, Fit, Frequencies
+from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits
 from pecli.explain.observations import TESTED_ROWS, Observations
 from pecli.explain.storage import TruncatedStorage, half_ulp, rounded_to
@@ -294,7 +294,7 @@ class Case:
         )
 
     @cached_property
-    def measured_frequencies(self) -> Frequencies | None:
+    def measured_frequencies(self) -> MeasuredFrequencies | None:
         """The frequencies measured in the data, with their errors; None if there are too few rows.
 
         If frequencies are supposed to be rounded to bfloat16, the rounding is added to the errors:
@@ -308,7 +308,7 @@ class Case:
         return measured._replace(errors=measured.errors + rounding)
 
     @property
-    def _frequencies_as_read(self) -> Frequencies | None:
+    def _frequencies_as_read(self) -> MeasuredFrequencies | None:
         """The measured frequencies, without errors of a supposed rounding.
 
         They do not depend on the supposed frequencies, but on how columns and rows are read: cases

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain import wave_measurement
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import MIN_RUN, TINY, Waves, wrap
+from pecli.explain.wave_measurement import MIN_RUN, TINY, MeasuredWaves, wrap
 
 COARSE = 1e-5
 """Share of an amplitude by which float32 moves no phasor, while float16 and four decimals move most."""
@@ -72,7 +72,7 @@ def is_noise(off: Floats, errors: Floats) -> Flags:
     return np.asarray(off <= MAX_SIGMAS * errors)
 
 
-class Frequencies(NamedTuple):
+class MeasuredFrequencies(NamedTuple):
     """Measured frequencies, radians per position, with one standard error each."""
 
     values: Floats
@@ -124,7 +124,7 @@ def longest_run(positions: Floats) -> Indices:
 
 def frequencies_of(
     values: Complex | Floats, positions: Floats, rounding: float = FLOAT32_DRIFT
-) -> Frequencies | None:
+) -> MeasuredFrequencies | None:
     """Measure the frequency, in radians per position, of each column of a table.
 
     Args:
@@ -160,7 +160,7 @@ def _with_later_rows(run: Indices, positions: Floats) -> Indices:
     return np.concatenate([run, later]) if is_one_table else run
 
 
-def _frequencies_of_waves(waves: Waves) -> Frequencies:
+def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     """Return frequencies with the errors that float32 powers leave.
 
     A column that is not a wave, because something else was written over it, may have any frequency:
@@ -171,7 +171,9 @@ def _frequencies_of_waves(waves: Waves) -> Frequencies:
     error = np.hypot(waves.error, FLOAT32_DRIFT * np.abs(waves.frequency))
     error = np.where(is_wave, error, np.pi)
     noise = float(np.median(waves.noise) / amplitude)
-    return Frequencies(waves.frequency, error, waves.shared_amplitude, not waves.both, noise)
+    return MeasuredFrequencies(
+        waves.frequency, error, waves.shared_amplitude, not waves.both, noise
+    )
 
 
 def _descend(positions: Floats) -> bool:
@@ -182,7 +184,7 @@ def _descend(positions: Floats) -> bool:
 
 def _frequencies_of_few(
     phasors: Complex | Floats, positions: Floats, rounding: float
-) -> Frequencies | None:
+) -> MeasuredFrequencies | None:
     """Measure frequencies from the angles of a few rows, which are too few for a fit of waves.
 
     The row nearest to position 0 gives a frequency roughly, and each farther row more sharply: an
@@ -217,10 +219,10 @@ def _frequencies_of_few(
         frequencies = frequencies + missed / positions[row]
     error = rounding / np.abs(positions[rows[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
-    return Frequencies(frequencies, error, amplitude, False)
+    return MeasuredFrequencies(frequencies, error, amplitude, False)
 
 
-def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> Frequencies:
+def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFrequencies:
     """Read frequencies off the angles between rows, wherever the first one is: neighbours first, then farther ones."""
     frequencies = np.zeros(phasors.shape[1])
     lag = 1
@@ -229,12 +231,12 @@ def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> Frequencies
         frequencies = frequencies + wrap(angles - lag * frequencies) / lag
         lag *= 2
     error = 2 * rounding / (lag / 2) + FLOAT32_DRIFT * np.abs(frequencies)
-    return Frequencies(frequencies, error, float(np.median(np.abs(phasors))), False)
+    return MeasuredFrequencies(frequencies, error, float(np.median(np.abs(phasors))), False)
 
 
 def frequencies_on_grid(
     phasors: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
-) -> Frequencies | None:
+) -> MeasuredFrequencies | None:
     """Measure the frequency of each pair of a table over a grid, along the pair's own axis.
 
     In a vision encoder, for example, the first half of the pairs turns with the height of a patch,
@@ -260,12 +262,12 @@ def frequencies_on_grid(
         values[pairs] = measured.values
         errors[pairs] = measured.errors
         amplitudes.append(measured.amplitude)
-    return Frequencies(values, errors, float(np.mean(amplitudes)), False)
+    return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), False)
 
 
 def _frequencies_along_axis(
     phasors: Complex, pairs: Indices, positions: Floats, rounding: float
-) -> Frequencies | None:
+) -> MeasuredFrequencies | None:
     """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
 
     Rows at the same place of the axis have the same cosines and sines, so their means are a short
@@ -352,7 +354,7 @@ class _NumberFit(NamedTuple):
 
 
 def fit_number(
-    schedule: Callable[[float], Floats], measured: Frequencies, starts: Sequence[float]
+    schedule: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
 ) -> Fit | None:
     """Return the positive number, such as a base, for which a schedule gives the measured frequencies.
 
@@ -433,7 +435,9 @@ def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
 
 
 def fit_numbers(
-    schedule: Callable[[Sequence[float]], Floats], measured: Frequencies, start: Sequence[float]
+    schedule: Callable[[Sequence[float]], Floats],
+    measured: MeasuredFrequencies,
+    start: Sequence[float],
 ) -> list[Fit] | None:
     """Return several positive numbers for which a schedule gives the measured frequencies.
 
@@ -606,4 +610,4 @@ def _scaled_to_length_1(rows: Floats) -> Floats:
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-__all__ = ["Fit", "Frequencies", "fit_number", "frequencies_of", "solve_positions", "wrap"]
+__all__ = ["Fit", "MeasuredFrequencies", "fit_number", "frequencies_of", "solve_positions", "wrap"]

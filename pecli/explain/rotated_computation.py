@@ -11,9 +11,9 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import EXACT, FLOAT32_FUNCTION, WaveComputation, unit_phasors
-from pecli.explain.measure import Frequencies
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import LOCATED_ELEMENTS, Observations
-from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
+from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import computation_of
 from pecli.explain.token_rows import TokenRows
@@ -74,7 +74,7 @@ class RotatedComputation(WaveComputation):
         return bool((self.positions != self.positions[0]).any())
 
     def at_rows(self, rows: slice) -> "RotatedComputation":
-        before = Heads(self.heads.before.array[:, :, rows])
+        before = ConvertedHeads(self.heads.before.array[:, :, rows])
         form = replace(self.heads, before=before)
         return replace(self, positions=self.positions[:, rows], form=form)
 
@@ -108,7 +108,7 @@ class RotatedComputation(WaveComputation):
         products = np.full(phasors.shape, FLOAT32_FUNCTION * abs(self.amplitude))
         return np.asarray(spread + self.form.errors(products, rows))
 
-    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of rows that are not zeros, which show no rotation."""
         has_values = sample.any(axis=1)
         if np.count_nonzero(has_values) < 2:
@@ -158,7 +158,11 @@ class RotatedComputation(WaveComputation):
 
 
 def rotated_computation(
-    plan: HeadRotation, before: Heads, tokens: TokenRows, dtype: str, head_shape: tuple[int, ...]
+    plan: HeadRotation,
+    before: ConvertedHeads,
+    tokens: TokenRows,
+    dtype: str,
+    head_shape: tuple[int, ...],
 ) -> RotatedComputation:
     """Return how queries or keys are made if they are rotated as planned.
 
@@ -221,7 +225,7 @@ def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices)
 class HeadObservations(Observations):
     """Rotated heads as a matrix with one row per position."""
 
-    def __init__(self, after: Heads, dtype: str) -> None:
+    def __init__(self, after: ConvertedHeads, dtype: str) -> None:
         self.after = after
         self.tensors: dict[str, Array] = {"after": after.array}
         self.dtype = dtype
@@ -239,7 +243,7 @@ class HeadObservations(Observations):
         return self.after.few.columns
 
     def at_rows(self, rows: slice) -> "HeadObservations":
-        return HeadObservations(Heads(self.after.array[:, :, rows]), self.dtype)
+        return HeadObservations(ConvertedHeads(self.after.array[:, :, rows]), self.dtype)
 
     def by_tensor(self, flags: Flags) -> dict[str, Flags]:
         return {"after": flags}

@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.compare.forms import halved, joined
 from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
-from pecli.explain.computation import TINY, Form
+from pecli.explain.computation import TINY, PhasorForm
 from pecli.explain.storage import rounded_to
 
 MEASURED_HEADS = 8
@@ -22,7 +22,7 @@ SINGULAR = 1e-9
 """Determinant, as a share of its diagonal, below which a head does not show both the cosine and the sine."""
 
 
-class Heads:
+class ConvertedHeads:
     """Queries or keys (sequences, heads, rows, channels), of which only rows that are asked for are converted."""
 
     def __init__(self, array: Array) -> None:
@@ -50,24 +50,24 @@ class Heads:
         return self.count * self.channels
 
     @cached_property
-    def few(self) -> "Heads":
+    def few(self) -> "ConvertedHeads":
         """The first heads, of as many sequences as it takes: phasors are measured in them."""
         sequences = -(-MEASURED_HEADS // max(1, self.heads))
-        return Heads(self.array[:sequences, :MEASURED_HEADS])
+        return ConvertedHeads(self.array[:sequences, :MEASURED_HEADS])
 
 
-class Terms(NamedTuple):
+class ProductSigns(NamedTuple):
     """Signs of the two products that make a channel: one with the cosine, one with the sine."""
 
     cos: float
     sin: float
 
 
-RIGHT_FIRST = Terms(cos=1.0, sin=-1.0)
-RIGHT_SECOND = Terms(cos=1.0, sin=1.0)
+RIGHT_FIRST = ProductSigns(cos=1.0, sin=-1.0)
+RIGHT_SECOND = ProductSigns(cos=1.0, sin=1.0)
 
 
-class Pair(NamedTuple):
+class ChannelPair(NamedTuple):
     """The two channels of all pairs, (rows, heads, pairs) each."""
 
     first: Floats
@@ -88,7 +88,7 @@ class NormalEquations(NamedTuple):
     sin_after: Floats
 
     def plus(
-        self, terms: Terms, channel: Floats, partner: Floats, after: Floats
+        self, terms: ProductSigns, channel: Floats, partner: Floats, after: Floats
     ) -> "NormalEquations":
         """Return the equations with one more per head: ± channel · c ± partner · s = after.
 
@@ -130,8 +130,8 @@ class Formula:
     None instead of the signs leaves a channel as it is.
     """
 
-    first: Terms | None = RIGHT_FIRST
-    second: Terms | None = RIGHT_SECOND
+    first: ProductSigns | None = RIGHT_FIRST
+    second: ProductSigns | None = RIGHT_SECOND
     in_place: bool = False  # the second channel is computed from the first one after its rotation
     swapped: bool = False  # sines are used for cosines
     tables: str | None = None  # the dtype to which cosines and sines are rounded
@@ -142,15 +142,17 @@ class Formula:
         """True if intermediate numbers are rounded to fewer bits than float32 has."""
         return self.tables is not None or self.products is not None
 
-    def applied(self, pair: Pair, first_phasors: Complex, second_phasors: Complex) -> Pair:
+    def applied(
+        self, pair: ChannelPair, first_phasors: Complex, second_phasors: Complex
+    ) -> ChannelPair:
         """Return the pair after its channels were turned, each by its own phasors (rows, pairs)."""
         first = self._rotated_channel(self.first, pair.first, pair.second, first_phasors)
         partner = first if self.in_place else pair.first
         second = self._rotated_channel(self.second, pair.second, partner, second_phasors)
-        return Pair(first, second)
+        return ChannelPair(first, second)
 
     def _rotated_channel(
-        self, terms: Terms | None, channel: Floats, partner: Floats, phasors: Complex
+        self, terms: ProductSigns | None, channel: Floats, partner: Floats, phasors: Complex
     ) -> Floats:
         """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
 
@@ -172,7 +174,7 @@ class Formula:
     def _product(self, channel: Floats, wave: Floats) -> Floats:
         return rounded_to(channel * wave, self.products)
 
-    def phasors(self, before: Pair, after: Pair) -> Complex | None:
+    def phasors(self, before: ChannelPair, after: ChannelPair) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) by which pairs of channels were rotated.
 
         This is the inverse of `applied`. Each rotated channel is an equation for a cosine c and a sine s:
@@ -214,9 +216,9 @@ class RotaryChannels:
     def rotary(self) -> slice:
         return slice(self.first, self.first + 2 * self.pairs)
 
-    def pair(self, values: Floats, layout: str) -> Pair:
+    def pair(self, values: Floats, layout: str) -> ChannelPair:
         """Return the pairs among the channels of heads (rows, heads, channels)."""
-        return Pair(*halved(values[..., self.rotary], layout))
+        return ChannelPair(*halved(values[..., self.rotary], layout))
 
     @cached_property
     def phasors_of_channels(self) -> tuple[Indices, Indices]:
@@ -234,10 +236,10 @@ class RotaryChannels:
 
 
 @dataclass(frozen=True)
-class RotatedHeads(Form):
+class RotatedHeads(PhasorForm):
     """Heads side by side in a matrix (rows, heads · channels), after some of their channels were turned."""
 
-    before: Heads = field(compare=False, hash=False, repr=False)
+    before: ConvertedHeads = field(compare=False, hash=False, repr=False)
     channels: RotaryChannels
     formula: Formula = RIGHT
     scale: float = 1.0  # of all channels, after the rotation

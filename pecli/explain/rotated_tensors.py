@@ -22,7 +22,7 @@ from pecli.explain.rotated_computation import (
     rotated_computation,
     rotation_fit,
 )
-from pecli.explain.rotated_heads import Heads
+from pecli.explain.rotated_heads import ConvertedHeads
 from pecli.explain.time_limit import limited
 from pecli.explain.token_rows import TokenRows
 
@@ -160,13 +160,13 @@ class RotatedTensor:
         every_row = np.ones(expected.shape[1], bool)
         computation = rotated_computation(
             self.plan,
-            Heads(self.before[:, :, is_padding]),
+            ConvertedHeads(self.before[:, :, is_padding]),
             TokenRows(expected, every_row, expected, True),
             self.dtype,
             self.head_shape,
         )
         rows = np.arange(computation.rows)
-        after = Heads(self.after[:, :, is_padding]).few.matrix(rows)
+        after = ConvertedHeads(self.after[:, :, is_padding]).few.matrix(rows)
         with np.errstate(all="ignore"):  # Padding may hold anything.
             measured = computation.measured_positions(after, rows)
         if measured is None:
@@ -180,9 +180,9 @@ class RotatedTensor:
         if not self.is_token[0].all():  # Without padding, nothing is copied.
             tokens = self.at_rows(self.is_token[0])
         computation = rotated_computation(
-            self.plan, Heads(tokens.before), self.tokens, self.dtype, self.head_shape
+            self.plan, ConvertedHeads(tokens.before), self.tokens, self.dtype, self.head_shape
         )
-        observations = HeadObservations(Heads(tokens.after), self.dtype)
+        observations = HeadObservations(ConvertedHeads(tokens.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:

@@ -18,7 +18,14 @@ from pecli.errors import number
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, OtherBase
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
-from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies, is_noise
+from pecli.explain.measure import (
+    FLOAT32_DRIFT,
+    MAX_SIGMAS,
+    SIGMAS,
+    Fit,
+    MeasuredFrequencies,
+    is_noise,
+)
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
 
@@ -115,7 +122,7 @@ class SchedulePrior:
     open: tuple[str, ...] = ()
 
 
-def rotary_schedules(measured: Frequencies) -> list[SchedulePrior]:
+def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
     """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
     half = float(len(measured.values))
     priors = [*_rotary_schedules_on_line(measured, half)]
@@ -124,7 +131,9 @@ def rotary_schedules(measured: Frequencies) -> list[SchedulePrior]:
     return _agreeing(priors, measured)
 
 
-def sinusoidal_schedules(measured: Frequencies, halves: tuple[float, ...]) -> list[SchedulePrior]:
+def sinusoidal_schedules(
+    measured: MeasuredFrequencies, halves: tuple[float, ...]
+) -> list[SchedulePrior]:
     """Return the schedules of added tables that agree with frequencies, the plainest first."""
     priors = []
     for place, half in enumerate(halves):
@@ -134,18 +143,18 @@ def sinusoidal_schedules(measured: Frequencies, halves: tuple[float, ...]) -> li
     return _agreeing(priors, measured)
 
 
-def _agreeing(priors: list[SchedulePrior], measured: Frequencies) -> list[SchedulePrior]:
+def _agreeing(priors: list[SchedulePrior], measured: MeasuredFrequencies) -> list[SchedulePrior]:
     agreeing = [prior for prior in priors if measured.agree_with(prior.schedule.frequencies)]
     return sorted(agreeing, key=lambda prior: prior.cost)
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """A geometric series: frequencies scale · exp(−step · i), and the measured ones that lie on it."""
 
     level: Fit  # the scale, which is 1 for an unscaled schedule
     step: float
-    measured: Frequencies  # 0 for those that do not lie on it
+    measured: MeasuredFrequencies  # 0 for those that do not lie on it
 
     def has_base(self, half: float) -> bool:
         """Return True if frequencies fall, and their base is not larger than any in use."""
@@ -176,7 +185,7 @@ class LogLine(NamedTuple):
         return is_noise(left, np.hypot(errors, self.level_error))
 
 
-def fit_line(measured: Frequencies) -> Line | None:
+def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     """Fit a geometric series, scale · exp(−step · i), to frequencies; None if fewer than two are known.
 
     It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. The slow half is fitted
@@ -201,10 +210,12 @@ def fit_line(measured: Frequencies) -> Line | None:
     values[on_line] = measured.values[on_line]
     scale = math.exp(min(line.level, LARGEST_LOG))
     scale_error = (SIGMAS * line.level_error + 1e-9) * scale
-    return Line(Fit(scale, scale_error), line.step, measured._replace(values=values))
+    return FittedLine(Fit(scale, scale_error), line.step, measured._replace(values=values))
 
 
-def _rotary_schedules_on_line(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+def _rotary_schedules_on_line(
+    measured: MeasuredFrequencies, half: float
+) -> Iterator[SchedulePrior]:
     """Yield rotary schedules in which each frequency has the same ratio to the one before.
 
     1, 0.1, 0.01 and 0.001 are base^(−i/half) with half = 4 and the base 10000. All of them may be
@@ -221,7 +232,7 @@ def _rotary_schedules_on_line(measured: Frequencies, half: float) -> Iterator[Sc
         yield from _with_bases(_proportional(unscaled, line, turning), line.measured)
 
 
-def _added_schedules_on_line(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+def _added_schedules_on_line(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
     """Yield schedules scale · base^(−i/half) of a table that is added to embeddings.
 
     Those of diffusion timesteps are yielded without a fit: positions that are multiplied by 1000
@@ -236,7 +247,7 @@ def _added_schedules_on_line(measured: Frequencies, half: float) -> Iterator[Sch
         yield from _with_bases(scaled, line.measured)
 
 
-def _proportional(schedule: FrequencySchedule, line: Line, turning: int) -> SchedulePrior:
+def _proportional(schedule: FrequencySchedule, line: FittedLine, turning: int) -> SchedulePrior:
     """Return a schedule by which only the first pairs turn, as proportional scaling has it."""
     factor = _plainest(_inverse(line.level))
     cost = PROPORTIONAL_COST
@@ -245,13 +256,13 @@ def _proportional(schedule: FrequencySchedule, line: Line, turning: int) -> Sche
     return SchedulePrior(replace(schedule, scaling=Proportional(factor), rotating=turning), cost)
 
 
-def _is_unscaled(line: Line) -> bool:
+def _is_unscaled(line: FittedLine) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
     scale, error = line.level
     return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, 1e-7))
 
 
-def _with_linear_scaling(schedule: FrequencySchedule, line: Line) -> SchedulePrior:
+def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
     """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25."""
     if _is_unscaled(line):
         return SchedulePrior(schedule)
@@ -259,7 +270,7 @@ def _with_linear_scaling(schedule: FrequencySchedule, line: Line) -> SchedulePri
     return SchedulePrior(replace(schedule, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
 
 
-def _with_multiplied_positions(schedule: FrequencySchedule, line: Line) -> SchedulePrior:
+def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
     """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
     if _is_unscaled(line):
         return SchedulePrior(schedule)
@@ -278,13 +289,13 @@ def _plainest(fit: Fit) -> float:
     return next(plain_numbers(fit.value, fit.error), fit.value)
 
 
-def _turning(measured: Frequencies) -> int:
+def _turning(measured: MeasuredFrequencies) -> int:
     """Return the number of pairs up to the last one that turns."""
     turning_pairs = np.flatnonzero(measured.moving)
     return int(turning_pairs.max(initial=-1)) + 1
 
 
-def _with_bases(prior: SchedulePrior, measured: Frequencies) -> Iterator[SchedulePrior]:
+def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator[SchedulePrior]:
     """Yield a schedule with each base that somebody may have written for the measured one.
 
     A base of 499,998 ± 5 may be 500,000. Frequencies without any other scaling may also be those of
@@ -364,7 +375,9 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
             yield Blend(scaling, cost, SAME_YARN)
 
 
-def _llama3_and_yarn_schedules(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+def _llama3_and_yarn_schedules(
+    measured: MeasuredFrequencies, half: float
+) -> Iterator[SchedulePrior]:
     """Yield llama3 and YaRN schedules, which divide slow frequencies by a factor, and not fast ones.
 
     Llama 3.1 (base 500000, factor 8, 64 pairs) has the frequencies of its base in pairs 0 to 28,
@@ -384,7 +397,7 @@ def _llama3_and_yarn_schedules(measured: Frequencies, half: float) -> Iterator[S
             yield from _with_usual_blends(unscaled, factor, measured)
 
 
-def _may_show_a_bend(measured: Frequencies, known: Indices) -> bool:
+def _may_show_a_bend(measured: MeasuredFrequencies, known: Indices) -> bool:
     """Return True if frequencies are so many and so sharp that few blends agree with them by chance."""
     if len(known) < MIN_PAIRS:
         return False
@@ -393,7 +406,7 @@ def _may_show_a_bend(measured: Frequencies, known: Indices) -> bool:
 
 
 def _blend_factors(
-    unscaled: FrequencySchedule, measured: Frequencies, known: Indices
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies, known: Indices
 ) -> Iterator[float]:
     """Yield factors by which slow frequencies of a schedule may have been divided, the fitted one first.
 
@@ -419,7 +432,9 @@ def _blend_factors(
             yield factor
 
 
-def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> Iterator[float]:
+def _bases_of_fast_pairs(
+    measured: MeasuredFrequencies, known: Indices, half: float
+) -> Iterator[float]:
     """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
 
     Pair 0 has the frequency 1 with every base, so that it is pair 1 that shows the base.
@@ -440,7 +455,7 @@ def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> 
 
 
 def _plain_bases_of_fast_pairs(
-    measured: Frequencies, known: Indices, half: float
+    measured: MeasuredFrequencies, known: Indices, half: float
 ) -> Iterator[float]:
     """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
 
@@ -459,7 +474,7 @@ def _plain_bases_of_fast_pairs(
 
 
 def _with_usual_blends(
-    unscaled: FrequencySchedule, factor: float, measured: Frequencies
+    unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
     """Yield llama3 and YaRN scalings by a factor, with the original lengths that give the
     frequencies.
@@ -473,7 +488,7 @@ def _with_usual_blends(
             yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.open,))
 
 
-def _agreeing_lengths(schedule: FrequencySchedule, measured: Frequencies) -> Floats:
+def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Floats:
     """Return the usual original lengths with which a schedule gives the frequencies, all of them tried
     at once.
     """
@@ -483,7 +498,7 @@ def _agreeing_lengths(schedule: FrequencySchedule, measured: Frequencies) -> Flo
     return lengths[measured.agreeing(frequencies)]
 
 
-def _longrope_schedules(measured: Frequencies, half: float) -> Iterator[SchedulePrior]:
+def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
     """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
     Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have
@@ -508,7 +523,9 @@ def _longrope_schedules(measured: Frequencies, half: float) -> Iterator[Schedule
             return
 
 
-def _divisors(unscaled: FrequencySchedule, measured: Frequencies) -> tuple[float, ...] | None:
+def _divisors(
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies
+) -> tuple[float, ...] | None:
     """Return the numbers by which frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
 
     None is returned unless those that are known well are numbers of two or three decimals, and
@@ -535,7 +552,9 @@ class MeasuredDivisors(NamedTuple):
     errors: Floats
 
 
-def _measured_divisors(unscaled: FrequencySchedule, measured: Frequencies) -> MeasuredDivisors:
+def _measured_divisors(
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies
+) -> MeasuredDivisors:
     """Return the divisors that lead from unscaled frequencies to measured ones.
 
     A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and

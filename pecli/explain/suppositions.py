@@ -34,7 +34,7 @@ def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
                 yield others.case.supposing(last)
 
 
-class Incomplete(NamedTuple):
+class OpenCase(NamedTuple):
     """A case in which one mistake is still to be supposed.
 
     Most kinds count as one mistake. A base and a factor that are both wrong are one kind, since
@@ -46,7 +46,7 @@ class Incomplete(NamedTuple):
     """The number of mistakes that the missing one counts as."""
 
 
-def _proposed_mistakes(incomplete: Incomplete) -> Iterator[Mistake]:
+def _proposed_mistakes(incomplete: OpenCase) -> Iterator[Mistake]:
     """Yield the mistakes that the data suggest as the one that is still to be supposed."""
     for kind in _possible_kinds(incomplete):
         for mistake in kind.proposals(incomplete.case):
@@ -54,7 +54,7 @@ def _proposed_mistakes(incomplete: Incomplete) -> Iterator[Mistake]:
             yield mistake
 
 
-def _all_but_the_last(case: Case, count: int) -> Iterator[Incomplete]:
+def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
     """Yield the case with all of so many mistakes but the last, which counts as two or as one.
 
     Kinds that count as two come first: two numbers of one schedule are solved at once, which is
@@ -62,9 +62,9 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[Incomplete]:
     """
     if count >= 2:
         for reading in _with_changes_of_reading(case, count - 2):
-            yield Incomplete(reading, counts_as=2)
+            yield OpenCase(reading, counts_as=2)
     for supposed in _likeliest_first(case, count - 1):
-        yield Incomplete(supposed, counts_as=1)
+        yield OpenCase(supposed, counts_as=1)
 
 
 def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
@@ -100,14 +100,14 @@ def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
         return
     seen: set[frozenset[Mistake]] = set()
     for fewer in _with_changes_of_reading(case, count - 1):
-        for supposed in _with_one_more(Incomplete(fewer, counts_as=1), changes_reading=True):
+        for supposed in _with_one_more(OpenCase(fewer, counts_as=1), changes_reading=True):
             mistakes = frozenset(supposed.mistakes)
             if mistakes not in seen:
                 seen.add(mistakes)
                 yield supposed
 
 
-def _with_one_more(incomplete: Incomplete, *, changes_reading: bool) -> Iterator[Case]:
+def _with_one_more(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Case]:
     """Yield the case with one more mistake supposed, before another one is measured.
 
     Args:
@@ -164,7 +164,7 @@ class LeftGroups(NamedTuple):
         return self.others
 
 
-def _possible_kinds(incomplete: Incomplete) -> Iterator[type[Mistake]]:
+def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
     """Yield the kinds of mistakes that may be left, and that count as many as are missing.
 
     Mistakes of the schedule come first if other frequencies were measured than the supposed ones.

@@ -52,7 +52,7 @@ TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class Waves:
+class MeasuredWaves:
     """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
 
     If the data hold only one function (`both` is false), they are the real parts, and frequencies are positive.
@@ -108,7 +108,7 @@ def wrap(angle: AnyArray) -> Floats:
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
 
 
-def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
+def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
     """Measure the frequency, phase, amplitude and noise of each column of a table.
 
     Args:
@@ -120,7 +120,7 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
         The waves; None if there are too few rows, or if none of some columns is a wave.
     """
     run = _first_run(rows)
-    fit: Callable[..., Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
+    fit: Callable[..., MeasuredWaves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
             # Most wide tables that are tried hold no waves: a few columns show it much sooner.
@@ -190,7 +190,7 @@ class UnitWaves(NamedTuple):
         return self._replace(phase=self.phase + np.angle(turned_back.sum(axis=0)))
 
 
-def _measure_both(data: Complex, rows: Floats, run: int) -> Waves:
+def _measure_both(data: Complex, rows: Floats, run: int) -> MeasuredWaves:
     """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run` rows are consecutive.
 
     The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row is half a turn
@@ -225,7 +225,7 @@ def _frequency_by_lags(z: Complex) -> Floats:
     return frequency
 
 
-def _with_errors(fit: WaveFit, *, both: bool) -> Waves:
+def _with_errors(fit: WaveFit, *, both: bool) -> MeasuredWaves:
     """Return waves with the standard errors of frequency and phase that follow from their noise.
 
     The phase is moved from the centre of the rows, such as 31.5, to the nearest whole row.
@@ -234,7 +234,7 @@ def _with_errors(fit: WaveFit, *, both: bool) -> Waves:
     # Frequencies are known up to whole turns per row, which change no phase at a whole row.
     middle_row = float(round(fit.centre))
     phase = fit.phase + fit.frequency * (middle_row - fit.centre)
-    return Waves(
+    return MeasuredWaves(
         frequency=fit.frequency,
         error=errors.frequency,
         phase=wrap(phase),
@@ -289,7 +289,7 @@ class CosineWaves(NamedTuple):
     amplitude: Floats
 
 
-def _measure_one(data: Floats, rows: Floats, run: int) -> Waves:
+def _measure_one(data: Floats, rows: Floats, run: int) -> MeasuredWaves:
     """Fit a wave to each column of only cosines or only sines (rows, channels).
 
     The first `run` rows are consecutive. As with both functions, the fit is repeated on ever more rows.
@@ -330,7 +330,7 @@ def _nearest_cosines(data: Floats, at: Floats, frequency: Floats) -> CosineWaves
 
 def _waves_of_cosines(
     waves: CosineWaves, data: Floats, at: Floats, amplitude_error: float
-) -> Waves:
+) -> MeasuredWaves:
     """Return fitted waves with their noise and errors, and with positive frequencies.
 
     Since cos(−f·p + phase) = cos(f·p − phase), a negative frequency changes the sign of its phase.

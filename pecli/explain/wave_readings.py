@@ -10,7 +10,7 @@ import numpy as np
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
-from pecli.explain.measure import Frequencies
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import Observations
 from pecli.explain.tables import observed_dtype
 
@@ -121,7 +121,7 @@ class WaveReading:
             form=form,
         )
 
-    def measured_frequencies(self) -> Frequencies | None:
+    def measured_frequencies(self) -> MeasuredFrequencies | None:
         """Return the frequencies of all pairs; None if the columns are not waves."""
         even = self.even
         observed = even.observations

@@ -27,7 +27,7 @@ from pecli.explain.hypotheses import (
     with_storages,
 )
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
-from pecli.explain.measure import Frequencies, is_noise
+from pecli.explain.measure import MeasuredFrequencies, is_noise
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
 from pecli.explain.storage import half_ulp, rounded_to
@@ -124,7 +124,7 @@ class MeasuredReading:
     """A reading of tensors, and the frequencies of its pairs; None if the columns are not waves."""
 
     reading: WaveReading
-    measured: Frequencies | None
+    measured: MeasuredFrequencies | None
 
     @cached_property
     def oriented(self) -> "list[OrientedReading]":
@@ -136,7 +136,7 @@ class OrientedReading:
     """A reading of tensors, and the frequencies of its pairs, most of which are positive."""
 
     reading: WaveReading
-    measured: Frequencies
+    measured: MeasuredFrequencies
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
@@ -193,7 +193,7 @@ class OrientedReading:
 
 
 def _turning_forwards(
-    reading: WaveReading, measured: Frequencies | None
+    reading: WaveReading, measured: MeasuredFrequencies | None
 ) -> Iterator[OrientedReading]:
     """Yield a table, read as cosines and sines, with frequencies that are positive as those of all schemes.
 
@@ -214,7 +214,7 @@ def _turning_forwards(
 
 
 def _before_rounded_steps(
-    reading: WaveReading, measured: Frequencies | None
+    reading: WaveReading, measured: MeasuredFrequencies | None
 ) -> Iterator[OrientedReading]:
     """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
 
@@ -222,7 +222,7 @@ def _before_rounded_steps(
     of them. If positions or angles were rounded, the first rows still show the frequencies: in
     bfloat16, whole numbers up to 256 are exact.
     """
-    candidates: list[Frequencies] = []
+    candidates: list[MeasuredFrequencies] = []
     if measured is not None:
         for dtype in GRIDS:
             if _may_have_dtype(measured, dtype):
@@ -235,13 +235,13 @@ def _before_rounded_steps(
         yield from _turning_forwards(reading, frequencies)
 
 
-def _may_have_dtype(measured: Frequencies, dtype: str) -> bool:
+def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
     """Return True if all frequencies are numbers of a dtype, within what they may be off."""
     off = np.abs(rounded_to(measured.values, dtype) - measured.values)
     return bool(is_noise(off, measured.errors).all())
 
 
-def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
+def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
     """Return frequencies with the errors of a grid."""
     errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
     return measured._replace(errors=errors)

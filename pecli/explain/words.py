@@ -47,7 +47,7 @@ from pecli.engine.edits import (
     SomeRows,
     Swapped,
     Transposed,
-    Uninitialised,
+    UninitialisedValues,
 )
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
@@ -391,7 +391,7 @@ def _added_rows(edit: AddedRows, _: Context) -> Clause:
     return Clause(f"{_rows_with_verb(edit.which, 'is', 'are')} added")
 
 
-def _uninitialised(edit: Uninitialised, _: Context) -> Clause:
+def _uninitialised(edit: UninitialisedValues, _: Context) -> Clause:
     subject = _rows_with_verb(edit.rows, "was", "were") if edit.rows else "values were"
     return Clause(f"{subject} never initialised")
 
@@ -544,7 +544,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     RowRange: _fields_of("only in rows {first:,} to {last:,}"),
     Bits: _bits,
     Incomplete: _incomplete,
-    Uninitialised: _uninitialised,
+    UninitialisedValues: _uninitialised,
 }
 
 
@@ -627,7 +627,7 @@ def _coverage(explanation: Explanation) -> Coverage:
 
 def _names_part(edit: Edit) -> bool:
     """Return True if an edit names a part that is wrong, so that only the rest is explained."""
-    if isinstance(edit, Uninitialised):
+    if isinstance(edit, UninitialisedValues):
         return bool(edit.rows)
     return isinstance(edit, PartWrong)
 

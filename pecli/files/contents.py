@@ -302,7 +302,7 @@ class LazyTensors(UserDict[str, Array]):
         return self._read(name)
 
 
-class Printed(NamedTuple):
+class PrintedText(NamedTuple):
     """Text that numbers were read from. It states no dtype, and has as many digits as were printed.
 
     Attributes:
@@ -372,7 +372,7 @@ class LoadedFile:
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()
-    printed: Printed | None = None
+    printed: PrintedText | None = None
     notes: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, PrintedPart] = field(default_factory=dict)

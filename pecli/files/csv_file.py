@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.table import Table
-from pecli.files.contents import Contents, LoadedFile, Printed
+from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import open_output
@@ -59,7 +59,7 @@ def read(contents: Contents) -> LoadedFile:
     has_row_numbers = first_line.startswith(b",")
     if has_row_numbers:
         values = values[:, 1:]
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values}, printed=Printed())
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values}, printed=PrintedText())
 
 
 def _parsed_table(contents: Contents, text: bytes) -> AnyArray:

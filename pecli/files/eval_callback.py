@@ -21,7 +21,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices
 from pecli.errors import counted
-from pecli.files.contents import Contents, LoadedFile, Printed, PrintedPart
+from pecli.files.contents import Contents, LoadedFile, PrintedPart, PrintedText
 from pecli.files.number_text import NumberList, error_at, pieces
 
 MAX_DIM = 4096  # channels of a head
@@ -96,7 +96,7 @@ def read(contents: Contents) -> LoadedFile:
         path=contents.path,
         format="text",
         tensors={name: block.values for name, block in blocks.items()},
-        printed=Printed(numbers.decimals, are_rows=False),
+        printed=PrintedText(numbers.decimals, are_rows=False),
         notes=tuple(notes),
         parts={name: block.part for name, block in blocks.items() if not block.part.is_whole},
     )

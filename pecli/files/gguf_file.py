@@ -120,7 +120,7 @@ class GgufTensor(NamedTuple):
     offset: int  #: from the beginning of the file
 
 
-class Header(NamedTuple):
+class GgufHeader(NamedTuple):
     """The header of a file: settings by key, and the entries of its tensors."""
 
     contents: Contents
@@ -239,7 +239,7 @@ class Reader:
             self.take(self.number("Q"))
 
 
-def read_header(contents: Contents) -> Header:
+def read_header(contents: Contents) -> GgufHeader:
     """Parse the settings of a file and the entries of its tensors."""
     reader = Reader(contents)
     contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
@@ -260,7 +260,7 @@ def read_header(contents: Contents) -> Header:
     data_start = -(-reader.at // alignment) * alignment
     for name, entry in entries.items():
         entries[name] = entry._replace(offset=data_start + entry.offset)
-    return Header(contents=contents, values=values, tensors=entries)
+    return GgufHeader(contents=contents, values=values, tensors=entries)
 
 
 def _read_values(contents: Contents, reader: Reader, count: int) -> JsonObject:
@@ -293,7 +293,7 @@ def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
     return GgufTensor(shape=tuple(reversed(sides)), kind=kind, offset=offset)
 
 
-def header_of(path: str) -> Header:
+def header_of(path: str) -> GgufHeader:
     """Read the header of the file at `path`."""
     return read_header(read_contents_or_beginning(path))
 

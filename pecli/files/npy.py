@@ -49,7 +49,7 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
-class Header(NamedTuple):
+class NpyHeader(NamedTuple):
     """The header of a .npy file as it stands, before anything in it is checked."""
 
     dtype: np.dtype[np.generic]
@@ -93,7 +93,7 @@ def read_entry(contents: "Contents", size: int) -> "Place":
     return Place(name, shape, offset, big_endian=is_big_endian, fortran=fortran)
 
 
-def read_header(contents: "Contents") -> Header:
+def read_header(contents: "Contents") -> NpyHeader:
     """Parse the header of a .npy file: the magic, a version, its length, and a Python dict as text."""
     start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
     is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
@@ -120,7 +120,7 @@ def read_header(contents: "Contents") -> Header:
     return parsed
 
 
-def _parsed_header(contents: "Contents", start: bytes, major: int) -> Header:
+def _parsed_header(contents: "Contents", start: bytes, major: int) -> NpyHeader:
     """Return a header as NumPy parses it, from the first bytes of a file of a version."""
     file = io.BytesIO(start)
     file.seek(VERSION_END)
@@ -135,4 +135,4 @@ def _parsed_header(contents: "Contents", start: bytes, major: int) -> Header:
         raise contents.error(
             "has a broken .npy header: a dict of descr, fortran_order and shape is expected"
         ) from None
-    return Header(dtype=dtype, shape=shape, fortran=fortran, end=file.tell())
+    return NpyHeader(dtype=dtype, shape=shape, fortran=fortran, end=file.tell())

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
-from pecli.files.contents import Contents, LoadedFile, Printed
+from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.number_text import (
     MANY_DECIMALS,
     NestedNumbers,
@@ -67,7 +67,7 @@ def read_plain(contents: Contents) -> LoadedFile:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
     tensors = _with_shapes(tensors)
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS:,} tensors")
-    printed = Printed(parser.decimals, are_rows=False)
+    printed = PrintedText(parser.decimals, are_rows=False)
     return LoadedFile(contents.path, "json", tensors, printed=printed, notes=tuple(notes))
 
 

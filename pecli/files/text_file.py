@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
 from pecli.files import eval_callback
-from pecli.files.contents import Contents, LoadedFile, Printed
+from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
     NestedNumbers,
@@ -23,7 +23,7 @@ from pecli.files.number_text import (
     pieces,
 )
 from pecli.files.text_labels import NO_LABEL, first_word, split_indexed_row, split_label
-from pecli.files.text_rows import Rows
+from pecli.files.text_rows import TextRows
 
 MAX_TENSORS = 10_000
 
@@ -83,7 +83,7 @@ class _TextReader:
         self.title_rows = 0  # rows since the title
         self.label = NO_LABEL  # of the line or list that is being read
         self.is_line_start = True
-        self.rows: dict[str, Rows] = {}
+        self.rows: dict[str, TextRows] = {}
         self.lists: dict[str, list[AnyArray]] = {}
         self.nested: NestedNumbers | None = None  # the list that is open
         self.decimals: list[int] = []  # of every tensor
@@ -132,7 +132,7 @@ class _TextReader:
         They are read at once, which is fast, unless they continue a line or rows of several
         numbers, or are numbered below a title such as «head 2:».
         """
-        rows = self.rows.get(self.title.name) or Rows()
+        rows = self.rows.get(self.title.name) or TextRows()
         has_own_rows = self.is_line_start and rows.width <= 1 and not self.title.indices
         if not has_own_rows:
             for line in piece.lines():
@@ -243,7 +243,7 @@ class _TextReader:
         if self.nested is not None:
             self.nested.add(self.contents, text, offset)
             return
-        rows = self.rows.get(self._name) or Rows()
+        rows = self.rows.get(self._name) or TextRows()
         has_numbers = rows.numbers.scan(self.contents, text, offset) > 0
         if has_numbers:
             self.rows[self._name] = rows
@@ -289,7 +289,7 @@ class _TextReader:
         if is_c and math.prod(indices) == values.size:
             self._add_list(self._name, values.reshape(indices), offset)
         elif is_flat:
-            rows = self.rows.setdefault(self._name, Rows())
+            rows = self.rows.setdefault(self._name, TextRows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
         elif values.ndim == 2 and self._is_of_head:
@@ -310,7 +310,7 @@ class _TextReader:
         Its rows are (2, 0), (2, 1), and so on, as lines below that label are, so that the lists of
         all heads become one tensor (heads, rows, numbers per row).
         """
-        rows = self.rows.setdefault(self._name, Rows())
+        rows = self.rows.setdefault(self._name, TextRows())
         head = (*self.title.indices, *self.label.indices)
         for number, row in enumerate(values):
             rows.numbers.extend(row)
@@ -362,7 +362,7 @@ class _TextReader:
             path=contents.path,
             format="text",
             tensors=tensors,
-            printed=Printed(decimals=decimals, are_rows=not self.lists),
+            printed=PrintedText(decimals=decimals, are_rows=not self.lists),
             notes=tuple(self._notes()),
         )
 

@@ -37,7 +37,7 @@ class _RowOrder(NamedTuple):
         return not (self.places[1:] < self.places[:-1]).any()
 
 
-class Rows:
+class TextRows:
     """The rows of a tensor: lines, or lists without lists in them.
 
     Attributes:

@@ -108,7 +108,7 @@ def _named_tensors(root: object) -> dict[str, Array]:
     container has the name of an array without one.
     """
     collector = _TensorCollector()
-    root_name = ARRAY_NAME if isinstance(root, _Tensor) else ""
+    root_name = ARRAY_NAME if isinstance(root, _TorchTensor) else ""
     collector.visit(root_name, root, depth=0)
     return collector.tensors
 
@@ -132,7 +132,7 @@ class _TensorCollector:
         is_too_large = len(name) > MAX_NAME or depth > MAX_DEPTH or self.letters > MAX_LETTERS
         if is_too_large:
             raise PickleError("nests its containers deeper or wider than any state dict does")
-        if isinstance(value, _Tensor):
+        if isinstance(value, _TorchTensor):
             self._add(name, value.array)
         for key, inner in _items(value):
             inner_name = f"{name}.{key}" if name else f"{key}"
@@ -183,7 +183,7 @@ class _Placeholder:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tensor(_Placeholder):
+class _TorchTensor(_Placeholder):
     array: Array
 
 
@@ -215,20 +215,22 @@ class _Global(_Placeholder):
                 return _Dict()
             case (("device" | "Size"), _):
                 return None
-            case "_rebuild_parameter", (_Tensor() as tensor, *_):
+            case "_rebuild_parameter", (_TorchTensor() as tensor, *_):
                 return tensor
             case (
                 "_rebuild_tensor_v2",
                 (_Storage() as storage, offset, tuple(shape), tuple(strides), *_),
             ):
-                return _Tensor(_view_of_storage(storage, storage.dtype, offset, shape, strides))
+                return _TorchTensor(
+                    _view_of_storage(storage, storage.dtype, offset, shape, strides)
+                )
             case (
                 "_rebuild_tensor_v3",
                 (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_),
             ):
                 # The pickle names a dtype such as torch.uint16, which is a placeholder too.
                 dtype_name = dtype.name if isinstance(dtype, _Global) else ""
-                return _Tensor(_view_of_storage(storage, dtype_name, offset, shape, strides))
+                return _TorchTensor(_view_of_storage(storage, dtype_name, offset, shape, strides))
             case _:
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 

@@ -12,7 +12,7 @@ from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF, STANDARD_INPUT
-from pecli.files.gguf_file import Header, header_of
+from pecli.files.gguf_file import GgufHeader, header_of
 from pecli.files.named_pipe import open_to_read
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
@@ -43,7 +43,7 @@ class Description:
 
     label: str
     values: JsonObject
-    gguf: Header | None = None
+    gguf: GgufHeader | None = None
     log: llama_cpp_log.LoadLog | None = None
 
     def encodings(self, flags: str | None = None) -> ModelEncodings:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pecli.engine.named_values import MutableValues
 
 
-class Problem(StrEnum):
+class FlagProblem(StrEnum):
     """A kind of mistake that flags make."""
 
     INVERTED = "inverted-scale"
@@ -24,7 +24,7 @@ class Problem(StrEnum):
 class FlagWarning(NamedTuple):
     """A mistake, as a kind and as a sentence."""
 
-    problem: Problem
+    problem: FlagProblem
     text: str
 
 

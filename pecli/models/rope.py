@@ -42,7 +42,7 @@ from pecli.models.keys import (
 )
 from pecli.models.layer_lists import by_layer_type
 from pecli.models.layer_types import Layer, layers_of, unrotated_layers, unrotated_type
-from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
+from pecli.models.rope_scaling import RopeType, ScalingSettings, rope_type_of, scaling_of
 from pecli.models.rope_warnings import layer_warnings
 
 DEFAULT_BASE = 10000.0
@@ -162,7 +162,7 @@ class LayerSettings:
     head: Head
     axes: Setting[int] | None
     base: Setting[float]
-    scaling: Scaling
+    scaling: ScalingSettings
     unrotated: dict[str, Setting[object]]
 
     @property

@@ -49,7 +49,7 @@ class RopeType:
         return KINDS[self.name]
 
 
-class Scaling(NamedTuple):
+class ScalingSettings(NamedTuple):
     """The scaling of a layer.
 
     Attributes:
@@ -111,7 +111,7 @@ def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
+def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
     """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
 
     They are those of `rope_scaling`, and defaults of the method that files leave out.
@@ -122,7 +122,7 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     kind = rope_type.scaling
     given = _given_parameters(layer, kind)
     stated = {"scaling": rope_type.given.with_value(kind), **given.parameters}
-    return Scaling(
+    return ScalingSettings(
         kind=kind,
         settings=_with_defaults(stated, MAGNITUDES.get(rope_type.name)),
         warnings=given.warnings,
@@ -151,14 +151,14 @@ def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
     return layer.settings.data.get("alpha")
 
 
-def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
+def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> ScalingSettings:
     """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2)).
 
     Hunyuan's files have keys of YaRN as well, which its code does not read.
     """
     settings.mark_as_read("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling = computed("ntk", "{} with alpha", rope_type.given)
-    return Scaling(
+    return ScalingSettings(
         kind=rope_type.scaling, settings={"scaling": scaling, "factor": alpha}, warnings=[]
     )
 

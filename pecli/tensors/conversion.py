@@ -20,7 +20,7 @@ from pecli.engine.arrays import (
 )
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.tensors.head_layout import Heads, Move
+from pecli.tensors.head_layout import HeadDivision, Move
 from pecli.tensors.inputs import Input
 from pecli.tensors.projections import Projection, projection, weight_of
 
@@ -65,7 +65,7 @@ class Converted:
     moves: Mapping[str, Move]
     source: str
     target: str
-    heads: Heads | None
+    heads: HeadDivision | None
     dtype: str | None
 
     @cached_property
@@ -124,7 +124,7 @@ class Converted:
         unpaired = [name for name in moved if name not in checked]
         return ScoreCheck(self._largest_change(checked, heads), len(paired), unpaired)
 
-    def _heads_of_moves(self) -> Heads:
+    def _heads_of_moves(self) -> HeadDivision:
         """Return how the moving projections are divided; refuse to check anything else."""
         if self.heads is not None and self.moves:
             return self.heads
@@ -132,7 +132,7 @@ class Converted:
         advice = "give `from`, `to` and `heads`, or the model with `config`"
         raise ParameterError("check", "given", rule, advice)
 
-    def _largest_change(self, names: Sequence[str], heads: Heads) -> float:
+    def _largest_change(self, names: Sequence[str], heads: HeadDivision) -> float:
         """Return the largest change of some tensors; infinity if one is not a finite number."""
         with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
             changes = [self._change(name, self.moves[name], heads) for name in names]
@@ -172,7 +172,7 @@ class Converted:
             raise ParameterError("check", "given", rule, "convert unchecked")
         return paired
 
-    def _change(self, name: str, move: Move, heads: Heads) -> float:
+    def _change(self, name: str, move: Move, heads: HeadDivision) -> float:
         """Return the largest change of a tensor's rotated heads for random inputs.
 
         The change is relative to the largest number. Heads are rotated in the layout that they
@@ -187,7 +187,7 @@ class Converted:
         return float(largest_change / largest_number)
 
 
-def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Floats:
+def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -> Floats:
     """Return the moving heads of a projection of random inputs, each rotated at its position.
 
     The result is (heads, positions, channels). If a conversion is right, it is the same before and

@@ -11,11 +11,11 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues, required
-from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, ParameterRule, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
 from pecli.tensors.conversion import Converted
-from pecli.tensors.head_layout import ORDERS, Heads, Move, move_in_columns
+from pecli.tensors.head_layout import ORDERS, HeadDivision, Move, move_in_columns
 from pecli.tensors.inputs import Input
 from pecli.tensors.model_heads import attention_of
 from pecli.tensors.projections import projection, weight_of
@@ -25,7 +25,7 @@ DTYPE = DtypeChoice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
 _TRAILING = Flag(help="whether the last channels of a head rotate, not the first")
-HEAD_RULES: dict[str, Parameter] = {
+HEAD_RULES: dict[str, ParameterRule] = {
     "heads": _COUNT,
     "kv_heads": _COUNT,
     "head_dim": _COUNT,
@@ -152,7 +152,7 @@ def _only_cast(arrays: Mapping[str, Array], dtype: str | None) -> Converted:
     return Converted(arrays=arrays, moves={}, source="", target="", heads=None, dtype=dtype)
 
 
-def _stored_layout(name: str, heads: Heads | None) -> str:
+def _stored_layout(name: str, heads: HeadDivision | None) -> str:
     """Return the pair layout of the tensors in a file: weights with heads, or else tables.
 
     They differ for DeepSeek: its weights make interleaved channels, and its tables have halves.
@@ -162,7 +162,7 @@ def _stored_layout(name: str, heads: Heads | None) -> str:
 
 
 def _refuse_options_of_moves(
-    heads: Heads | None, fields: NamedValues, patterns: Sequence[str]
+    heads: HeadDivision | None, fields: NamedValues, patterns: Sequence[str]
 ) -> None:
     """Refuse options that describe how pairs move, in a conversion that only casts."""
     if heads or fields or patterns:
@@ -201,15 +201,17 @@ def _check_layouts(source: str | None, target: str | None) -> None:
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
 
 
-def heads_of(model: Model | None, layer_type: str | None, fields: NamedValues) -> Heads | None:
-    """Return the heads of a model, with some fields of `Heads` overridden.
+def heads_of(
+    model: Model | None, layer_type: str | None, fields: NamedValues
+) -> HeadDivision | None:
+    """Return the heads of a model, with some fields of `HeadDivision` overridden.
 
     Returns None if neither a model nor `heads` is given: then columns of tables move.
     """
     if model is not None:
         return _heads_of_model(model, layer_type, fields)
     if "heads" in fields:
-        return Heads(**fields)
+        return HeadDivision(**fields)
     _refuse_options_without_heads(fields)
     return None
 
@@ -223,7 +225,9 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
         raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
 
 
-def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
+def _heads_of_model(
+    model: Model, layer_type: str | None, fields: Mapping[str, object]
+) -> HeadDivision:
     """Return the heads that a model states, with those fields replaced that the user gave.
 
     `--model llama-3-8b --kv-heads 4`, for example: 32 heads of 128 channels, but 4 key heads.
@@ -240,11 +244,11 @@ def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, o
         rule = f"{stated['model']} has no rotary encoding that is known"
         raise ParameterError("rotary_dim", "missing", rule, "give it")
     overridden = [name for name, value in fields.items() if stated.get(name) != value]
-    return Heads(**combined, given=tuple(overridden))
+    return HeadDivision(**combined, given=tuple(overridden))
 
 
 def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
-    """Return the fields of `Heads` that a model states, with its numbers checked."""
+    """Return the fields of `HeadDivision` that a model states, with its numbers checked."""
     attention = vars(attention_of(model, layer_type))
     stated = {name: value for name, value in attention.items() if value is not None}
     for name in ("heads", "kv_heads", "head_dim"):
@@ -279,7 +283,7 @@ def _items(value: object) -> list[object]:
 
 
 def _tensors_to_move(
-    weights: Sequence[Input], label: str, heads: Heads | None, patterns: Sequence[str]
+    weights: Sequence[Input], label: str, heads: HeadDivision | None, patterns: Sequence[str]
 ) -> Sequence[Input]:
     """Return the tensors whose channels get another order.
 
@@ -349,7 +353,7 @@ def _listed(weights: Sequence[Input]) -> str:
 
 
 def _move(
-    weight: Input, source: str, target: str, heads: Heads | None, fields: NamedValues
+    weight: Input, source: str, target: str, heads: HeadDivision | None, fields: NamedValues
 ) -> Move:
     """Return how a tensor moves: by the rows of its heads, or by its columns if it is a table."""
     if heads is not None:

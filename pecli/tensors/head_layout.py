@@ -69,7 +69,7 @@ class Measurable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Heads:
+class HeadDivision:
     """The division of query and key projections into heads; None if nothing states it.
 
     Attributes:
@@ -103,7 +103,7 @@ class Heads:
             rule = f"heads share keys evenly, and {multiple}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
-    def completed(self, weights: Sequence[Input]) -> "Heads":
+    def completed(self, weights: Sequence[Input]) -> "HeadDivision":
         """Return the heads with `head_dim` and `kv_heads` as the projections imply them.
 
         All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pecli.engine.arrays import FLOATS, Array, floating
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes.parameters import ParameterRule
 from pecli.errors import FileError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NAMELESS_FORMATS, name_of, open_tensors
@@ -63,7 +63,7 @@ class Input:
             raise ParameterError("seq_axis", seq_axis, rule)
         return SequenceShape(self.shape[seq_axis], self.shape[-1])
 
-    def check_dim(self, rule: Parameter, advice: str = "") -> None:
+    def check_dim(self, rule: ParameterRule, advice: str = "") -> None:
         """Raise a ParameterError unless D, the last axis, is a value of a scheme's `dim`."""
         dim = self.shape[-1]
         try:

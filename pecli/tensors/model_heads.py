@@ -99,7 +99,7 @@ FAMILY_LAYOUTS = _family_layouts()
 class ModelHeads:
     """The heads of a model's language part; None if its configuration does not state it.
 
-    The fields are those of `Heads`, which explains them.
+    The fields are those of `HeadDivision`, which explains them.
     """
 
     model: str

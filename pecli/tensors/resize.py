@@ -29,7 +29,7 @@ KEPT = Whole(help="rows", low=0, high=1 << 24)
 _GRID = GridParameter("rows and columns")
 
 
-class Grid(NamedTuple):
+class TableGrid(NamedTuple):
     """A grid of table rows, in row-major order."""
 
     height: int
@@ -43,8 +43,8 @@ class Grid(NamedTuple):
 class ChangeOfGrid(NamedTuple):
     """The grid of a table before it is resized, and after it."""
 
-    old: Grid
-    new: Grid
+    old: TableGrid
+    new: TableGrid
 
 
 @within_limits
@@ -101,7 +101,9 @@ def resize(
     return like(table, new_table.reshape(*batch, *new_table.shape))
 
 
-def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Interpolation) -> Array:
+def resampled(
+    table: Array, old: TableGrid, new: TableGrid, keep: int, interpolation: Interpolation
+) -> Array:
     """Return a table (rows, dim) on another grid; the first `keep` rows stay as they are.
 
     Of ViT's 197 rows, row 0 is the class token, and the others are the patches of a 14x14 grid,
@@ -131,7 +133,7 @@ def check_table(name: str, array: Array) -> None:
         raise ParameterError(name, f"of shape {array.shape}", rule)
 
 
-def wrong_rows(name: str, shape: tuple[int, ...], grid: Grid, keep: int) -> ParameterError:
+def wrong_rows(name: str, shape: tuple[int, ...], grid: TableGrid, keep: int) -> ParameterError:
     """Return the error for a table whose rows are not those of a grid."""
     cells = f"{grid.height}x{grid.width}"
     if keep:
@@ -163,7 +165,7 @@ def _change_of_grid(
     if new_rows <= keep:
         rule = f"of these rows {keep} are kept, and one must be left"
         raise ParameterError("to", to, rule)
-    return ChangeOfGrid(Grid(rows - keep, 1), Grid(new_rows - keep, 1))
+    return ChangeOfGrid(TableGrid(rows - keep, 1), TableGrid(new_rows - keep, 1))
 
 
 def _is_grid(size: int | str | tuple[int, int]) -> bool:
@@ -173,12 +175,12 @@ def _is_grid(size: int | str | tuple[int, int]) -> bool:
     return isinstance(size, tuple)
 
 
-def checked_grid(name: str, value: object) -> Grid:
+def checked_grid(name: str, value: object) -> TableGrid:
     """Return the grid (rows, columns) or "14x14" as a Grid, or raise a ParameterError."""
     sides = _GRID.check(name, value)
     if len(sides) != 2:
         raise ParameterError(name, spelled(sides), "it must be rows x columns, such as 14x14")
-    return Grid(*sides)
+    return TableGrid(*sides)
 
 
 def _fill_resampled(cells: Array, out: Array, interpolation: Interpolation) -> None:

@@ -24,19 +24,19 @@ MAX_ULP = 1_000_000
 _LAYER_NUMBER = re.compile(r"\.\d+\.")
 
 
-class Sides(NamedTuple):
+class SideNames(NamedTuple):
     """The words for the two sides of a comparison."""
 
     expected: str
     found: str
 
 
-VERIFIED = Sides("expected", "found")
-COMPARED = Sides("A", "B")
+VERIFIED = SideNames("expected", "found")
+COMPARED = SideNames("A", "B")
 
 
 def failed_tensor_lines(
-    tensors: Sequence[Comparison], result: Verification | Difference, sides: Sides
+    tensors: Sequence[Comparison], result: Verification | Difference, sides: SideNames
 ) -> list[list[str]]:
     """Return the parts of a line for each tensor: name, shape, reading, errors.
 
@@ -73,7 +73,7 @@ def _names_only_ranges(result: Verification | Difference) -> bool:
     return True
 
 
-def line_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool = False) -> list[str]:
+def line_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool = False) -> list[str]:
     """Return a tensor's name and shape, its problem if it has one, and its errors."""
     parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
@@ -86,7 +86,7 @@ def line_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool = False) -
     return parts + _error_parts(tensor, sides, with_ranges=with_ranges)
 
 
-def _error_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool) -> list[str]:
+def _error_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool) -> list[str]:
     """Return what is wrong with the elements of a tensor: how many, the worst, and any infinite ones."""
     parts = [_mismatches(tensor, with_ranges=with_ranges)]
     if tensor.worst_index is not None:
@@ -98,7 +98,7 @@ def _error_parts(tensor: Comparison, sides: Sides, *, with_ranges: bool) -> list
     return parts
 
 
-def _equality(tensor: Comparison, sides: Sides) -> list[str]:
+def _equality(tensor: Comparison, sides: SideNames) -> list[str]:
     """Return a sentence about a tensor without errors; none if its values were not compared."""
     is_compared = tensor.max_abs_error is not None  # a learned table has no expected values
     if not is_compared or tensor.undecided:
@@ -149,7 +149,7 @@ def _run(ends: tuple[int, int]) -> str:
     return f"{first}"
 
 
-def worst_element(tensor: Comparison, sides: Sides) -> str:
+def worst_element(tensor: Comparison, sides: SideNames) -> str:
     """Return the largest error, its index, and the values of both sides there.
 
     For example «max error 0.25 (3 ulp) at [1, 7]: expected 0.5, found 0.75».

@@ -17,7 +17,7 @@ import pytest
 
 import pecli
 from pecli.tensors.interpolation import Interpolation
-from pecli.tensors.resize import Grid, resampled
+from pecli.tensors.resize import TableGrid, resampled
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama-2-32k": {
@@ -62,7 +62,7 @@ def resized(**options: Any) -> np.ndarray:
 
 def with_other_coefficient() -> np.ndarray:
     interpolation = Interpolation("cubic", coefficient=-0.5)
-    return resampled(OLD, Grid(6, 6), Grid(10, 8), 1, interpolation)
+    return resampled(OLD, TableGrid(6, 6), TableGrid(10, 8), 1, interpolation)
 
 
 def flat_ids() -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.measure import Frequencies, frequencies_of
+from pecli.explain.measure import MeasuredFrequencies, frequencies_of
 
 FREQUENCIES = np.array([1.0, 0.1, 0.01])
 RUN = range(40)
@@ -21,7 +21,7 @@ LLAMA3 = Llama3(
 SCHEDULE = FrequencySchedule(pairs=8, half=8.0, base=10000.0, scaling=LLAMA3)
 
 
-def measured_at(*positions: int) -> Frequencies:
+def measured_at(*positions: int) -> MeasuredFrequencies:
     """Return what is measured in rows of cosines and sines in float16."""
     angles = np.outer(positions, FREQUENCIES)
     cos = np.cos(angles).astype(np.float16).astype(np.float64)

@@ -14,7 +14,7 @@ import pecli
 from pecli.errors import ParameterError
 from pecli.tensors.conversion import Converted
 from pecli.tensors.convert import convert, converted
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 from pecli.tensors.projections import projection, weight_of
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
@@ -151,7 +151,7 @@ def test_scores_of_zeros_do_not_change_and_infinite_ones_prove_nothing(
     assert converted_to_halves(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
 
-def moved_weight(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
+def moved_weight(name: str, weight: np.ndarray, layout: HeadDivision) -> np.ndarray:
     move = layout.move(weight_of(name, weight), *TO_HALVES)
     return np.take(weight, move.order, axis=move.axis)
 
@@ -226,13 +226,13 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     """(head_dim,) as Qwen 3 has them, (heads · head_dim,) as OLMo 2, (heads, head_dim) as Cohere."""
     for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
         weight = RNG.standard_normal(shape)
-        layout = Heads(HEADS, KV_HEADS, DIM)
+        layout = HeadDivision(HEADS, KV_HEADS, DIM)
         expected = moved_by_hand(weight.reshape(-1), heads).reshape(shape)
         assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
 
     weight = RNG.standard_normal((HEADS * DIM, 3))
     assert np.array_equal(
-        moved_weight("a.q_proj.weight", weight, Heads(HEADS)), moved_by_hand(weight, HEADS)
+        moved_weight("a.q_proj.weight", weight, HeadDivision(HEADS)), moved_by_hand(weight, HEADS)
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
-from pecli.tensors.head_layout import ORDERS, Heads
+from pecli.tensors.head_layout import ORDERS, HeadDivision
 from pecli.tensors.model_heads import FAMILY_LAYOUTS, attention_of
 from pecli.tensors.projections import Projection, projection, weight_of
 from tests.models.facts import stored, write_gguf
@@ -40,15 +40,15 @@ def test_heads_are_those_of_the_published_model(
     assert found.fused == order
 
 
-def heads_stated_by(model: Any) -> Heads:
+def heads_stated_by(model: Any) -> HeadDivision:
     stated = {name: value for name, value in vars(attention_of(model)).items() if value is not None}
-    return Heads(**stated)
+    return HeadDivision(**stated)
 
 
 def test_fused_and_separate_projections_of_presets() -> None:
-    pythia = Heads(12, 12, 64, 16, fused="groups", model="pythia-160m")
+    pythia = HeadDivision(12, 12, 64, 16, fused="groups", model="pythia-160m")
     assert heads_stated_by("pythia-160m") == pythia
-    assert heads_stated_by("gpt-j-6b") == Heads(16, 16, 256, 64, model="gpt-j-6b")
+    assert heads_stated_by("gpt-j-6b") == HeadDivision(16, 16, 256, 64, model="gpt-j-6b")
 
 
 def test_the_last_channels_of_deepseek_rotate() -> None:
@@ -65,10 +65,10 @@ def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
     path = str(write_gguf(tmp_path / "a.gguf", "falcon", sizes))
 
-    assert heads_stated_by(path) == Heads(128, 8, 64, 64, model=path)
+    assert heads_stated_by(path) == HeadDivision(128, 8, 64, 64, model=path)
 
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
-    assert Heads(128, 8, 64, fused="groups", model=path).fused_order_of(fused) == "blocks"
+    assert HeadDivision(128, 8, 64, fused="groups", model=path).fused_order_of(fused) == "blocks"
 
 
 def test_layers_whose_heads_differ_require_a_layer_type() -> None:
@@ -102,18 +102,18 @@ def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projecti
 @pytest.mark.parametrize(
     ("name", "heads", "slots"),
     [
-        ("q_proj", Heads(4, 2, 8), "qqqq"),
-        ("q_proj", Heads(4, 2, 8, gated=True), "qgqgqgqg"),
-        ("q_norm", Heads(4, 2, 8, gated=True), "qqqq"),
-        ("k_proj", Heads(4, 2, 8), "kk"),
-        ("k_proj", Heads(4, None, 8), "kkkk"),
-        ("attn_qkv", Heads(4, 2, 8), "qqqqkkvv"),
-        ("query_key_value", Heads(4, 2, 8, fused="groups"), "qqkvqqkv"),
-        ("query_key_value", Heads(4, 2, 8, fused="blocks"), "qqqqkkvv"),
-        ("x", Heads(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
+        ("q_proj", HeadDivision(4, 2, 8), "qqqq"),
+        ("q_proj", HeadDivision(4, 2, 8, gated=True), "qgqgqgqg"),
+        ("q_norm", HeadDivision(4, 2, 8, gated=True), "qqqq"),
+        ("k_proj", HeadDivision(4, 2, 8), "kk"),
+        ("k_proj", HeadDivision(4, None, 8), "kkkk"),
+        ("attn_qkv", HeadDivision(4, 2, 8), "qqqqkkvv"),
+        ("query_key_value", HeadDivision(4, 2, 8, fused="groups"), "qqkvqqkv"),
+        ("query_key_value", HeadDivision(4, 2, 8, fused="blocks"), "qqqqkkvv"),
+        ("x", HeadDivision(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
     ],
 )
-def test_a_projection_holds_heads_in_this_order(name: str, heads: Heads, slots: str) -> None:
+def test_a_projection_holds_heads_in_this_order(name: str, heads: HeadDivision, slots: str) -> None:
     """q, k, v and g stand for a query, key, value and gate head."""
     assert heads.slots(weight_of(name, np.zeros(1))) == slots
 
@@ -121,21 +121,21 @@ def test_a_projection_holds_heads_in_this_order(name: str, heads: Heads, slots: 
 @pytest.mark.parametrize(
     ("heads", "words"),
     [
-        (Heads(4, 4, 8), "4 heads of 8, 4 kv heads, rows q or k of each head"),
-        (Heads(4, 1, 8, 8), "4 heads of 8, 1 kv head, rows q or k of each head"),
+        (HeadDivision(4, 4, 8), "4 heads of 8, 4 kv heads, rows q or k of each head"),
+        (HeadDivision(4, 1, 8, 8), "4 heads of 8, 1 kv head, rows q or k of each head"),
         (
-            Heads(4, 2, 8, 4),
+            HeadDivision(4, 2, 8, 4),
             "4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head",
         ),
     ],
 )
-def test_heads_in_words(heads: Heads, words: str) -> None:
+def test_heads_in_words(heads: HeadDivision, words: str) -> None:
     assert heads.words([weight_of("q_proj", np.zeros(1))]) == words
 
 
 def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
     keys = weight_of("k_proj", np.zeros((16, 2)))
-    move = Heads(4, None, 8).move(keys, "interleaved", "halves")
+    move = HeadDivision(4, None, 8).move(keys, "interleaved", "halves")
 
     assert len(move.order) == 16
 
@@ -143,4 +143,4 @@ def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
 def test_fused_rows_that_are_too_few_for_the_queries() -> None:
     fused = weight_of("attn_qkv", np.zeros((4 * 8, 2)))
     with pytest.raises(ParameterError, match="32 rows are not q, k and v of 4 heads of 8"):
-        Heads(4, None, 8).completed([fused])
+        HeadDivision(4, None, 8).completed([fused])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypedDict
 
-from pecli.checks.model_forms.findings import TensorProblem
+from pecli.checks.model_forms.findings import TensorDifference
 from pecli.checks.model_forms.matching import match_tensors
 from pecli.checks.model_forms.model_files import ModelFormat, Source, find_source, read_model
 from pecli.checks.model_forms.pair import Pair
@@ -81,11 +81,11 @@ def diff_models(
 
 def _explain_changed_tensors(
     changed: Sequence[ComparedPair], models: BothModels, tolerance: Tolerance
-) -> Iterator[TensorProblem]:
+) -> Iterator[TensorDifference]:
     """Yield the tensors that differ, each with the converter's mistake that explains it."""
     for pair, result in changed:
         finding = find_reason(pair, *models, tolerance)
-        yield TensorProblem(pair.name, finding, result.largest_error)
+        yield TensorDifference(pair.name, finding, result.largest_error)
 
 
 def _describe_settings(models: BothModels) -> Iterator[str]:

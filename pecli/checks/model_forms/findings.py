@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Mistake(Enum):
+class ConverterMistake(Enum):
     """A mistake of a converter that needs no further detail."""
 
     HALVES_EXCHANGED = auto()
@@ -20,7 +20,7 @@ class Mistake(Enum):
 
 
 @dataclass(frozen=True)
-class MissingTensor:
+class UnmatchedTensor:
     """A tensor that one of two models lacks."""
 
     label: str
@@ -80,8 +80,8 @@ class BeyondRounding:
 
 
 Finding = (
-    Mistake
-    | MissingTensor
+    ConverterMistake
+    | UnmatchedTensor
     | DifferentShape
     | PermutedInHeads
     | NormOffset
@@ -93,7 +93,7 @@ Finding = (
 
 
 @dataclass(frozen=True)
-class TensorProblem:
+class TensorDifference:
     """A tensor that differs, and its largest error, which is 0 if it cannot be compared."""
 
     name: str

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.model_forms.findings import DifferentShape, MissingTensor, TensorProblem
+from pecli.checks.model_forms.findings import DifferentShape, TensorDifference, UnmatchedTensor
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.pair import Pair
-from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
+from pecli.checks.model_forms.stored import EXPERT, ROUNDING, StoredTensor
 from pecli.compare.factors import Shape
 from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 from pecli.tensors.projections import projection, weight_of
 
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))
@@ -26,7 +26,7 @@ class Matched(NamedTuple):
     """The tensors of both models, and those that are missing or have different shapes."""
 
     pairs: list[Pair]
-    problems: list[TensorProblem]
+    problems: list[TensorDifference]
 
 
 def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
@@ -39,11 +39,11 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     found = _split_latent_projections(found, expected)
     names = dict.fromkeys([*reference.tensors, *checked.tensors])
     pairs: list[Pair] = []
-    problems: list[TensorProblem] = []
+    problems: list[TensorDifference] = []
     for name in names:
         if name in expected and name in found:
             match = _match(name, expected[name], found[name])
-            if isinstance(match, TensorProblem):
+            if isinstance(match, TensorDifference):
                 problems.append(match)
             elif 0 not in match.reference.shape:
                 pairs.append(_with_conversion(match, reference, checked))
@@ -54,13 +54,13 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     return Matched(pairs, problems)
 
 
-def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorProblem]:
+def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorDifference]:
     """Yield a problem if a model lacks a tensor, unless it has it in a type that is not read."""
     if EXPERT.sub("", name) not in lacking.unread:
-        yield TensorProblem(name, MissingTensor(lacking.label))
+        yield TensorDifference(name, UnmatchedTensor(lacking.label))
 
 
-def _match(name: str, expected: Stored, found: Stored) -> Pair | TensorProblem:
+def _match(name: str, expected: StoredTensor, found: StoredTensor) -> Pair | TensorDifference:
     """Return two tensors of one name as a pair, or a problem if their shapes differ.
 
     GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike first.
@@ -68,7 +68,7 @@ def _match(name: str, expected: Stored, found: Stored) -> Pair | TensorProblem:
     found = found.fitted(expected.shape)
     expected = expected.fitted(found.shape)
     if expected.shape != found.shape:
-        return TensorProblem(name, DifferentShape(found.shape, expected.shape))
+        return TensorDifference(name, DifferentShape(found.shape, expected.shape))
     return Pair(name=name, reference=expected, checked=found, order=None, added=0)
 
 
@@ -86,7 +86,7 @@ def _number_added_to_norms(model: ModelFiles) -> int:
     return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
 
-def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
+def _with_tied_output(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Return the tensors with an output projection, which is the embedding if both are tied."""
     complete = dict(tensors)
     if EMBEDDING in complete:
@@ -95,8 +95,8 @@ def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
 
 
 def _split_latent_projections(
-    tensors: Mapping[str, Stored], other: Mapping[str, Stored]
-) -> dict[str, Stored]:
+    tensors: Mapping[str, StoredTensor], other: Mapping[str, StoredTensor]
+) -> dict[str, StoredTensor]:
     """Return tensors with DeepSeek's kv_b projections split if the other model has keys and values apart.
 
     Hugging Face has kv_b, with the rows of keys and values of each head after each other; GGUF has
@@ -118,8 +118,8 @@ def _split_latent_projections(
 
 
 def _split_keys_and_values(
-    fused: Stored, keys_shape: Shape, values_shape: Shape
-) -> tuple[Stored, Stored] | None:
+    fused: StoredTensor, keys_shape: Shape, values_shape: Shape
+) -> tuple[StoredTensor, StoredTensor] | None:
     """Return the keys and the values of a kv_b projection; None if its shape is not that of both.
 
     Args:
@@ -137,10 +137,10 @@ def _split_keys_and_values(
     by_head = fused.values.reshape(heads, -1, latent_channels)
     keys = by_head[:, :key_channels].swapaxes(1, 2)
     values = by_head[:, key_channels:]
-    return Stored.of(keys), Stored.of(values)
+    return StoredTensor.of(keys), StoredTensor.of(values)
 
 
-def _find_latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
+def _find_latent_keys(tensors: Mapping[str, StoredTensor]) -> list[str]:
     return [name for name in tensors if name.endswith(LATENT_KEYS)]
 
 
@@ -150,7 +150,7 @@ def has_latent_keys(model: ModelFiles) -> bool:
 
 
 def find_expected_order(
-    name: str, stored: Stored, reference: ModelFiles, checked: ModelFiles
+    name: str, stored: StoredTensor, reference: ModelFiles, checked: ModelFiles
 ) -> Indices | None:
     """Return the rows of the reference that the checked model should have; None for all in order.
 
@@ -175,7 +175,7 @@ def find_expected_order(
 
 
 def _find_order_in_layout(
-    name: str, stored: Stored, heads: Heads, layout: str, new_layout: str
+    name: str, stored: StoredTensor, heads: HeadDivision, layout: str, new_layout: str
 ) -> Indices:
     """Return the rows of a projection in the order that another layout of pairs requires.
 
@@ -188,7 +188,7 @@ def _find_order_in_layout(
         return np.arange(len(stored.rows))
 
 
-def _find_order_by_part(stored: Stored, heads: Heads) -> Indices:
+def _find_order_by_part(stored: StoredTensor, heads: HeadDivision) -> Indices:
     """Return the rows of a fused projection, all queries before all keys before all values.
 
     GGUF has them so. Rows q0 k0 v0 q1 k1 v1 of GPT-NeoX are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.

@@ -9,7 +9,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from pecli.checks.model_forms.stored import Q8_0, Stored
+from pecli.checks.model_forms.stored import Q8_0, StoredTensor
 from pecli.engine import application
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import NamedValues
@@ -19,7 +19,7 @@ from pecli.models import config_files, find, key_names
 from pecli.models.encoding import ModelEncodings
 from pecli.models.gguf_names import as_in_gguf
 from pecli.tensors.convert import heads_of
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 
 
 class ModelFormat(StrEnum):
@@ -58,10 +58,10 @@ class Counts(NamedTuple):
 NO_COUNTS = Counts(context=None, layers=None, heads=None)
 
 
-class Tensors(NamedTuple):
+class FormTensors(NamedTuple):
     """Tensors under GGUF's names, and those that are not compared, with a description of each."""
 
-    read: dict[str, Stored]
+    read: dict[str, StoredTensor]
     unread: dict[str, str]
 
 
@@ -86,9 +86,9 @@ class ModelFiles:
     architecture: str
     encodings: ModelEncodings
     layout: str
-    heads: Heads | None = None
+    heads: HeadDivision | None = None
     counts: Counts = NO_COUNTS
-    tensors: Mapping[str, Stored] = field(default_factory=dict)
+    tensors: Mapping[str, StoredTensor] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -134,7 +134,7 @@ def read_model(label: str, source: Source) -> ModelFiles:
         FileError: A file cannot be read, or requires the gguf package.
     """
     encodings = find.find_model(source.config)
-    heads: Heads | None = None
+    heads: HeadDivision | None = None
     with suppress(PecliError):  # Heads differ by layer, or nothing rotates.
         heads = heads_of(source.config, None, {})
     counts = _read_counts(source, encodings.context)
@@ -194,15 +194,15 @@ class NamedTensor(NamedTuple):
 
     name: str
     gguf_name: str
-    stored: Stored
+    stored: StoredTensor
 
 
-def _read_tensors(source: Source, model_type: str | None) -> Tensors:
+def _read_tensors(source: Source, model_type: str | None) -> FormTensors:
     """Open all tensors, and divide them into those that can be compared and those that cannot.
 
     The latter are those that GGUF has no name for, and those of a packed or unknown type.
     """
-    tensors = Tensors({}, {})
+    tensors = FormTensors({}, {})
     for name, gguf_name, stored in _open_named_tensors(source, model_type):
         if not gguf_name:
             tensors.unread.setdefault(name, name)
@@ -221,7 +221,7 @@ def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[Name
     """
     first, *others = [load_file(file) for file in _find_tensor_files(source)]
     for tensor in first.unread:
-        stored = Stored(tensor.dtype, tensor.shape, tensor.blocks)
+        stored = StoredTensor(tensor.dtype, tensor.shape, tensor.blocks)
         yield NamedTensor(name=tensor.name, gguf_name=tensor.name, stored=stored)
     for name in first.tensors:
         if NOT_WEIGHTS.fullmatch(name):
@@ -229,7 +229,7 @@ def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[Name
         array = first.tensors[name]
         shards = [file.tensors[name] for file in others]
         for gguf_name, part in _split_as_gguf(name, array, source.format, model_type):
-            yield NamedTensor(name=name, gguf_name=gguf_name, stored=Stored.of(part, shards))
+            yield NamedTensor(name=name, gguf_name=gguf_name, stored=StoredTensor.of(part, shards))
 
 
 def _find_tensor_files(source: Source) -> list[str]:
@@ -253,7 +253,7 @@ def _split_as_gguf(
     return parts or [("", array)]
 
 
-def _require_gguf_package(path: str, tensors: Iterable[Stored]) -> None:
+def _require_gguf_package(path: str, tensors: Iterable[StoredTensor]) -> None:
     """Raise FileError if tensors have to be dequantised by the gguf package, which is missing."""
     is_needed = any(stored.is_quantised and stored.dtype != Q8_0 for stored in tensors)
     if is_needed and not find_spec("gguf"):

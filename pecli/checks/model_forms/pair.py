@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.model_forms.stored import ROUNDING, Stored, sum_of_squares
+from pecli.checks.model_forms.stored import ROUNDING, StoredTensor, sum_of_squares
 from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array, Indices
@@ -42,8 +42,8 @@ class Pair(NamedTuple):
     """
 
     name: str
-    reference: Stored
-    checked: Stored
+    reference: StoredTensor
+    checked: StoredTensor
     order: Indices | None
     added: int
 

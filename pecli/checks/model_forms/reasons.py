@@ -8,8 +8,8 @@ import numpy as np
 
 from pecli.checks.model_forms.findings import (
     BeyondRounding,
+    ConverterMistake,
     Finding,
-    Mistake,
     Multiplied,
     NormOffset,
     SwappedLayer,
@@ -19,7 +19,7 @@ from pecli.checks.model_forms.matching import find_expected_order
 from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.row_mistakes import find_row_mistakes
-from pecli.checks.model_forms.stored import Stored
+from pecli.checks.model_forms.stored import StoredTensor
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Indices
@@ -46,7 +46,7 @@ class Trial:
     checked: ModelFiles
     tolerance: Tolerance
 
-    def explains(self, stored: Stored, order: Indices | None) -> bool:
+    def explains(self, stored: StoredTensor, order: Indices | None) -> bool:
         """Return True if the checked tensor has these rows of another one."""
         return self._explains(stored, order, 1, self.pair.added, self.tolerance)
 
@@ -57,7 +57,7 @@ class Trial:
 
     def _explains(
         self,
-        stored: Stored,
+        stored: StoredTensor,
         order: Indices | None,
         factor: float,
         offset: float,
@@ -104,7 +104,7 @@ def find_reason(
         if trial.explains_values(value_mistake, order):
             return value_mistake.finding
     if _is_transposed(trial):
-        return Mistake.TRANSPOSED
+        return ConverterMistake.TRANSPOSED
     return _find_swap(trial) or BeyondRounding(pair.checked.dtype)
 
 
@@ -114,7 +114,7 @@ def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
     numbers such as 0.5 or 16.
     """
-    yield ValueMistake(finding=Mistake.ALL_ZEROS, factor=0.0, offset=0.0)
+    yield ValueMistake(finding=ConverterMistake.ALL_ZEROS, factor=0.0, offset=0.0)
     is_one_added = bool(pair.added)
     yield ValueMistake(finding=NormOffset(-1, is_one_added), factor=1.0, offset=pair.added - 1.0)
     yield ValueMistake(finding=NormOffset(1, is_one_added), factor=1.0, offset=pair.added + 1.0)
@@ -134,7 +134,7 @@ def _is_transposed(trial: Trial) -> bool:
     if stored.is_quantised or stored.shards or len(stored.shape) != 2:
         return False
     rows, columns = stored.shape
-    return rows == columns and trial.explains(Stored.of(stored.values.T), None)
+    return rows == columns and trial.explains(StoredTensor.of(stored.values.T), None)
 
 
 def _find_swap(trial: Trial) -> Finding | None:

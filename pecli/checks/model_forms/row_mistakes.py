@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.model_forms.findings import Finding, Mistake, PermutedInHeads
+from pecli.checks.model_forms.findings import ConverterMistake, Finding, PermutedInHeads
 from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.pair import Pair
 from pecli.engine import application
 from pecli.engine.arrays import Indices
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 from pecli.tensors.projections import projection
 
 MAX_HEADS = 512
 """The largest number of heads, a power of two, that rows may have been permuted in by mistake."""
 
 
-class RowMistake(NamedTuple):
+class ConverterRowMistake(NamedTuple):
     """A mistake, and the rows of the reference that the checked tensor then has."""
 
     finding: Finding
@@ -26,7 +26,7 @@ class RowMistake(NamedTuple):
 
 def find_row_mistakes(
     pair: Pair, reference: ModelFiles, checked: ModelFiles
-) -> Iterator[RowMistake]:
+) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
 
     A converter to GGUF permutes the rows of queries and keys, head by head, so that channels which
@@ -41,7 +41,9 @@ def find_row_mistakes(
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
     if len(rows) % 2 == 0:
-        yield RowMistake(Mistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2))
+        yield ConverterRowMistake(
+            ConverterMistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2)
+        )
     named = projection(pair.name)
     if named is None or named.norm or reference.heads is None:
         return  # Only projections into heads are permuted.
@@ -56,22 +58,22 @@ def find_row_mistakes(
 
 
 def _find_wrong_permutations(
-    rows: Indices, expected: Indices, heads: Heads, *, are_keys: bool
-) -> Iterator[RowMistake]:
+    rows: Indices, expected: Indices, heads: HeadDivision, *, are_keys: bool
+) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with queries or keys that should be permuted.
 
     With `expected` 0 2 1 3 of a head, a tensor that was permuted twice has its rows in the order
     `expected[expected]`, and one that was permuted backwards in that of the inverse.
     """
-    yield RowMistake(Mistake.NOT_PERMUTED, rows)
-    yield RowMistake(Mistake.PERMUTED_TWICE, expected[expected])
-    yield RowMistake(Mistake.PERMUTED_BACKWARDS, np.argsort(expected))
+    yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, rows)
+    yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, expected[expected])
+    yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(expected))
     yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=True)
 
 
 def _find_needless_permutations(
-    rows: Indices, heads: Heads, are_keys: bool, is_interleaved: bool
-) -> Iterator[RowMistake]:
+    rows: Indices, heads: HeadDivision, are_keys: bool, is_interleaved: bool
+) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with queries or keys that should keep the order of the reference.
 
     If both models have interleaved pairs, the reference was permuted already, and a checked tensor
@@ -79,11 +81,13 @@ def _find_needless_permutations(
     """
     count = _count_heads(heads, are_keys=are_keys)
     if is_interleaved and len(rows) % (2 * count) == 0:
-        yield RowMistake(Mistake.NOT_PERMUTED, np.argsort(_permute(rows, count)))
+        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, np.argsort(_permute(rows, count)))
     yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=False)
 
 
-def _find_fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
+def _find_fused_mistakes(
+    rows: Indices, expected: Indices, heads: HeadDivision
+) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with a projection of queries, keys and values in one tensor.
 
     With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head;
@@ -102,16 +106,16 @@ def _find_fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iter
     first_key = heads.heads * head_dim
     first_value = first_key + kv_heads * head_dim
     queries, keys, values = np.split(expected, [first_key, first_value])
-    yield RowMistake(Mistake.FUSED_ORDER_KEPT, rows)
+    yield ConverterRowMistake(ConverterMistake.FUSED_ORDER_KEPT, rows)
     permuted = [_permute(queries, heads.heads), _permute(keys, kv_heads), values]
-    yield RowMistake(Mistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
+    yield ConverterRowMistake(ConverterMistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
     exchanged = [queries, values, keys]
-    yield RowMistake(Mistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
+    yield ConverterRowMistake(ConverterMistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
 
 
 def _find_permutations(
-    rows: Indices, heads: Heads, *, are_keys: bool, is_expected: bool
-) -> Iterator[RowMistake]:
+    rows: Indices, heads: HeadDivision, *, are_keys: bool, is_expected: bool
+) -> Iterator[ConverterRowMistake]:
     """Yield permutations from halves to interleaved, by the right number of heads and by others.
 
     Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
@@ -125,12 +129,12 @@ def _find_permutations(
             continue
         if count != expected:
             finding = PermutedInHeads(count, expected, are_kv_heads=are_keys)
-            yield RowMistake(finding, _permute(rows, count))
+            yield ConverterRowMistake(finding, _permute(rows, count))
         elif not is_expected:
-            yield RowMistake(Mistake.PERMUTED, _permute(rows, count))
+            yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))
 
 
-def _count_heads(heads: Heads, *, are_keys: bool) -> int:
+def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:
     """Return the number of key heads, which is that of query heads unless stated, or of query heads."""
     if are_keys and heads.kv_heads:
         return heads.kv_heads

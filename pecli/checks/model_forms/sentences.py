@@ -8,12 +8,11 @@ from typing import NamedTuple
 from pecli.checks.model_forms.findings import (
     AttentionFactorChanged,
     BeyondRounding,
+    ConverterMistake,
     DifferentShape,
     Finding,
     FrequenciesDiffer,
     MissingKey,
-    MissingTensor,
-    Mistake,
     Multiplied,
     NormOffset,
     NoRotaryEncoding,
@@ -23,7 +22,8 @@ from pecli.checks.model_forms.findings import (
     SettingsProblem,
     SwappedLayer,
     SwappedTensor,
-    TensorProblem,
+    TensorDifference,
+    UnmatchedTensor,
     ValueChanged,
 )
 from pecli.checks.model_forms.model_files import ModelFiles
@@ -136,7 +136,7 @@ class Subject(NamedTuple):
         return self.name.is_bias, "qkv".find(self.name.part[0]), self.text
 
 
-def describe_tensors(problems: Iterable[TensorProblem], models: BothModels) -> list[str]:
+def describe_tensors(problems: Iterable[TensorDifference], models: BothModels) -> list[str]:
     """Return one line for all tensors with the same problem in the same layers.
 
     «B: q and k of layers 0–31 are not permuted; llama in GGUF form is», for example.
@@ -154,7 +154,7 @@ def describe_tensors(problems: Iterable[TensorProblem], models: BothModels) -> l
     return lines
 
 
-def _group_problems(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
+def _group_problems(problems: Iterable[TensorDifference]) -> dict[Group, list[Subject]]:
     """Collect the tensors that have the same problem in the same layers.
 
     If the queries and the keys of layers 0 to 31 are not permuted, 64 problems become one group:
@@ -168,7 +168,7 @@ def _group_problems(problems: Iterable[TensorProblem]) -> dict[Group, list[Subje
 
 
 def _find_affected_layers(
-    problems: Iterable[TensorProblem],
+    problems: Iterable[TensorDifference],
 ) -> dict[tuple[Finding, TensorName], Affected]:
     """Return, by problem and tensor, the layers and experts that have it.
 
@@ -222,9 +222,9 @@ def _describe_finding(
     """Return the predicate of a sentence about one or several tensors: «are all zeros»."""
     be = verbs.be
     match finding:
-        case Mistake():
+        case ConverterMistake():
             return _describe_mistake(finding, models, verbs)
-        case MissingTensor():
+        case UnmatchedTensor():
             return f"{be} missing in {finding.label}"
         case DifferentShape():
             is_reversed = finding.shape == finding.expected[::-1]
@@ -251,7 +251,7 @@ def _describe_finding(
             return f"{be} off by up to {max_abs_error:.3g}, {rounding}"
 
 
-def _describe_mistake(mistake: Mistake, models: BothModels, verbs: Verbs) -> str:
+def _describe_mistake(mistake: ConverterMistake, models: BothModels, verbs: Verbs) -> str:
     """Return the predicate of a sentence about a mistake: «is not permuted; llama in GGUF form is».
 
     Args:
@@ -263,17 +263,17 @@ def _describe_mistake(mistake: Mistake, models: BothModels, verbs: Verbs) -> str
     form = models.checked.description
     reference = models.reference.label
     words = {
-        Mistake.HALVES_EXCHANGED: f"{have} {their} halves exchanged",
-        Mistake.FUSED_ORDER_KEPT: (
+        ConverterMistake.HALVES_EXCHANGED: f"{have} {their} halves exchanged",
+        ConverterMistake.FUSED_ORDER_KEPT: (
             f"{be} in the order of {reference}; {form} has {ORDERS['blocks'].words}"
         ),
-        Mistake.QUERIES_AND_KEYS_PERMUTED: f"{be} permuted in q and k; {form} is not",
-        Mistake.KEYS_AND_VALUES_EXCHANGED: f"{have} {their} k and v exchanged",
-        Mistake.NOT_PERMUTED: f"{be} not permuted; {form} is",
-        Mistake.PERMUTED: f"{be} permuted; {form} is not",
-        Mistake.PERMUTED_TWICE: f"{be} permuted twice",
-        Mistake.PERMUTED_BACKWARDS: f"{be} permuted the wrong way, from interleaved to halves",
-        Mistake.ALL_ZEROS: f"{be} all zeros",
-        Mistake.TRANSPOSED: f"{be} transposed",
+        ConverterMistake.QUERIES_AND_KEYS_PERMUTED: f"{be} permuted in q and k; {form} is not",
+        ConverterMistake.KEYS_AND_VALUES_EXCHANGED: f"{have} {their} k and v exchanged",
+        ConverterMistake.NOT_PERMUTED: f"{be} not permuted; {form} is",
+        ConverterMistake.PERMUTED: f"{be} permuted; {form} is not",
+        ConverterMistake.PERMUTED_TWICE: f"{be} permuted twice",
+        ConverterMistake.PERMUTED_BACKWARDS: f"{be} permuted the wrong way, from interleaved to halves",
+        ConverterMistake.ALL_ZEROS: f"{be} all zeros",
+        ConverterMistake.TRANSPOSED: f"{be} transposed",
     }
     return words[mistake]

@@ -61,7 +61,7 @@ ROUNDING = {
 """The dtypes that are compared. A step of each, rather than half of one: converters round twice."""
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """A tensor as a file stores it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Stored(NamedTuple):
     shards: tuple[Array, ...] = ()
 
     @classmethod
-    def of(cls, array: Array, shards: Sequence[Array] = ()) -> "Stored":
+    def of(cls, array: Array, shards: Sequence[Array] = ()) -> "StoredTensor":
         return cls(
             dtype=dtype_name(array.dtype), shape=array.shape, array=array, shards=tuple(shards)
         )
@@ -103,7 +103,7 @@ class Stored(NamedTuple):
         width = 1 if is_vector else self.values.shape[-1]
         return self.values.reshape(-1, width)
 
-    def by_expert(self, name: str) -> Iterator[tuple[str, "Stored"]]:
+    def by_expert(self, name: str) -> Iterator[tuple[str, "StoredTensor"]]:
         """Yield stacked experts one by one, each with its number in the name.
 
         `blk.0.ffn_up_exps.weight` of shape (2, 8, 4) becomes `blk.0.ffn_up_exps.0.weight` and
@@ -115,10 +115,12 @@ class Stored(NamedTuple):
             return
         for number, array in enumerate(self.values):
             shards = tuple(shard[number] for shard in self.shards)
-            expert = Stored(dtype=self.dtype, shape=self.shape[1:], array=array, shards=shards)
+            expert = StoredTensor(
+                dtype=self.dtype, shape=self.shape[1:], array=array, shards=shards
+            )
             yield f"{stem}{stacked}{number}.{suffix}", expert
 
-    def fitted(self, shape: tuple[int, ...]) -> "Stored":
+    def fitted(self, shape: tuple[int, ...]) -> "StoredTensor":
         """Return the tensor with this shape if it only differs by axes of length 1 or by shards.
 
         GGUF drops axes of length 1. Shards are joined along the axis that gives the shape; those of
@@ -128,13 +130,13 @@ class Stored(NamedTuple):
             return self
         longer_axes = tuple(size for size in self.shape if size > 1)
         if self.dtype in ROUNDING and longer_axes == shape:
-            return Stored.of(self.values.reshape(shape))
+            return StoredTensor.of(self.values.reshape(shape))
         if not self.shards:
             return self
         for axis in range(len(self.shape)):
             joined = np.concatenate([self.values, *self.shards], axis)
             if joined.shape == shape:
-                return Stored.of(joined)
+                return StoredTensor.of(joined)
         return self
 
     def floats(self, rows: Array, out: AnyArray) -> AnyArray:

@@ -43,7 +43,7 @@ class Kind(Enum):
     UNKNOWN = auto()
 
 
-class Group(NamedTuple):
+class ModuleGroup(NamedTuple):
     """Tensors of a module that are checked together, by their names within the module."""
 
     kind: Kind
@@ -89,7 +89,7 @@ class ModuleChecker:
                     except PecliError:  # A vision tower, for example, has other positions.
                         self.unchecked += [f"{module}.{name}" for name in group.tensors]
 
-    def _check(self, call: int, module: str, group: Group) -> ModuleCheck:
+    def _check(self, call: int, module: str, group: ModuleGroup) -> ModuleCheck:
         """Compare a group of tensors with what the model requires of that kind.
 
         Raises:
@@ -270,12 +270,12 @@ def _make_table_check(
     )
 
 
-def group_tensors(tensors: Mapping[str, Array]) -> list[Group]:
+def group_tensors(tensors: Mapping[str, Array]) -> list[ModuleGroup]:
     """Return the tensors of a module that belong together: cos with sin, q_before with q_after.
 
     {"cos": …, "sin": …, "q_before": …, "q_after": …, "inv_freq": …} makes three groups.
     """
-    groups: dict[tuple[Kind, str], Group] = {}
+    groups: dict[tuple[Kind, str], ModuleGroup] = {}
     for name, array in tensors.items():
         kind = _find_kind(name)
         members = name
@@ -283,7 +283,7 @@ def group_tensors(tensors: Mapping[str, Array]) -> list[Group]:
             members = "cos and sin"
         elif kind is Kind.VECTORS:
             members = _name_vector(name)
-        groups.setdefault((kind, members), Group(kind, {})).tensors[name] = array
+        groups.setdefault((kind, members), ModuleGroup(kind, {})).tensors[name] = array
     return [*groups.values()]
 
 

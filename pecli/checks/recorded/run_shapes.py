@@ -30,13 +30,13 @@ def check_shapes(run: RecordedRun, label: str) -> None:
         label: The file, for the error.
     """
     for module, weight in run.weights.items():
-        table = _Tensor(label=label, name=f"{module}.weight", array=weight)
+        table = _RunTensor(label=label, name=f"{module}.weight", array=weight)
         table.require_floats(weight.ndim == 2, "(rows, D), floats")
     for number, call in enumerate(run.calls):
         _CallRules(label=label, prefix=f"calls.{number}.", call=call, weights=run.weights).check()
 
 
-class _Tensor(NamedTuple):
+class _RunTensor(NamedTuple):
     """A tensor of a run, and the file and the name by which errors call it."""
 
     label: str
@@ -83,8 +83,8 @@ class _CallRules(NamedTuple):
             self._tensor(name, array).require_floats(array.ndim > 0, "an array of floats")
             self._check_role(name, array, batch=self.call.positions.shape[-2])
 
-    def _tensor(self, name: str, array: Array) -> _Tensor:
-        return _Tensor(label=self.label, name=f"{self.prefix}{name}", array=array)
+    def _tensor(self, name: str, array: Array) -> _RunTensor:
+        return _RunTensor(label=self.label, name=f"{self.prefix}{name}", array=array)
 
     def _missing(self, problem: str) -> FileError:
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)

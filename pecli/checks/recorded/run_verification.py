@@ -11,8 +11,8 @@ from pecli.checks.file_problems import (
     MAX_LISTED,
     FileProblem,
     InCall,
+    LayersNotRotated,
     RotatedNopeLayers,
-    UnrotatedLayers,
     layer_list,
 )
 from pecli.checks.recorded.call_tokens import CallTokens
@@ -200,7 +200,7 @@ def _find_rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> It
     nope_layers = _find_layers_without_rope(ropes)
     unrotated = [layer for layer in call.unrotated_layers if layer not in nope_layers]
     if unrotated:
-        yield UnrotatedLayers(unrotated)
+        yield LayersNotRotated(unrotated)
     rotated = sorted(nope_layers & _find_rotated_layers(call))
     if rotated:
         yield RotatedNopeLayers(rotated)

@@ -22,7 +22,7 @@ RTOL = 1e-2  #: relative error of a near element, which bfloat16 may have
 ATOL = 1e-3
 
 
-class Part(NamedTuple):
+class AlibiPart(NamedTuple):
     """A part of a table, such as the heads of a shard, and the words for it."""
 
     values: AnyArray
@@ -66,7 +66,7 @@ def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:
     return is_one_table and not is_whole_table and is_float
 
 
-def _find_near_parts(scheme: Scheme, values: AnyArray) -> Iterator[Part]:
+def _find_near_parts(scheme: Scheme, values: AnyArray) -> Iterator[AlibiPart]:
     """Yield the parts of a scheme's table whose shape and values an array has."""
     all_heads = _find_part_of_queries(scheme, values.shape)
     if all_heads is None:
@@ -85,7 +85,7 @@ def _describe_with_form(scheme: Scheme, words: str) -> str:
     return f"in the {form} form, {words}" if form else words
 
 
-def _find_parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
+def _find_parts_of_heads(all_heads: AlibiPart, array: AnyArray) -> Iterator[AlibiPart]:
     """Yield the heads that an array may have: all, those of a shard, or all and zeros for others.
 
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
@@ -98,18 +98,18 @@ def _find_parts_of_heads(all_heads: Part, array: AnyArray) -> Iterator[Part]:
     elif length < count and count % length == 0:
         for start in range(0, count, length):
             heads = f"heads {start}–{start + length - 1} of {count}"
-            yield Part(table[start : start + length], _join_words(heads, words))
+            yield AlibiPart(table[start : start + length], _join_words(heads, words))
     elif length > count and not array[count:].any():
         zeros = np.zeros((length - count, *table.shape[1:]))
         heads = f"zeros for {counted(length - count, 'more head')}"
-        yield Part(np.concatenate([table, zeros]), _join_words(heads, words))
+        yield AlibiPart(np.concatenate([table, zeros]), _join_words(heads, words))
 
 
 def _join_words(*words: str) -> str:
     return ", ".join(filter(None, words))
 
 
-def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None:
+def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
     """Return the table with the queries that an array has: all, the last ones, or one row for each.
 
     The key form has one row of queries, (heads, 1, keys), which keras-hub repeats. Decoding has the
@@ -117,19 +117,19 @@ def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> Part | None
     """
     table = scheme.single_array()
     if table.shape[1:] == shape[1:]:
-        return Part(widened(table.array()), "")
+        return AlibiPart(widened(table.array()), "")
     queries, *keys = shape[1:]
     table_queries, *table_keys = table.shape[1:]
     if keys != table_keys:
         return None
     if table_queries == 1:
         row = widened(table.array())
-        return Part(np.broadcast_to(row, (len(row), *shape[1:])), "repeated for every query")
+        return AlibiPart(np.broadcast_to(row, (len(row), *shape[1:])), "repeated for every query")
     if not 1 < queries < table_queries:
         return None  # The last query of the symmetric form is the form key-last.
     last: NamedValues = {"queries": queries}
     values = widened(replace(scheme, **last).single_array().array())
-    return Part(values, f"the last {queries} queries")
+    return AlibiPart(values, f"the last {queries} queries")
 
 
 def _is_near(expected: AnyArray, found: AnyArray) -> bool:

@@ -16,7 +16,7 @@ from pecli.checks.verify.rope_candidates import find_rope_candidates
 from pecli.checks.verify.sinusoidal_candidates import find_sinusoidal_candidates
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
-from pecli.compare.candidate import CandidateTable, Origin, candidate_of
+from pecli.compare.candidate import CandidateTable, EncodingOrigin, candidate_of
 from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.relative import Relative
 from pecli.files.tensor_roles import role_of
@@ -48,7 +48,7 @@ def find_model_candidates(
         role = None  # The name states that it is a table, not of what.
     if role == "both" and order is None:
         order = COS_FIRST
-    origin = Origin(encoding.scheme, encoding.layer_type)
+    origin = EncodingOrigin(encoding.scheme, encoding.layer_type)
     find_candidates = _CANDIDATES_BY_SCHEME[encoding.scheme]
     for candidate in find_candidates(TensorWithRole(array, role), encoding, settings):
         if _has_role(candidate, role) and has_order(candidate, order):

@@ -14,7 +14,7 @@ from pecli.explain.storage import half_ulp
 from pecli.files.load import Given, opened
 from pecli.files.tensor_roles import role_of
 from pecli.tensors.interpolation import Interpolation
-from pecli.tensors.resize import Grid, check_table, checked_grid, resampled, wrong_rows
+from pecli.tensors.resize import TableGrid, check_table, checked_grid, resampled, wrong_rows
 
 FLOAT32_STEP = 2.0**-24
 PLACE_ROUNDINGS = 9
@@ -71,8 +71,8 @@ class Resizing:
 
     old: Floats
     new: Floats
-    grid: Grid
-    to: Grid
+    grid: TableGrid
+    to: TableGrid
     keep: int
     limit: float
     dtype: str
@@ -146,7 +146,7 @@ def find_resizings(
     if keep >= min(rows, new_rows):
         rule = f"the tables have {rows} and {new_rows} rows, and one must be left"
         raise ParameterError("keep", keep, rule)
-    old_grid = Grid(rows - keep, 1) if grid is None else checked_grid("grid", grid)
+    old_grid = TableGrid(rows - keep, 1) if grid is None else checked_grid("grid", grid)
     if rows != keep + old_grid.cells:
         raise wrong_rows(before.label, before.rows.shape, old_grid, keep)
     old = widened(before.rows)
@@ -160,8 +160,8 @@ def find_resizings(
 
 
 def _find_new_grids(
-    after: LearnedTable, old: Grid, to: object, keep: int, *, is_on_grid: bool
-) -> Iterator[Grid]:
+    after: LearnedTable, old: TableGrid, to: object, keep: int, *, is_on_grid: bool
+) -> Iterator[TableGrid]:
     """Yield the new grid that is stated, or else all that have as many cells as there are rows.
 
     Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
@@ -175,16 +175,16 @@ def _find_new_grids(
         yield from sorted(grids, key=lambda grid: _stretch(grid, old))
 
 
-def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> Grid:
+def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> TableGrid:
     """Return the rows of a table along one axis; `to` may only state how many there are."""
     rows = len(after.rows)
     if to is not None and str(to) != str(rows):
         rule = f"{after.label} has {rows} rows"
         raise ParameterError("to", to, rule, "a grid needs --grid, too")
-    return Grid(rows - keep, 1)
+    return TableGrid(rows - keep, 1)
 
 
-def _check_stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
+def _check_stated_grid(after: LearnedTable, to: object, keep: int) -> TableGrid:
     """Return the new grid that the user states, which must have as many cells as the table has rows.
 
     A table without the rows for other tokens is accepted here: that is a mistake with a name.
@@ -195,13 +195,13 @@ def _check_stated_grid(after: LearnedTable, to: object, keep: int) -> Grid:
     return new_grid
 
 
-def _find_grids(cells: int) -> Iterator[Grid]:
+def _find_grids(cells: int) -> Iterator[TableGrid]:
     for height in range(1, cells + 1):
         if cells % height == 0:
-            yield Grid(height, cells // height)
+            yield TableGrid(height, cells // height)
 
 
-def _stretch(grid: Grid, old: Grid) -> float:
+def _stretch(grid: TableGrid, old: TableGrid) -> float:
     """Return how much the proportions of two grids differ; 0 if they are alike."""
     return abs(math.log(grid.height * old.width / (grid.width * old.height)))
 
@@ -222,6 +222,6 @@ def _bound_rounding(old: Floats, side: int, dtype: str) -> float:
     return places + STORAGE_ROUNDINGS * stored
 
 
-def size_in_words(grid: Grid) -> str:
+def size_in_words(grid: TableGrid) -> str:
     """Return the size of a grid as options have it: `14x14`."""
     return f"{grid.height}x{grid.width}"

@@ -11,7 +11,7 @@ from pecli.checks.verify.resizing import Resizing, size_in_words
 from pecli.checks.verify.resizing_ways import describe_ways, find_fitting_ways
 from pecli.engine.arrays import Floats
 from pecli.tensors.interpolation import ANTIALIASED_CUBIC, CUBIC
-from pecli.tensors.resize import Grid
+from pecli.tensors.resize import TableGrid
 
 OTHER_TOKENS = (1, 2, 5)  #: rows for other tokens beside a grid: a class token, and registers
 
@@ -66,17 +66,17 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     new_rows = len(resizing.new)
     if resizing.is_on_grid:
         yield from _make_swapped_axes(resizing)
-        line = Grid(resizing.grid.cells, 1)
-        new_line = Grid(new_rows - resizing.keep, 1)
+        line = TableGrid(resizing.grid.cells, 1)
+        new_line = TableGrid(new_rows - resizing.keep, 1)
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
             replace(resizing, grid=line, to=new_line),
         )
     if resizing.keep:
-        every_row = Grid(len(resizing.old), 1)
+        every_row = TableGrid(len(resizing.old), 1)
         yield _Mistake(
             f"{_describe_other_tokens(resizing)} are resized as well, along one axis with the others",
-            replace(resizing, grid=every_row, to=Grid(new_rows, 1), keep=0),
+            replace(resizing, grid=every_row, to=TableGrid(new_rows, 1), keep=0),
         )
         yield _Mistake(
             f"{_describe_other_tokens(resizing)} are missing",
@@ -95,8 +95,8 @@ def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
     written column by column. Of a square grid, some of these are no mistake; but then they were
     tried before, and do not fit.
     """
-    old_swapped = Grid(resizing.grid.width, resizing.grid.height)
-    new_swapped = Grid(resizing.to.width, resizing.to.height)
+    old_swapped = TableGrid(resizing.grid.width, resizing.grid.height)
+    new_swapped = TableGrid(resizing.to.width, resizing.to.height)
     swapped = "rows and columns are swapped"
     if len(resizing.new) == resizing.keep + resizing.to.cells:
         row_by_row = _with_columns_as_rows(resizing.new, resizing.to, resizing.keep)
@@ -117,7 +117,7 @@ def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
     )
 
 
-def _with_columns_as_rows(table: Floats, grid: Grid, keep: int) -> Floats:
+def _with_columns_as_rows(table: Floats, grid: TableGrid, keep: int) -> Floats:
     """Return a table row by row whose cells were written down the columns of its grid.
 
     Cells a d b e c f of the grid 2x3 become a b c d e f.

@@ -7,7 +7,7 @@ from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import rope_parameters
 from pecli.engine.schemes.given_positions import LAST_POSITION
-from pecli.engine.schemes.parameters import Choice, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, ParameterRule, Whole
 from pecli.engine.schemes.recipes import RECIPE
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
@@ -15,7 +15,7 @@ from pecli.models.encoding import Encoding
 
 ROW_OPTIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
 """Options that state the position of each row, if they are not offset, offset + 1, …"""
-TABLE_PARAMETERS: Mapping[str, Parameter] = {
+TABLE_PARAMETERS: Mapping[str, ParameterRule] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
@@ -24,7 +24,7 @@ TABLE_PARAMETERS: Mapping[str, Parameter] = {
     **{name: Rope.parameters()[name] for name in ROW_OPTIONS},
 }
 """Options that state where the rows of a model's tables are, and how they were computed."""
-VECTOR_PARAMETERS: Mapping[str, Parameter] = {
+VECTOR_PARAMETERS: Mapping[str, ParameterRule] = {
     **TABLE_PARAMETERS,
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
 }

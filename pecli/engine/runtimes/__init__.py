@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pecli.engine.runtimes.runtime import Runtime
+    from pecli.engine.runtimes.runtime import RuntimeProfile
 
 EMULATED = {
     "transformers": "pecli.engine.runtimes.transformers",
@@ -28,7 +28,7 @@ RUNTIMES = {
 their arithmetic is taken to be the float32 of transformers."""
 
 
-def runtime_named(name: str) -> "Runtime":
+def runtime_named(name: str) -> "RuntimeProfile":
     """Return the runtime with a name, which is a key of `RUNTIMES`."""
-    runtime: Runtime = import_module(RUNTIMES[name]).RUNTIME
+    runtime: RuntimeProfile = import_module(RUNTIMES[name]).RUNTIME
     return runtime

@@ -11,7 +11,7 @@ from pecli.engine.numerics.float32_functions import log_single, power, round_sin
 from pecli.engine.runtimes.runtime import (
     Definition,
     Phases,
-    Runtime,
+    RuntimeProfile,
     RuntimeReading,
     as_defined,
     recurrence,
@@ -117,7 +117,7 @@ def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: f
     return np.float32(np.float32(definition.dim) * logarithm / np.float32(2 * log_base))
 
 
-RUNTIME = Runtime(
+RUNTIME = RuntimeProfile(
     name="llama.cpp",
     version="ggml 0.25.3",
     source="ggml_rope_ext on the CPU (x86-64, fused multiply-add), as llama.cpp calls it",

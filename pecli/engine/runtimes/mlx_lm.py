@@ -12,7 +12,7 @@ from pecli.engine.numerics.float32_functions import log_single, polynomial, powe
 from pecli.engine.runtimes.runtime import (
     Definition,
     Phases,
-    Runtime,
+    RuntimeProfile,
     RuntimeReading,
     ScalingT,
     as_defined,
@@ -167,7 +167,7 @@ def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
     return np.where(is_between, periods / ((_ONE - share) / factor + share), periods)
 
 
-RUNTIME = Runtime(
+RUNTIME = RuntimeProfile(
     name="mlx-lm",
     version="0.32.2",
     source="models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",

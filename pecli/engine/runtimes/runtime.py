@@ -132,7 +132,7 @@ Read = Callable[[AnyDefinition], RuntimeReading[Scaling]]
 
 
 @dataclass(frozen=True)
-class Runtime:
+class RuntimeProfile:
     """A runtime at one version.
 
     Attributes:

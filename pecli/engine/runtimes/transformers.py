@@ -14,7 +14,7 @@ from pecli.engine.runtimes.runtime import (
     ModelRope,
     Phases,
     Read,
-    Runtime,
+    RuntimeProfile,
     as_defined,
     unchanged,
 )
@@ -53,7 +53,7 @@ def like_transformers(
     phases: Callable[[AnyDefinition], Phases] = torch_phases,
     ignores_prompt: bool = False,
     adapted: Callable[[ModelRope], Adaptation] = unchanged,
-) -> Runtime:
+) -> RuntimeProfile:
     """Return a runtime that reads configs as transformers does, except for some scalings.
 
     Args:
@@ -65,7 +65,7 @@ def like_transformers(
         ignores_prompt: LongRoPE's factors follow the served context, however short a prompt is.
         adapted: Returns the parameters that it reads differently for some models.
     """
-    return Runtime(
+    return RuntimeProfile(
         name=name,
         version=version,
         source="how it reads a config",
@@ -76,7 +76,7 @@ def like_transformers(
     )
 
 
-RUNTIME = Runtime(
+RUNTIME = RuntimeProfile(
     name="transformers",
     version="5.22.2",
     source="modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, tables in float32 (PyTorch 2.13, x86-64)",

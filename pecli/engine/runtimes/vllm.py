@@ -9,7 +9,7 @@ from pecli.engine.arrays import Singles
 from pecli.engine.runtimes.runtime import (
     Definition,
     Phases,
-    Runtime,
+    RuntimeProfile,
     RuntimeReading,
     as_defined,
     with_attention_of_context,
@@ -65,7 +65,7 @@ def _vllm_angles(definition: Definition[Scaling]) -> Phases:
     return phases
 
 
-RUNTIME = Runtime(
+RUNTIME = RuntimeProfile(
     name="vllm",
     version="0.32.0",
     source="model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",

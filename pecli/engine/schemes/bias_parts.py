@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pecli.engine.schemes.parameters import Parameter, Whole, whole_numbers_of
+from pecli.engine.schemes.parameters import ParameterRule, Whole, whole_numbers_of
 from pecli.errors import ParameterError, quoted
 
 
@@ -33,7 +33,7 @@ class HeadSlice(NamedTuple):
         return f"{self.start}:{self.stop}"
 
 
-class HeadRange(Parameter):
+class HeadRange(ParameterRule):
     """A:B, the heads A … B − 1."""
 
     metavar = "A:B"

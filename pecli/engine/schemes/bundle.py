@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 from pecli.engine.named_values import JsonObject
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes.parameters import ParameterRule
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError, quoted
 
 
-class SchemesByName(Parameter):
+class SchemesByName(ParameterRule):
     """Schemes, or their specs, by name."""
 
     rule = "it must be a mapping of names to schemes"

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from pecli.engine.schemes.parameters import Flag, Parameter
+from pecli.engine.schemes.parameters import Flag, ParameterRule
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import spelled
 
@@ -30,7 +30,7 @@ def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
             yield spelled(value)
 
 
-def _option_name(name: str, parameter: Parameter) -> str:
+def _option_name(name: str, parameter: ParameterRule) -> str:
     """Return the option of a parameter; the usual name of the field, `--theta`, comes first."""
     if parameter.aliases:
         return parameter.aliases[0]

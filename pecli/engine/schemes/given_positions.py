@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.engine.arguments import items_of
 from pecli.engine.arrays import AnyArray, as_numpy
-from pecli.engine.schemes.parameters import Parameter, whole_numbers_of
+from pecli.engine.schemes.parameters import ParameterRule, whole_numbers_of
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class GridSize(tuple[int, ...]):
         return "x".join(map(str, self))
 
 
-class GivenPositions(Parameter):
+class GivenPositions(ParameterRule):
     """Numbers one by one: (L,), or (axes, L)."""
 
     metavar = "LIST|FILE"
@@ -243,7 +243,7 @@ def whole_positions(name: str, value: object) -> "NDArray[np.int64]":
     return ids.astype(np.int64)
 
 
-class GridParameter(Parameter):
+class GridParameter(ParameterRule):
     """HxW or TxHxW."""
 
     metavar = "[Tx]HxW"

@@ -26,7 +26,7 @@ MAX_NUMBER_LENGTH = 40
 on very long texts."""
 
 
-class Parameter(ABC):
+class ParameterRule(ABC):
     """The rule and the help text of one parameter.
 
     Args:
@@ -113,7 +113,7 @@ class CommonFields(TypedDict, total=False):
     omitted_default: object
 
 
-class Whole(Parameter):
+class Whole(ParameterRule):
     """A whole number from low to high."""
 
     metavar = "INTEGER"
@@ -178,7 +178,7 @@ def _as_power(number: int) -> str:
     return f"{number:,}" if number >= 10**4 else str(number)
 
 
-class Real(Parameter):
+class Real(ParameterRule):
     """A finite number, within limits if there are any."""
 
     metavar = "NUMBER"
@@ -269,7 +269,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Names of other programs for the options of a choice."""
 
 
-class Choice(Parameter):
+class Choice(ParameterRule):
     """One of a few words; the names of other programs for them are understood."""
 
     def __init__(
@@ -314,7 +314,7 @@ class DtypeChoice(Choice):
             return text.rpartition(".")[2]  # torch.bfloat16
 
 
-class Flag(Parameter):
+class Flag(ParameterRule):
     """True or False."""
 
     rule = "it must be true or false"
@@ -336,10 +336,10 @@ class OptionalFlag(Flag):
         return text.lower() == "true"
 
 
-class ListOf(Parameter):
+class ListOf(ParameterRule):
     """Several values that follow one rule."""
 
-    def __init__(self, help: str, *, each: Parameter, **common: Unpack[CommonFields]) -> None:
+    def __init__(self, help: str, *, each: ParameterRule, **common: Unpack[CommonFields]) -> None:
         super().__init__(help, **common)
         self.each = each
         self.metavar = f"{each.metavar},…"

@@ -27,7 +27,7 @@ from pecli.engine.schemes.given_positions import (
     PositionList,
 )
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
-from pecli.engine.schemes.recipes import Recipe, recipe_named
+from pecli.engine.schemes.recipes import PrecisionRecipe, recipe_named
 from pecli.engine.schemes.scheme import UNSET, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
@@ -237,7 +237,7 @@ class Positioned(Scheme):
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
         """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
-    def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+    def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
         """Yield how a recipe computes angles, for each axis, and which of the angles are used.
 
         A recipe is a precision to imitate: it may round frequencies, positions and angles. Each
@@ -261,7 +261,9 @@ class Positioned(Scheme):
         """Return the factor of cos and sin."""
         return float(self.value_of("amplitude", 1.0))
 
-    def _filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
+    def _filler(
+        self, recipe: PrecisionRecipe, rows: int, coordinates: Coordinates | None = None
+    ) -> Filler:
         """Return an object that computes rows of cosines and sines.
 
         A recipe is a precision to imitate, such as frequencies in float16. It rounds numbers on the
@@ -289,7 +291,9 @@ class Positioned(Scheme):
 
         return AxisFiller(self.waves, self._axis_of_each_pair(coordinates), coordinates)
 
-    def _recipe_filler(self, recipe: Recipe, coordinates: Coordinates | None) -> RecipeFiller:
+    def _recipe_filler(
+        self, recipe: PrecisionRecipe, coordinates: Coordinates | None
+    ) -> RecipeFiller:
         """Return an object that computes rows with the roundings of a recipe."""
         from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
 
@@ -309,13 +313,13 @@ class Positioned(Scheme):
             return self.pair_axes[: self.rotating_pairs]
         return [0] * self.rotating_pairs
 
-    def _row_filler(self, recipe: Recipe) -> Filler:
+    def _row_filler(self, recipe: PrecisionRecipe) -> Filler:
         """Return an object that fills the rows of the scheme's own tables."""
         coordinates = None if self.is_range else self.coordinates()
         return self._filler(recipe, self.seq_len, coordinates)
 
     @property
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> PrecisionRecipe:
         return recipe_named(self.value_of("recipe", "exact"))
 
     @property

@@ -17,7 +17,7 @@ from pecli.engine.numerics.float32_functions import power, round_single
 from pecli.engine.numerics.float32_waves import waves_of
 from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
-from pecli.engine.schemes.recipes import Recipe
+from pecli.engine.schemes.recipes import PrecisionRecipe
 
 MAX_FLOAT16 = 65504.0
 _CHUNK = 1 << 15
@@ -27,7 +27,7 @@ _RATIO_BITS = 128
 
 
 def geometric_phases(
-    recipe: Recipe,
+    recipe: PrecisionRecipe,
     base: float,
     denominator: Fraction,
     count: int,
@@ -129,7 +129,9 @@ class PairBand(NamedTuple):
 class RecipeFiller:
     """Fills rows of cos and sin by a recipe, at consecutive positions or at coordinates."""
 
-    def __init__(self, waves: RecipeWaves, recipe: Recipe, coordinates: Coordinates | None) -> None:
+    def __init__(
+        self, waves: RecipeWaves, recipe: PrecisionRecipe, coordinates: Coordinates | None
+    ) -> None:
         self._waves = waves
         self._recipe = recipe
         self._coordinates = coordinates

@@ -17,7 +17,7 @@ _MIN_NORMAL_FLOAT32 = 2.0**-126
 _MAX_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 
 
-class Recipe(NamedTuple):
+class PrecisionRecipe(NamedTuple):
     """The dtypes of positions, frequencies, their product and the table.
 
     Each is float32, bfloat16, float16 or, except for the table, exact. A table without a dtype has
@@ -37,24 +37,24 @@ class Recipe(NamedTuple):
         return self.positions == self.frequencies == self.product == "exact"
 
 
-EXACT = Recipe("exact", "exact", "exact")
+EXACT = PrecisionRecipe("exact", "exact", "exact")
 
-RECIPES: Mapping[str, Recipe] = {
-    "float32": Recipe(),
-    "float32-recurrence": Recipe(recurrence=True),
-    "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
-    "bfloat16-positions": Recipe(positions="bfloat16"),
-    "bfloat16-phases": Recipe(product="bfloat16"),
-    "float16-inv-freq": Recipe(frequencies="float16"),
-    "float16-positions": Recipe(positions="float16"),
-    "float16-phases": Recipe(product="float16"),
+RECIPES: Mapping[str, PrecisionRecipe] = {
+    "float32": PrecisionRecipe(),
+    "float32-recurrence": PrecisionRecipe(recurrence=True),
+    "bfloat16-inv-freq": PrecisionRecipe(frequencies="bfloat16"),
+    "bfloat16-positions": PrecisionRecipe(positions="bfloat16"),
+    "bfloat16-phases": PrecisionRecipe(product="bfloat16"),
+    "float16-inv-freq": PrecisionRecipe(frequencies="float16"),
+    "float16-positions": PrecisionRecipe(positions="float16"),
+    "float16-phases": PrecisionRecipe(product="float16"),
     # PyTorch's autocast of an einsum of positions and frequencies.
-    "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    "bfloat16-autocast": PrecisionRecipe("bfloat16", "bfloat16", "bfloat16"),
     # A model that was cast with .half(), which computes positions and phases in float16 as well.
-    "float16-all": Recipe("float16", "float16", "float16", "float16"),
+    "float16-all": PrecisionRecipe("float16", "float16", "float16", "float16"),
     # A module that was cast with .to(torch.bfloat16), its frequencies included.
-    "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
-    "float32-bfloat16-table": Recipe(table="bfloat16"),
+    "bfloat16-module": PrecisionRecipe(frequencies="bfloat16", table="bfloat16"),
+    "float32-bfloat16-table": PrecisionRecipe(table="bfloat16"),
     "float16-table": EXACT._replace(table="float16"),
     "bfloat16-table": EXACT._replace(table="bfloat16"),
 }
@@ -86,7 +86,7 @@ STORED_RECIPE = _recipe_parameter(*STORED)
 """The recipes of schemes that are not computed in floating point, such as T5's buckets."""
 
 
-def recipe_named(name: str) -> Recipe:
+def recipe_named(name: str) -> PrecisionRecipe:
     """Return the recipe of that name, `exact` included."""
     return EXACT if name == "exact" else RECIPES[name]
 

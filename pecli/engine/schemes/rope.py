@@ -21,7 +21,7 @@ from pecli.engine.scalings import PARAMETERS, SCALINGS, name_of
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
-from pecli.engine.schemes.recipes import EXACT, Recipe, recipe_named
+from pecli.engine.schemes.recipes import EXACT, PrecisionRecipe, recipe_named
 from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import Axes, runtime_names
 from pecli.engine.table import Table, stacked
@@ -128,7 +128,7 @@ class Rope(RotaryParameters):
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
         return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
 
-    def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+    def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
         """Yield how a recipe, or the runtime, computes angles from positions, and for which pairs.
 
         A runtime such as llama.cpp computes them in float32 in an order of its own. A recipe only
@@ -144,7 +144,7 @@ class Rope(RotaryParameters):
             phases = self._scaled_phases(recipe)
         yield phases, range(self.rotating_pairs)
 
-    def _scaled_phases(self, recipe: Recipe) -> Phases:
+    def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
         """Return how a recipe computes the angles of the scaling."""
         scaling = self.scaling_value
         dim = self.exponent_dim
@@ -166,9 +166,9 @@ class Rope(RotaryParameters):
         return replace(self, recipe=way, runtime="none", length=length)
 
     @property
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> PrecisionRecipe:
         """Return the recipe; runtimes compute in float32."""
-        return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
+        return recipe_named(self.recipe) if self.runtime == "none" else PrecisionRecipe()
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """Return cos and sin of positions, one column per frequency.

@@ -21,7 +21,7 @@ from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, DtypeChoice, ParameterRule, Whole
 from pecli.engine.schemes.recipes import STORED, STORED_RECIPE, recipe_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, Spellable, bracketed, nearest, quoted, spelled
@@ -48,7 +48,7 @@ class Axes(NamedTuple):
 class Scheme(Displayed, ABC):
     """A positional encoding with all its parameters: the base class of all schemes.
 
-    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the
+    A subclass is a frozen dataclass whose fields are annotated with a `ParameterRule` each; checks, the
     saved spec and the command-line options derive from these. Callers use the methods below instead
     of `isinstance`. A subclass has to define only `tensors`; the defaults of the other methods
     serve a scheme with one table (positions, channels).
@@ -136,7 +136,7 @@ class Scheme(Displayed, ABC):
 
     @classmethod
     @cache
-    def parameters(cls) -> dict[str, Parameter]:
+    def parameters(cls) -> dict[str, ParameterRule]:
         """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
         annotations = get_type_hints(cls, include_extras=True)
         names = [field.name for field in sorted(fields(cls), key=_place_of_parameter)]
@@ -393,9 +393,9 @@ def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:
     return is_last, is_keyword_only, is_last_of_keywords
 
 
-def _parameter_in(annotation: object) -> Parameter:
+def _parameter_in(annotation: object) -> ParameterRule:
     """Return the parameter in an annotation: of Annotated[int, Whole(…)] this is Whole(…)."""
-    (parameter,) = [extra for extra in get_args(annotation) if isinstance(extra, Parameter)]
+    (parameter,) = [extra for extra in get_args(annotation) if isinstance(extra, ParameterRule)]
     return parameter
 
 

@@ -334,7 +334,7 @@ class Uninitialised(Mistake):
             yield cls(tuple(wrong_rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (edits.Uninitialised(self.rows),)
+        return (edits.UninitialisedValues(self.rows),)
 
 
 def _is_garbage_vector(sizes: Floats) -> bool:

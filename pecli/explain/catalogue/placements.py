@@ -20,7 +20,7 @@ from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Columns, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
-from pecli.explain.measure import Frequencies, fit_number
+from pecli.explain.measure import MeasuredFrequencies, fit_number
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
 
@@ -347,7 +347,7 @@ class OtherGridBase(OtherPlacement):
                 yield cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
-    def fitting(cls, scheme: Positioned, measured: Frequencies | None) -> Iterator[float]:
+    def fitting(cls, scheme: Positioned, measured: MeasuredFrequencies | None) -> Iterator[float]:
         """Yield the bases with which a grid has the measured frequencies, usual ones first.
 
         A base of 99.98 ± 0.05 is fitted; 100 is a usual one within its error. All usual bases are

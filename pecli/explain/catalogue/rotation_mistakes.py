@@ -32,15 +32,15 @@ from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.rotated_computation import RotatedComputation
-from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, RotaryChannels, Terms
+from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, ProductSigns, RotaryChannels
 
 LAYOUTS = ("halves", "interleaved")
 
 FORMULAS: Mapping[Edit, Formula] = {
-    Negated("sin"): Formula(Terms(1.0, 1.0), Terms(1.0, -1.0)),
+    Negated("sin"): Formula(ProductSigns(1.0, 1.0), ProductSigns(1.0, -1.0)),
     Swapped(): Formula(swapped=True),
-    Rotation("no minus"): Formula(Terms(1.0, 1.0), Terms(1.0, 1.0)),
-    Rotation("two minuses"): Formula(Terms(1.0, -1.0), Terms(1.0, -1.0)),
+    Rotation("no minus"): Formula(ProductSigns(1.0, 1.0), ProductSigns(1.0, 1.0)),
+    Rotation("two minuses"): Formula(ProductSigns(1.0, -1.0), ProductSigns(1.0, -1.0)),
     Rotation("in place"): Formula(in_place=True),
     Rotation("first half"): Formula(second=None),
     Rotation("second half"): Formula(first=None),

@@ -17,7 +17,7 @@ from pecli.explain.catalogue.schedule_numbers import OtherBase, OtherScale, Para
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Fit, Frequencies, fit_number, fit_numbers
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -184,7 +184,7 @@ class OtherTwoNumbers(ScheduleMistake):
 
     @classmethod
     def _fitted(
-        cls, names: tuple[str, str], measured: Frequencies, schedule: FrequencySchedule
+        cls, names: tuple[str, str], measured: MeasuredFrequencies, schedule: FrequencySchedule
     ) -> Iterator[Self]:
         """Fit two numbers of a schedule at once; yield the plainest values, if neither is as expected.
 
@@ -263,7 +263,7 @@ class OtherScalingNumber(ScheduleMistake):
 
     @classmethod
     def _fitted(
-        cls, name: str, expected: float, measured: Frequencies, schedule: FrequencySchedule
+        cls, name: str, expected: float, measured: MeasuredFrequencies, schedule: FrequencySchedule
     ) -> Iterator[Self]:
         fit = fit_parameter(schedule, name, measured, (expected, *cls.usual))
         if fit is not None:
@@ -372,7 +372,7 @@ class OtherScaling(ScheduleMistake):
 
     @classmethod
     def _with_factor(
-        cls, scaling: Scaling, measured: Frequencies, schedule: FrequencySchedule
+        cls, scaling: Scaling, measured: MeasuredFrequencies, schedule: FrequencySchedule
     ) -> Iterator[Self]:
         """Fit the factor by which a scaling gives the measured frequencies; yield plain ones.
 

@@ -8,7 +8,7 @@ from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.parameters import Parameter as SchemeParameter
+from pecli.engine.schemes.parameters import ParameterRule as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError
 from pecli.explain.changed_schemes import with_parameters

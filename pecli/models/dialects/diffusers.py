@@ -63,7 +63,7 @@ def _size(keys: Keys, name: str) -> Setting[int]:
 
 
 @dataclass(frozen=True)
-class Channels:
+class AxisChannels:
     """The channels of a head, and how the axes share them."""
 
     head: Setting[int]
@@ -127,7 +127,7 @@ def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
     return options
 
 
-def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
+def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
     """Return how the channels of a head are divided among the axes of an image or video.
 
     Flux lists them: `axes_dims_rope` is [16, 56, 56]. Without such a key, each project's style
@@ -137,7 +137,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
     if listed is not None:
         counts = tuple(int(count) for count in listed.value)
         head = computed(sum(counts), "the sum of {}", listed)
-        return Channels(head=head, axes=listed.with_value(counts))
+        return AxisChannels(head=head, axes=listed.with_value(counts))
     head = head_size(keys)
     if ROTARY[style].mixed:
         # LTX rotates all heads together, as one vector.
@@ -145,7 +145,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> Channels:
         head = computed(heads.value * head.value, "{} · {}", heads, head)
     counts = tuple(int(share) for share in ROTARY[style].split(head.value))
     axes = computed(counts, f"{{}}, shared out by the style {style}", head)
-    return Channels(head=head, axes=axes)
+    return AxisChannels(head=head, axes=axes)
 
 
 def _all_heads(keys: Keys) -> Setting[int]:

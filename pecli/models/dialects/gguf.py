@@ -237,14 +237,14 @@ def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
     return table_of(f"{name}/inv_freq", frequencies)
 
 
-class HeadSizes(NamedTuple):
+class StoredHeadSizes(NamedTuple):
     """The width of a head, and the channels of it that rotate."""
 
     size: Setting[int] | None
     rotary: Setting[int] | None
 
 
-def _head_sizes(keys: Keys) -> HeadSizes:
+def _head_sizes(keys: Keys) -> StoredHeadSizes:
     """Return the width of a head, and the channels of it that rotate.
 
     The width is stated, or the model's width over its heads, or else all that rotates.
@@ -253,7 +253,7 @@ def _head_sizes(keys: Keys) -> HeadSizes:
     width = keys.whole_number("embedding_length")
     size = stated_size or _width_over_heads(keys, width)
     rotary = keys.whole_number("rope.dimension_count")
-    return HeadSizes(size=size or rotary, rotary=rotary)
+    return StoredHeadSizes(size=size or rotary, rotary=rotary)
 
 
 def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | None:

@@ -1,6 +1,5 @@
 """Arguments of Megatron and NeMo, at the top of a file or in an object."""
 
-
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.hyphens import plain_keys
 from pecli.models.dialects.translation import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pecli.engine.named_values import NamedValues, required
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.flag_report import FlagReport, ParameterChange, Problem
+from pecli.models.flag_report import FlagProblem, FlagReport, ParameterChange
 from pecli.models.flags.command_line import parse_command_line
 from pecli.models.flags.exllama import apply_exllama_flags
 from pecli.models.flags.flag_findings import Applied, Findings
@@ -86,7 +86,7 @@ def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: 
         if removal is not None:
             place = f"{server.name} {removal.version}"
             sentence = f"{flag.spelled} was removed in {place}; use {removal.instead}"
-            findings.warn(Problem.REMOVED, sentence)
+            findings.warn(FlagProblem.REMOVED, sentence)
 
 
 def _warn_of_long_context(
@@ -108,7 +108,7 @@ def _warn_of_long_context(
     if reach is not None and served.value > reach:
         positions = _positions_reached(reach, model.context)
         sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
-        findings.warn(Problem.BEYOND, sentence)
+        findings.warn(FlagProblem.BEYOND, sentence)
     elif server.stretched and not _states_context(settings):
         findings.note(server.stretched)
 

@@ -25,7 +25,7 @@ SECTIONS = ("options", "model", "parameters")
 
 
 @dataclass(frozen=True)
-class Flag:
+class ServerFlag:
     """A flag with the words that follow it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Flag:
 class CommandLine(NamedTuple):
     """The flags of a command line, and its other words, among which is the program."""
 
-    flags: tuple[Flag, ...]
+    flags: tuple[ServerFlag, ...]
     words: tuple[str, ...]
 
 
@@ -151,7 +151,7 @@ def _call_arguments(call: ast.Call) -> CommandLine:
     for keyword in call.keywords:
         if keyword.arg is not None:  # `**options` has no name.
             settings[keyword.arg] = _literal(keyword.value)
-    flags = [Flag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
+    flags = [ServerFlag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
     return CommandLine(flags=tuple(flags), words=(ast.unparse(call.func),))
 
 
@@ -178,7 +178,7 @@ def _as_text(value: object) -> str:
 
 def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLine:
     """Return the flags among the words of a shell, each with the words up to the next flag."""
-    flags: list[Flag] = []
+    flags: list[ServerFlag] = []
     others: list[str] = []
     for word in words:
         flag = _flag_of(word, bare_names)
@@ -192,15 +192,15 @@ def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLin
     return CommandLine(flags=tuple(flags), words=tuple(others))
 
 
-def _dashed_flag(word: str) -> Flag:
+def _dashed_flag(word: str) -> ServerFlag:
     """Return the flag of `--name`, `--name=value` or `--name.key.key=value`."""
     name, equals, value = word.partition("=")
     spelled, *path = name.split(".")
     values = (value,) if equals else ()
-    return Flag(spelled=spelled, values=values, path=tuple(path))
+    return ServerFlag(spelled=spelled, values=values, path=tuple(path))
 
 
-def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
+def _flag_of(word: str, bare_names: Container[str]) -> ServerFlag | None:
     """Return the flag that a word is; None for a value or a program.
 
     `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves.
@@ -212,6 +212,6 @@ def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
     if assignment is not None:
         name, value = assignment.groups()
         if name in bare_names:
-            return Flag(spelled=name, values=(value.rstrip(","),))
+            return ServerFlag(spelled=name, values=(value.rstrip(","),))
     name = word.strip(PUNCTUATION)
-    return Flag(spelled=name, values=()) if name in bare_names else None
+    return ServerFlag(spelled=name, values=()) if name in bare_names else None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pecli.engine.named_values import required
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.flag_report import Problem
+from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
@@ -179,7 +179,7 @@ def _compressed_positions(
         sentence = (
             f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
         )
-        findings.warn(Problem.STACKED, sentence)
+        findings.warn(FlagProblem.STACKED, sentence)
         return _stacked(encoding, factor)
     if factor.value < 1:
         return _stacked(encoding, factor)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pecli.models.encoding import Encoding
-from pecli.models.flag_report import FlagWarning, Problem
+from pecli.models.flag_report import FlagProblem, FlagWarning
 
 
 @dataclass
@@ -14,7 +14,7 @@ class Findings:
     warnings: list[FlagWarning] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def warn(self, problem: Problem, text: str) -> None:
+    def warn(self, problem: FlagProblem, text: str) -> None:
         warning = FlagWarning(problem, text)
         # A model with several layer types has most problems in each of them.
         if warning not in self.warnings:
@@ -50,7 +50,7 @@ def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant:
     """
     speed = max(scale, 1 / scale)
     sentence = f"{source} {scale:g} speeds positions up by {speed:g}; {meant:g} is meant"
-    findings.warn(Problem.INVERTED, sentence)
+    findings.warn(FlagProblem.INVERTED, sentence)
 
 
 def warn_of_replaced_scaling(findings: Findings, source: str, before: Encoding) -> None:
@@ -60,4 +60,4 @@ def warn_of_replaced_scaling(findings: Findings, source: str, before: Encoding) 
     factor = parameters.get("factor")
     details = "" if factor is None else f", factor {factor:g}"
     sentence = f"{source} replaces the model's own scaling ({own}{details})"
-    findings.warn(Problem.REPLACED, sentence)
+    findings.warn(FlagProblem.REPLACED, sentence)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pecli.engine.named_values import required
 from pecli.errors import ParameterError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.flag_report import Problem
+from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
@@ -126,7 +126,7 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
         encodings.append(encoding)
     if not any(map(_sees_whole_context, model.encodings)):
         sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
-        findings.warn(Problem.IGNORED, sentence)
+        findings.warn(FlagProblem.IGNORED, sentence)
     return Applied(tuple(encodings), context)
 
 
@@ -157,7 +157,7 @@ def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None
             f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
             " which no table over positions describes"
         )
-        findings.warn(Problem.NO_TABLE, sentence)
+        findings.warn(FlagProblem.NO_TABLE, sentence)
 
 
 def _sees_whole_context(encoding: Encoding) -> bool:
@@ -325,7 +325,7 @@ class _Change:
                 sentence = (
                     f"{flag.source} {flag.value:g} has no effect: {self.scaling.source} is none"
                 )
-                self.findings.warn(Problem.IGNORED, sentence)
+                self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _chosen_ext_factor(self) -> Setting[float]:
         """Return the mix of YaRN: 1 for the scaling yarn and 0 otherwise, unless a flag sets it.
@@ -366,7 +366,7 @@ class _Change:
         if self.factor.value == 1:
             effect = f"leaves the model's own {model_scaling} frequencies as they are"
         reason = f"a .gguf holds its {model_scaling} factors in a tensor, which no flag replaces"
-        self.findings.warn(Problem.STACKED, f"{source} {effect}: {reason}")
+        self.findings.warn(FlagProblem.STACKED, f"{source} {effect}: {reason}")
 
     def _scale_flag(self) -> FlagSetting | None:
         """Return the flag that changes the scaling, the most specific one first."""
@@ -412,11 +412,11 @@ class _Change:
         if attention is not None and attention.value >= 0:
             reason = "llama.cpp computes it from the factor"
             sentence = f"{attention.source} has no effect with YaRN: {reason}"
-            self.findings.warn(Problem.IGNORED, sentence)
+            self.findings.warn(FlagProblem.IGNORED, sentence)
         if self.factor.value == 1:
             source = self.scaling.source or self.ext_factor.source
             sentence = f"{source} has no effect without a factor; add --rope-scale"
-            self.findings.warn(Problem.IGNORED, sentence)
+            self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _warn_of_flags_without_yarn(self) -> None:
         """Warn of flags that only YaRN uses."""
@@ -424,7 +424,7 @@ class _Change:
             flag = self.settings.get(meaning)
             if flag is not None:
                 sentence = f"{flag.source} has no effect without --rope-scaling yarn"
-                self.findings.warn(Problem.IGNORED, sentence)
+                self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _yarn_parameters(self) -> Parameters:
         """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""

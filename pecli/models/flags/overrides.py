@@ -7,7 +7,7 @@ from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.flag_report import Problem
+from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.command_line import plain_flag
 from pecli.models.flags.flag_findings import Applied, Findings, warn_of_replaced_scaling
 from pecli.models.flags.servers import Meaning, Server
@@ -241,7 +241,7 @@ def _warn_of_lost_keys(
         lost = ", ".join(replaced.lost_keys)
         if lost:
             sentence = f"{replaced.source} has no {lost}, which the model's own has"
-            findings.warn(Problem.KEYS_LOST, sentence)
+            findings.warn(FlagProblem.KEYS_LOST, sentence)
         if not _keeps_base(replaced, override, server):
             _fill_in_base(replaced, override, model, server, findings)
 
@@ -306,7 +306,7 @@ def _fill_in_base(
         path = (*replaced.path, THETA)
         _replace_key(override, path, default, f"default of {server.name}")
     repair = f'add "rope_theta": {base:.10g}'
-    findings.warn(Problem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
+    findings.warn(FlagProblem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
 
 
 def _default_base(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, nearest
 from pecli.models.data import stored
-from pecli.models.flags.command_line import CommandLine, Flag
+from pecli.models.flags.command_line import CommandLine, ServerFlag
 from pecli.models.unread import looks_like_positions
 
 #: The order in which tables are tried for flags without the name of a program.
@@ -81,7 +81,7 @@ class Removal(NamedTuple):
 class ReadFlag(NamedTuple):
     """A flag with its meanings: `--ropeconfig 0.5 10000` of koboldcpp has two, a scale and a base."""
 
-    flag: Flag
+    flag: ServerFlag
     meanings: tuple[Meaning, ...]
 
 
@@ -133,7 +133,7 @@ class Server:
             default_base=table.get("default_base", {}),
         )
 
-    def accepts(self, flag: Flag) -> bool:
+    def accepts(self, flag: ServerFlag) -> bool:
         """Return True if a flag of this name and spelling is one of the server's."""
         if flag.key not in self.flags:
             return False
@@ -141,7 +141,7 @@ class Server:
             return True
         return flag.is_dashed == (self.spelling == "dashed")
 
-    def concerns_positions(self, flag: Flag) -> bool:
+    def concerns_positions(self, flag: ServerFlag) -> bool:
         """Return True if a flag is, or seems to be, about positions."""
         if flag.key in self.unrelated:
             return False
@@ -163,7 +163,7 @@ class Server:
                 raise self._unknown(flag)
         return read
 
-    def _unknown(self, flag: Flag) -> ParameterError:
+    def _unknown(self, flag: ServerFlag) -> ParameterError:
         """Return the error for a flag that the server does not have; another server may have it."""
         owners = [server.name for server in servers() if flag.key in server.flags]
         advice = nearest(flag.key, list(self.flags), _spelled)
@@ -228,7 +228,7 @@ def server_of(line: CommandLine) -> Server:
     return _server_by_flags(line.flags)
 
 
-def _server_by_flags(flags: Sequence[Flag]) -> Server:
+def _server_by_flags(flags: Sequence[ServerFlag]) -> Server:
     """Return the server that has the most of these flags; the first of several."""
     best = max(servers(), key=lambda server: _fitting_flags(server, flags))
     if _fitting_flags(best, flags):
@@ -239,7 +239,7 @@ def _server_by_flags(flags: Sequence[Flag]) -> Server:
     raise ParameterError("flags", spelled, rule, "begin with the program: vllm serve …")
 
 
-def _fitting_flags(server: Server, flags: Sequence[Flag]) -> int:
+def _fitting_flags(server: Server, flags: Sequence[ServerFlag]) -> int:
     """Return how many flags a server accepts with these values.
 
     `--rope-scaling` is a word in llama.cpp, and was a JSON object in vLLM.

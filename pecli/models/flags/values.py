@@ -8,7 +8,7 @@ from typing import Any
 
 from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
-from pecli.models.flags.command_line import Flag
+from pecli.models.flags.command_line import ServerFlag
 from pecli.models.flags.servers import Meaning, ReadFlag
 from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, stated
 
@@ -55,7 +55,7 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
 
 
 def _settings_of_flag(
-    flag: Flag, meanings: Sequence[Meaning]
+    flag: ServerFlag, meanings: Sequence[Meaning]
 ) -> Iterator[tuple[Meaning, FlagSetting]]:
     """Yield the values of one flag; `--ropeconfig 0.5 10000` has two, the second one optional."""
     for index, meaning in enumerate(meanings):
@@ -65,7 +65,7 @@ def _settings_of_flag(
             yield meaning, stated(value, flag.spelled)
 
 
-def _value(flag: Flag, meaning: Meaning, index: int) -> object:
+def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:
     """Return the value of a flag; None if it leaves the choice to the server."""
     if index >= len(flag.values):
         raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
@@ -76,11 +76,11 @@ def _value(flag: Flag, meaning: Meaning, index: int) -> object:
     return value
 
 
-def _wrong(flag: Flag, text: str, rule: str) -> ParameterError:
+def _wrong(flag: ServerFlag, text: str, rule: str) -> ParameterError:
     return ParameterError("flags", f"{flag.spelled} {text[:60]}", rule)
 
 
-def _number(text: str, flag: Flag) -> float:
+def _number(text: str, flag: ServerFlag) -> float:
     try:
         number = as_number(float(text))
     except ValueError:
@@ -90,7 +90,7 @@ def _number(text: str, flag: Flag) -> float:
     return number
 
 
-def _size(text: str, flag: Flag) -> float:
+def _size(text: str, flag: ServerFlag) -> float:
     """Return a number that is not negative; 0 leaves the choice to the server."""
     number = _number(text, flag)
     if number < 0:
@@ -98,11 +98,11 @@ def _size(text: str, flag: Flag) -> float:
     return number
 
 
-def _alpha(text: str, flag: Flag) -> float | str:
+def _alpha(text: str, flag: ServerFlag) -> float | str:
     return "auto" if text == "auto" else _size(text, flag)
 
 
-def _parsed_length(text: str, flag: Flag) -> int | None:
+def _parsed_length(text: str, flag: ServerFlag) -> int | None:
     """Return a number of positions, such as 32768 or 32K; None if the server chooses it."""
     if text in AUTOMATIC:
         return None
@@ -116,12 +116,12 @@ def _parsed_length(text: str, flag: Flag) -> int | None:
     return length
 
 
-def _word(text: str, flag: Flag) -> str | None:
+def _word(text: str, flag: ServerFlag) -> str | None:
     word = text.lower()
     return NUMBERED_SCALINGS.get(word, word) or None
 
 
-def _parsed_object(text: str, flag: Flag) -> object:
+def _parsed_object(text: str, flag: ServerFlag) -> object:
     """Return a JSON object, also in Python's spelling.
 
     `--hf-overrides.KEY` has a path, and its value may be anything: what is neither JSON nor Python
@@ -145,7 +145,7 @@ def _python_literal(text: str) -> object:
         return None
 
 
-def _parsed_metadata(text: str, flag: Flag) -> MutableValues:
+def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:
     """Return metadata of `--override-kv llama.rope.freq_base=float:1000000`."""
     values: MutableValues = {}
     for item in text.split(","):
@@ -159,7 +159,7 @@ def _parsed_metadata(text: str, flag: Flag) -> MutableValues:
     return values
 
 
-PARSERS: dict[Meaning, Callable[[str, Flag], object]] = {
+PARSERS: dict[Meaning, Callable[[str, ServerFlag], object]] = {
     Meaning.ALPHA: _alpha,
     Meaning.BASE: _size,
     Meaning.FACTOR: _size,

@@ -25,7 +25,7 @@ from pecli.views.pictures.panels import (
     on_one_scale,
 )
 from pecli.views.screen import printable, terminal
-from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, Sides, worst_element
+from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, SideNames, worst_element
 
 if TYPE_CHECKING:
     from pecli.checks.diff import Difference
@@ -82,7 +82,7 @@ def _drawn_tensors(results: "Sequence[Verification | Difference]") -> _DrawnTens
     return _DrawnTensors(maps, left_out)
 
 
-def _title(results: "Sequence[Verification | Difference]", sides: Sides) -> str:
+def _title(results: "Sequence[Verification | Difference]", sides: SideNames) -> str:
     """Return a summary of a few results, those that failed first."""
     failures_first = sorted(results, key=bool)
     return "; ".join(_summary(result, sides) for result in failures_first[:MAX_LISTED])
@@ -100,20 +100,20 @@ def _caption(maps: Sequence[ErrorMap], left_out: Sequence[str]) -> str:
     return ". ".join(sentences)
 
 
-class _Tensor(NamedTuple):
+class _DrawnTensor(NamedTuple):
     """A compared tensor."""
 
     comparison: Comparison
     prefix: str  #: The name of its file in front of its own, if there are several files.
 
 
-def _named_maps(tensor: _Tensor) -> list[ErrorMap]:
+def _named_maps(tensor: _DrawnTensor) -> list[ErrorMap]:
     """Return the maps of a tensor, with its file in their names."""
     maps = error_maps(tensor.comparison)
     return [replace(errors, name=tensor.prefix + errors.name) for errors in maps]
 
 
-def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor]:
+def _worst_first(results: "Sequence[Verification | Difference]") -> list[_DrawnTensor]:
     """Return the tensors of all results: those that failed, then by their largest error."""
     has_several_files = len(results) > 1
     tensors = []
@@ -122,16 +122,16 @@ def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor
         if has_several_files:
             assert isinstance(result, Verification), "only verifications are of several files"
             prefix = f"{printable(result.file)} "
-        tensors += [_Tensor(comparison, prefix) for comparison in result.tensors]
+        tensors += [_DrawnTensor(comparison, prefix) for comparison in result.tensors]
     return sorted(tensors, key=_rank)
 
 
-def _rank(tensor: _Tensor) -> tuple[bool, float]:
+def _rank(tensor: _DrawnTensor) -> tuple[bool, float]:
     """Return a key to sort by: False comes before True, and a large error before a small one."""
     return tensor.comparison.passed, -tensor.comparison.largest_error
 
 
-def _left_out(tensor: _Tensor) -> str:
+def _left_out(tensor: _DrawnTensor) -> str:
     """Return the name of a tensor that is not drawn, and why."""
     comparison = tensor.comparison
     reason = comparison.problem
@@ -141,7 +141,7 @@ def _left_out(tensor: _Tensor) -> str:
     return f"{name} ({reason})" if reason else name
 
 
-def _summary(result: "Verification | Difference", sides: Sides) -> str:
+def _summary(result: "Verification | Difference", sides: SideNames) -> str:
     """Return the verdict, the first reason and the worst element of a result."""
     sentences = [_verdict(result), *reasons(result)[:1]]
     worst = max(result.tensors, key=lambda tensor: tensor.largest_error, default=None)
@@ -172,7 +172,7 @@ class ColourScale(NamedTuple):
     high: float
 
 
-def _panels(maps: Sequence[ErrorMap], sides: Sides) -> list[Panel]:
+def _panels(maps: Sequence[ErrorMap], sides: SideNames) -> list[Panel]:
     """Return the panels of all tables; absolute and relative errors have a scale each."""
     relative_scale = _colour_scale([errors for errors in maps if errors.is_relative])
     absolute_scale = _colour_scale([errors for errors in maps if not errors.is_relative])
@@ -198,7 +198,7 @@ def _colour_scale(maps: Sequence[ErrorMap]) -> ColourScale:
     return ColourScale(min(low, high / 10), high)
 
 
-def table_panels(errors: ErrorMap, sides: Sides, scale: ColourScale) -> list[Panel]:
+def table_panels(errors: ErrorMap, sides: SideNames, scale: ColourScale) -> list[Panel]:
     """Return the panels of a table: both sides and their difference, or charts of a vector."""
     name = printable(errors.name)
     worst = _worst_of(errors)
@@ -228,7 +228,7 @@ def _points(errors: ErrorMap) -> Floats:
     return np.linspace(0, errors.shape[1] - 1, errors.errors.shape[1])
 
 
-def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
+def _sides_chart(title: str, errors: ErrorMap, sides: SideNames) -> Chart:
     """Return both sides of a vector as curves.
 
     Frequencies and slopes fall over several decades, so that the axis of positive numbers is
@@ -257,7 +257,7 @@ def _error_heatmap(
     )
 
 
-def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourScale) -> Panel:
+def difference_panel(title: str, errors: ErrorMap, sides: SideNames, scale: ColourScale) -> Panel:
     """Return the errors of a table as a heatmap, or those of a vector as a chart.
 
     Both are logarithmic, and mark the tolerance. Elements without an error are left blank.
@@ -289,7 +289,7 @@ def _difference_chart(title: str, errors: ErrorMap, values: Floats, meaning: str
     return Chart(title, [curve], errors.columns, meaning, log_y=True, levels=levels)
 
 
-def _mixed_tolerance(errors: ErrorMap, sides: Sides) -> str:
+def _mixed_tolerance(errors: ErrorMap, sides: SideNames) -> str:
     """Return a tolerance that is not one number for all elements, in words.
 
     For example «, tolerance: 1e-6 + 1e-3·|expected| or 2 ulp».

@@ -91,7 +91,7 @@ def report(
     source = None if before is None else path_of("before", before)
     if source is not None and not named.models:
         raise ParameterError("before", source, "a model rotates them", "name one: llama-3.1-8b")
-    settings = _Settings(tolerance, runtime if named.models else NO_RUNTIME, source)
+    settings = _ReportSettings(tolerance, runtime if named.models else NO_RUNTIME, source)
     draft = Draft()
     if len(named.models) > 1:
         _add_model_comparison(draft, named.models)
@@ -105,7 +105,7 @@ def report(
         "pecli",
         "report",
         *named.names,
-        *_settings_as_options(_Settings(tolerance, runtime, source)),
+        *_settings_as_options(_ReportSettings(tolerance, runtime, source)),
     ]
     if interactive:
         words.append("--interactive")
@@ -140,7 +140,7 @@ def _models_and_files(sources: Sequence[Model]) -> _Sources:
     return named
 
 
-class _Settings(NamedTuple):
+class _ReportSettings(NamedTuple):
     """The settings of the checks."""
 
     tolerance: Tolerance
@@ -148,7 +148,7 @@ class _Settings(NamedTuple):
     before: str | None = None  #: the file of queries or keys before the rotation
 
 
-def _settings_as_options(settings: _Settings) -> list[str]:
+def _settings_as_options(settings: _ReportSettings) -> list[str]:
     """Return the settings of a report as options, for the command that repeats it."""
     tolerance = settings.tolerance
     words: list[str] = []
@@ -268,7 +268,9 @@ def _add_model_comparison(draft: Draft, models: Sequence[NamedModel]) -> None:
     draft.commands(f"pecli config {' '.join(names)}")
 
 
-def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _Settings) -> None:
+def _add_file(
+    draft: Draft, name: str, models: Sequence[NamedModel], settings: _ReportSettings
+) -> None:
     """Add a file: its contents, a picture, and a check.
 
     It is verified against the first model of the page, or else against the spec that it carries;
@@ -292,7 +294,7 @@ def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _
 
 
 def _add_check_against_model(
-    draft: Draft, name: str, model: NamedModel, settings: _Settings
+    draft: Draft, name: str, model: NamedModel, settings: _ReportSettings
 ) -> None:
     """Add the verification of a file against a model, and the command that repeats it."""
     draft.subheading(f"Verified against {model.name}")
@@ -334,5 +336,5 @@ def _first_rows(source: PlotSource, table: Table) -> PlotSource:
 
 def _add_comparison(draft: Draft, first: str, second: str, tolerance: Tolerance) -> None:
     draft.heading(f"{os.path.basename(first)} and {os.path.basename(second)}")
-    command = ["pecli", "diff", first, second, *_settings_as_options(_Settings(tolerance))]
+    command = ["pecli", "diff", first, second, *_settings_as_options(_ReportSettings(tolerance))]
     draft.check(lambda: diff(first, second, tolerance), command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pecli.errors import number
-from pecli.views.pictures.kinds.contexts import Context, contexts_of
+from pecli.views.pictures.kinds.contexts import NamedLength, contexts_of
 from pecli.views.pictures.kinds.frequencies import scaled_rope
 from pecli.views.pictures.kinds.wavelengths import (
     PairRange,
@@ -36,7 +36,7 @@ def scaling_sentences(source: PlotSource) -> str:
     return f"{purpose} {_effect(ranges, limits)}"
 
 
-def _purpose(scaling: str, lengths: Sequence[Context]) -> str:
+def _purpose(scaling: str, lengths: Sequence[NamedLength]) -> str:
     """Return the first sentence: the lengths, and the purpose of a scaling."""
     purpose = (
         f"its {scaling} scaling slows down rotations that would leave the angles of the training"

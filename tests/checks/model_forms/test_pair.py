@@ -14,13 +14,13 @@ import pytest
 
 import pecli
 from pecli.checks.model_forms.pair import Pair
-from pecli.checks.model_forms.stored import Stored
+from pecli.checks.model_forms.stored import StoredTensor
 from pecli.compare.comparison import Comparison
 
 FLOAT32_4_BY_2 = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
 SCALE = np.array([0.5], np.float16)
-Q8_0 = Stored(
+Q8_0 = StoredTensor(
     "Q8_0", (1, 32), np.concatenate([SCALE.view(np.uint8), EIGHT_BITS.view(np.uint8)])[None]
 )
 """One block in steps of 0.5, whose largest element is 127 steps."""
@@ -31,7 +31,10 @@ AT_INDEX_3 = np.arange(32) == 3
 def compare_pair(
     reference: Any, checked: Any, order: Any = None, added: int = 0, **tolerance: Any
 ) -> Comparison:
-    sides = [side if isinstance(side, Stored) else Stored.of(side) for side in (reference, checked)]
+    sides = [
+        side if isinstance(side, StoredTensor) else StoredTensor.of(side)
+        for side in (reference, checked)
+    ]
     return Pair("t", *sides, order, added).compare(pecli.Tolerance(**tolerance))
 
 
@@ -109,8 +112,8 @@ def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
     width: int, dtype: Any
 ) -> None:
     """Rows of 1 to 48 bytes, ones against ones and against twos."""
-    ones = Stored("float32", (2, width), np.ones((2, width), dtype))
-    twos = Stored("float32", (2, width), np.full((2, width), 2, dtype))
+    ones = StoredTensor("float32", (2, width), np.ones((2, width), dtype))
+    twos = StoredTensor("float32", (2, width), np.full((2, width), 2, dtype))
 
     assert compare_pair(ones, ones).mismatched == 0
     assert compare_pair(ones, twos).mismatched == 2 * width

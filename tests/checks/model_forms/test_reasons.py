@@ -14,23 +14,23 @@ import pytest
 import pecli
 from pecli.checks.model_forms.findings import (
     BeyondRounding,
+    ConverterMistake,
     DifferentShape,
     Finding,
-    MissingTensor,
-    Mistake,
     Multiplied,
     NormOffset,
     PermutedInHeads,
     SwappedLayer,
     SwappedTensor,
-    TensorProblem,
+    TensorDifference,
+    UnmatchedTensor,
 )
 from pecli.checks.model_forms.matching import Matched, match_tensors
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.reasons import find_reason
-from pecli.checks.model_forms.stored import Stored
+from pecli.checks.model_forms.stored import StoredTensor
 from pecli.models.encoding import ModelEncodings
-from pecli.tensors.head_layout import Heads
+from pecli.tensors.head_layout import HeadDivision
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 RANDOM = np.random.default_rng(0)
@@ -38,20 +38,20 @@ RANDOM_SQUARE = RANDOM.normal(size=(8, 8))
 RANDOM_TABLES = RANDOM.normal(size=(3, 12, 16))
 RANDOM_QUERIES = RANDOM.normal(size=(16, 3))
 NORM_WEIGHTS = np.arange(3.0)
-TWO_HEADS = Heads(2, 1)
+TWO_HEADS = HeadDivision(2, 1)
 
 
 def two_forms(
     tensors: Arrays,
     checked: Arrays,
     architecture: str = "llama",
-    heads: Heads | None = None,
+    heads: HeadDivision | None = None,
     kind: ModelFormat = ModelFormat.HUGGING_FACE,
 ) -> tuple[ModelFiles, ModelFiles]:
     """Return a form whose weights are in halves, and one in GGUF, where they are interleaved."""
 
     def form(label: str, kind: ModelFormat, layout: str, arrays: Arrays) -> ModelFiles:
-        stored = {name: Stored.of(array) for name, array in arrays.items()}
+        stored = {name: StoredTensor.of(array) for name, array in arrays.items()}
         encodings = ModelEncodings("", "", ())
         return ModelFiles(label, kind, architecture, encodings, layout, heads, tensors=stored)
 
@@ -85,14 +85,14 @@ def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
     problems = match_tensors_of(
         {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}, {"a": RANDOM_SQUARE}
     ).problems
-    assert problems == [TensorProblem("b", MissingTensor("B"))]
+    assert problems == [TensorDifference("b", UnmatchedTensor("B"))]
 
 
 def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
     problems = match_tensors_of(
         {"a": RANDOM_SQUARE}, {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
     ).problems
-    assert problems == [TensorProblem("b", MissingTensor("A"))]
+    assert problems == [TensorDifference("b", UnmatchedTensor("A"))]
 
 
 def test_an_output_projection_is_not_missing_if_it_is_tied_to_the_embedding() -> None:
@@ -113,7 +113,7 @@ def test_empty_tensors_are_not_compared() -> None:
 def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
     """(12, 3) is expected: transposed, or with a fourth column."""
     problems = match_tensors_of({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
-    assert problems == [TensorProblem("a", DifferentShape(shape, (12, 3)))]
+    assert problems == [TensorDifference("a", DifferentShape(shape, (12, 3)))]
 
 
 def test_a_latent_projection_in_one_tensor_equals_the_two_of_later_files() -> None:
@@ -169,7 +169,7 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [(1, None), (0, Mistake.ALL_ZEROS), (2, Multiplied(2.0)), (0.125, Multiplied(0.125))],
+    [(1, None), (0, ConverterMistake.ALL_ZEROS), (2, Multiplied(2.0)), (0.125, Multiplied(0.125))],
 )
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
@@ -182,7 +182,7 @@ def test_exchanged_halves_are_named() -> None:
     """Rows 6 to 11 come before rows 0 to 5."""
     assert (
         reason_of_difference(RANDOM_TABLES[0], np.roll(RANDOM_TABLES[0], 6, axis=0))
-        == Mistake.HALVES_EXCHANGED
+        == ConverterMistake.HALVES_EXCHANGED
     )
 
 
@@ -194,7 +194,7 @@ def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
 
 
 def test_a_transposed_square_matrix_is_named() -> None:
-    assert reason_of_difference(RANDOM_SQUARE, RANDOM_SQUARE.T) == Mistake.TRANSPOSED
+    assert reason_of_difference(RANDOM_SQUARE, RANDOM_SQUARE.T) == ConverterMistake.TRANSPOSED
 
 
 def test_a_tensor_of_another_layer_is_named() -> None:
@@ -235,9 +235,9 @@ def test_values_are_not_permuted() -> None:
     ("rows", "expected"),
     [
         (permutation(2), None),
-        (np.arange(16), Mistake.NOT_PERMUTED),
-        (permutation(2)[permutation(2)], Mistake.PERMUTED_TWICE),
-        (np.roll(permutation(2), 8), Mistake.HALVES_EXCHANGED),
+        (np.arange(16), ConverterMistake.NOT_PERMUTED),
+        (permutation(2)[permutation(2)], ConverterMistake.PERMUTED_TWICE),
+        (np.roll(permutation(2), 8), ConverterMistake.HALVES_EXCHANGED),
         (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
         (permutation(4), PermutedInHeads(4, 2, are_kv_heads=False)),
     ],
@@ -256,10 +256,10 @@ def test_an_inverse_permutation_is_named() -> None:
     """One head of 16 channels: even channels first, instead of interleaving the halves."""
     rows = np.argsort(permutation(1))
     found = reason_of_difference(
-        RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=Heads(1)
+        RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=HeadDivision(1)
     )
 
-    assert found == Mistake.PERMUTED_BACKWARDS
+    assert found == ConverterMistake.PERMUTED_BACKWARDS
 
 
 def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
@@ -274,7 +274,7 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
     ("rows", "expected"),
     [
         (permutation(2), None),
-        (np.arange(16), Mistake.NOT_PERMUTED),
+        (np.arange(16), ConverterMistake.NOT_PERMUTED),
         (permutation(1), PermutedInHeads(1, 2, are_kv_heads=True)),
     ],
 )
@@ -284,7 +284,7 @@ def test_keys_have_as_many_heads_as_queries_unless_stated(
     """The model has 2 heads of 8 channels, and no number of key heads: the permutation of 2 heads
     is right (None), and none, or that of 1 head, is wrong.
     """
-    heads = Heads(2, head_dim=8)
+    heads = HeadDivision(2, head_dim=8)
     assert (
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)
         == expected

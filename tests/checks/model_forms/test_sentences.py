@@ -9,11 +9,11 @@ import pytest
 
 from pecli.checks.model_forms.findings import (
     BeyondRounding,
+    ConverterMistake,
     Finding,
-    MissingTensor,
-    Mistake,
     SwappedLayer,
-    TensorProblem,
+    TensorDifference,
+    UnmatchedTensor,
 )
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.sentences import BothModels, describe_tensors, number_ranges
@@ -27,8 +27,10 @@ HUGGING_FACE_AND_GGUF = BothModels(
 )
 
 
-def sentences_about(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
-    return describe_tensors([TensorProblem(name, finding) for name in names], HUGGING_FACE_AND_GGUF)
+def sentences_about(*names: str, finding: Finding = ConverterMistake.ALL_ZEROS) -> list[str]:
+    return describe_tensors(
+        [TensorDifference(name, finding) for name in names], HUGGING_FACE_AND_GGUF
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,13 +63,13 @@ def test_tensors_with_one_problem_share_a_line() -> None:
 
 
 def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
-    lines = sentences_about("blk.2.attn_q.weight", finding=Mistake.HALVES_EXCHANGED)
+    lines = sentences_about("blk.2.attn_q.weight", finding=ConverterMistake.HALVES_EXCHANGED)
     assert lines == ["B: q of layer 2 has its halves exchanged"]
 
 
 def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
     names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
-    lines = sentences_about(*names, finding=Mistake.HALVES_EXCHANGED)
+    lines = sentences_about(*names, finding=ConverterMistake.HALVES_EXCHANGED)
 
     assert lines == ["B: q and q bias of layer 2 have their halves exchanged"]
 
@@ -76,9 +78,9 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
     """Errors of 0.25 and 0.5 in two layers of ffn_up share a line; the output has its own."""
     finding = BeyondRounding("float16")
     problems = [
-        TensorProblem("blk.0.ffn_up.weight", finding, 0.25),
-        TensorProblem("blk.1.ffn_up.weight", finding, 0.5),
-        TensorProblem("output.weight", finding, 4.0),
+        TensorDifference("blk.0.ffn_up.weight", finding, 0.25),
+        TensorDifference("blk.1.ffn_up.weight", finding, 0.5),
+        TensorDifference("output.weight", finding, 4.0),
     ]
 
     assert describe_tensors(problems, HUGGING_FACE_AND_GGUF) == [
@@ -97,13 +99,13 @@ def test_experts_of_a_stacked_tensor_are_listed_by_number(
 
 def test_three_tensors_are_listed_with_commas() -> None:
     names = [f"blk.0.{part}.weight" for part in "abc"]
-    lines = sentences_about(*names, finding=MissingTensor("A"))
+    lines = sentences_about(*names, finding=UnmatchedTensor("A"))
 
     assert lines == ["B: a, b, c of layer 0 are missing in A"]
 
 
 def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
     """Each of 14 tensors has a problem of its own: layer k of the other file."""
-    problems = [TensorProblem("x", SwappedLayer(str(layer))) for layer in range(14)]
+    problems = [TensorDifference("x", SwappedLayer(str(layer))) for layer in range(14)]
     assert describe_tensors(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
     assert describe_tensors(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"

@@ -11,20 +11,20 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.checks.model_forms.stored import Stored
+from pecli.checks.model_forms.stored import StoredTensor
 
 FLOAT32_4_BY_2 = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
-SHARDS = Stored.of(np.zeros((2, 2)), [np.ones((2, 2))])
+SHARDS = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
 def test_axes_of_length_1_are_dropped() -> None:
     """(1, 6, 1) where (6) is expected."""
-    assert Stored.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
+    assert StoredTensor.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
 
 
 def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
     """6 elements could be reshaped to 2 × 3, which would be a guess."""
-    assert Stored.of(np.zeros((1, 6))).fitted((2, 3)).shape == (1, 6)
+    assert StoredTensor.of(np.zeros((1, 6))).fitted((2, 3)).shape == (1, 6)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_stacked_experts_are_numbered(
     shape: tuple[int, ...], name: str, expected: list[str]
 ) -> None:
     """GGUF stacks experts along the first axis of tensors called *_exps."""
-    names = [name for name, _ in Stored.of(np.zeros(shape)).by_expert(name)]
+    names = [name for name, _ in StoredTensor.of(np.zeros(shape)).by_expert(name)]
     assert names == expected
 
 
 def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
     """Three experts of 4 × 5, whose first row is in one shard and the others in another."""
     whole = np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
-    stored = Stored.of(whole[:, :1], [whole[:, 1:]])
+    stored = StoredTensor.of(whole[:, :1], [whole[:, 1:]])
     experts = [
         expert.fitted((4, 5)).values for _, expert in stored.by_expert("blk.0.ffn_up_exps.weight")
     ]
@@ -84,7 +84,7 @@ def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
     kind: str, array: Any, is_read: bool
 ) -> None:
     """IQ4_XS is not decoded, int8 has no scale, and the last case has no array."""
-    assert Stored(kind, (2, 2), array).is_read == is_read
+    assert StoredTensor(kind, (2, 2), array).is_read == is_read
 
 
 @pytest.mark.parametrize(("shape", "rows"), [((3,), (3, 1)), ((2, 3), (2, 3)), ((2, 3, 4), (6, 4))])
@@ -92,13 +92,13 @@ def test_a_tensor_is_rows_along_its_last_axis(
     shape: tuple[int, ...], rows: tuple[int, int]
 ) -> None:
     """A vector has one element per row."""
-    assert Stored.of(np.zeros(shape)).rows.shape == rows
+    assert StoredTensor.of(np.zeros(shape)).rows.shape == rows
 
 
 @pytest.mark.parametrize(("width", "sampled"), [(3, 3), (256, 256), (300, 256)])
 def test_a_sample_has_at_most_256_columns(width: int, sampled: int) -> None:
     """Row 1 of 2, of which the first 256 columns are enough to recognise it."""
-    assert Stored.of(np.zeros((2, width))).sample(np.array([1])).shape == (1, sampled)
+    assert StoredTensor.of(np.zeros((2, width))).sample(np.array([1])).shape == (1, sampled)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16])
@@ -107,7 +107,7 @@ def test_values_are_widened_exactly(dtype: Any) -> None:
     the result.
     """
     stored = FLOAT32_4_BY_2.astype(dtype)
-    values = Stored.of(stored).floats(stored, np.empty((9, 2), np.float32))
+    values = StoredTensor.of(stored).floats(stored, np.empty((9, 2), np.float32))
 
     assert values.tolist() == FLOAT32_4_BY_2.tolist()
 
@@ -117,7 +117,7 @@ def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
     """The step is relative: float32 has 2^-23 at 1, of which two count, and bfloat16 2^-7; twice as
     large at −2 as at 1.
     """
-    steps = Stored.of(FLOAT32_4_BY_2.astype(dtype)).rounding_steps(
+    steps = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype)).rounding_steps(
         np.array([[1.0, -2.0]], np.float32)
     )
     assert steps.tolist() == [[step, 2 * step]]
@@ -126,12 +126,12 @@ def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
 @pytest.mark.parametrize(("dtype", "sampled"), [(np.float64, np.float64), (np.float16, np.float32)])
 def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
     """Other dtypes are widened to float32."""
-    assert Stored.of(np.zeros((2, 3), dtype)).sample(np.array([0])).dtype == sampled
+    assert StoredTensor.of(np.zeros((2, 3), dtype)).sample(np.array([0])).dtype == sampled
 
 
 def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     """4 bits are 16 values: from −15 to 15 in 15 steps of 2."""
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
-    steps = Stored("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
 
     assert steps.tolist() == [[2.0]]

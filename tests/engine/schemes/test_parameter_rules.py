@@ -16,7 +16,7 @@ from pecli.engine.schemes.parameters import (
     Flag,
     ListOf,
     OptionalFlag,
-    Parameter,
+    ParameterRule,
     Real,
     Whole,
 )
@@ -55,7 +55,7 @@ from pecli.errors import ParameterError, nearest
         ),
     ],
 )
-def test_the_rule_of_a_parameter_is_stated_in_words(parameter: Parameter, rule: str) -> None:
+def test_the_rule_of_a_parameter_is_stated_in_words(parameter: ParameterRule, rule: str) -> None:
     """From 2^20 on, powers of two and numbers one below are written as powers; other numbers have
     commas from 10,000 on.
     """
@@ -80,7 +80,7 @@ def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
     ],
 )
 def test_a_text_is_parsed_to_the_value_that_it_stands_for(
-    parameter: Parameter, text: str, value: object
+    parameter: ParameterRule, text: str, value: object
 ) -> None:
     """`parse` takes the parameter's name and a text from the command line."""
     assert parameter.parse("x", text) == value

@@ -12,7 +12,7 @@ import pytest
 
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Choice, Flag, ListOf, Parameter, Real, Whole
+from pecli.engine.schemes.parameters import Choice, Flag, ListOf, ParameterRule, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -70,7 +70,7 @@ KINDS_REFUSED = {
 
 def shown(value: object) -> str:
     """Return the id of a case: a value cut to 40 characters, or the class of an object."""
-    if isinstance(value, Parameter) or type(value) is object:
+    if isinstance(value, ParameterRule) or type(value) is object:
         return type(value).__name__
     return repr(value)[:40]
 

@@ -15,7 +15,7 @@ FEW_HEADS = 3  #: Heads that are drawn of each of several sources.
 DEFAULT_KEYS = 1024  #: Keys that a query sees if the scheme does not state a length.
 
 
-class Head(NamedTuple):
+class AlibiHead(NamedTuple):
     """A head that is drawn as a curve."""
 
     label: str
@@ -23,7 +23,7 @@ class Head(NamedTuple):
     keys: int  #: The keys that its last query sees.
 
 
-def heads_of(sources: Sequence[PlotSource], request: PlotRequest) -> Iterator[Head]:
+def heads_of(sources: Sequence[PlotSource], request: PlotRequest) -> Iterator[AlibiHead]:
     """Yield the requested heads of every source, or a few of them."""
     most = MANY_HEADS if len(sources) == 1 else FEW_HEADS
     for source, name in zip(sources, names_of(sources), strict=True):
@@ -31,7 +31,7 @@ def heads_of(sources: Sequence[PlotSource], request: PlotRequest) -> Iterator[He
         prefix = f"{name}, " if name else ""
         keys = _keys(source.scheme)
         for head in request.choose(len(slopes), most, "heads"):
-            yield Head(f"{prefix}head {head}", float(slopes[head]), keys)
+            yield AlibiHead(f"{prefix}head {head}", float(slopes[head]), keys)
 
 
 def heads_note(sources: Sequence[PlotSource], request: PlotRequest) -> str:

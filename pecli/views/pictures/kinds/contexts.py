@@ -8,7 +8,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.views.pictures.plot_sources import PlotSource
 
 
-class Context(NamedTuple):
+class NamedLength(NamedTuple):
     """A length with a name."""
 
     length: float
@@ -17,7 +17,7 @@ class Context(NamedTuple):
     is_table: bool = False  #: True for the rows of the table, if no model states a length.
 
 
-def contexts_of(source: PlotSource) -> list[Context]:
+def contexts_of(source: PlotSource) -> list[NamedLength]:
     """Return the lengths that matter to a source.
 
     They are the context that its model was trained on, the one that a scaling extends it to, and
@@ -25,23 +25,23 @@ def contexts_of(source: PlotSource) -> list[Context]:
     """
     if source.scheme is None:
         return []
-    contexts: dict[float, Context] = {}
+    contexts: dict[float, NamedLength] = {}
     if source.window:
         window = float(source.window)
-        contexts[window] = Context(window, "sliding window", is_window=True)
+        contexts[window] = NamedLength(window, "sliding window", is_window=True)
     for context in scheme_contexts(source.scheme, source.context):
         contexts[context.length] = context
     return list(contexts.values())
 
 
 @singledispatch
-def scheme_contexts(scheme: Scheme, model_context: int | None) -> list[Context]:
+def scheme_contexts(scheme: Scheme, model_context: int | None) -> list[NamedLength]:
     """Return the lengths of a scheme; `model_context` is the longest that its model declares."""
     return [_only_context(scheme, model_context)]
 
 
 @scheme_contexts.register
-def _(scheme: Rope, model_context: int | None) -> list[Context]:
+def _(scheme: Rope, model_context: int | None) -> list[NamedLength]:
     """Return the context that a model was trained on, and the one that a scaling extends it to.
 
     Llama 3.1 has 8,192 and 131,072. If the model does not declare the longer one, it is the factor
@@ -50,18 +50,18 @@ def _(scheme: Rope, model_context: int | None) -> list[Context]:
     trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
     if trained is None:  # A rope without a scaling has neither.
         return [_only_context(scheme, model_context)]
-    contexts = [Context(float(trained), "trained on")]
+    contexts = [NamedLength(float(trained), "trained on")]
     longest = model_context or scheme.max_position_embeddings or 0
     if longest > trained:
-        contexts.append(Context(float(longest), "extended to"))
+        contexts.append(NamedLength(float(longest), "extended to"))
     elif scheme.factor is not None and scheme.factor > 1:
         label = f"{scheme.factor:g} times the original,"
-        contexts.append(Context(float(trained * scheme.factor), label))
+        contexts.append(NamedLength(float(trained * scheme.factor), label))
     return contexts
 
 
-def _only_context(scheme: Scheme, model_context: int | None) -> Context:
+def _only_context(scheme: Scheme, model_context: int | None) -> NamedLength:
     if model_context:
-        return Context(float(model_context), "context")
+        return NamedLength(float(model_context), "context")
     rows = scheme.first_position + scheme.tensors()[0].rows
-    return Context(float(rows), "length", is_table=True)
+    return NamedLength(float(rows), "length", is_table=True)

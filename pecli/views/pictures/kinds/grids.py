@@ -13,7 +13,7 @@ from pecli.views.pictures.plot_sources import PlotSource
 MAX_POINTS = 1 << 18  #: Points of a grid that are drawn.
 
 
-class _RowOrder(NamedTuple):
+class _GridRowOrder(NamedTuple):
     """The order of a grid's points in a table."""
 
     skipped: int  #: Rows in front of the grid's: class tokens and registers.
@@ -53,7 +53,7 @@ def _grid(source: PlotSource) -> tuple[int, ...]:
     return source.scheme.grid
 
 
-def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
+def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _GridRowOrder:
     """Return in which order the rows of a table are the points of a grid.
 
     A style (one project's conventions) may put points in blocks of 2 × 2, which the model merges,
@@ -65,9 +65,9 @@ def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
         style = scheme.grid_style
         has_rows_in_front = not style.keep_last
         skipped = scheme.keep or 0
-        return _RowOrder(skipped if has_rows_in_front else 0, style.merge)
+        return _GridRowOrder(skipped if has_rows_in_front else 0, style.merge)
     _check_row_count(source, grid)
-    return _RowOrder(source.keep)
+    return _GridRowOrder(source.keep)
 
 
 def _check_row_count(source: PlotSource, grid: tuple[int, ...]) -> None:
