@@ -13,7 +13,7 @@ TOY = """
 import sys, types
 from dataclasses import replace
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.runtimes.runtime import Runtime, RuntimeReading, as_defined
+from pecli.engine.runtimes.runtime import RuntimeProfile, RuntimeReading, as_defined
 from pecli.engine.runtimes.transformers import torch_phases
 
 def halved(definition):
@@ -21,7 +21,7 @@ def halved(definition):
     return RuntimeReading(scaling, ("takes half of a linear factor",))
 
 module = types.ModuleType("pecli.engine.runtimes.toy")
-module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
+module.RUNTIME = RuntimeProfile("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
 sys.modules[module.__name__] = module
 RUNTIMES["toy"] = module.__name__
 """

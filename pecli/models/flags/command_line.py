@@ -76,7 +76,7 @@ def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
         ParameterError: The text is empty, or a quotation is not closed.
 
     >>> parse_command_line("llama-server -c 8192 --rope-scale 2", ()).flags[1]
-    Flag(spelled='--rope-scale', values=('2',), path=())
+    ServerFlag(spelled='--rope-scale', values=('2',), path=())
     """
     if not text.strip():
         raise ParameterError("flags", "empty", "it must be a command line, or a part of one")

@@ -14,7 +14,7 @@ from pecli.views.pictures.error_map import ErrorMap, error_maps
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.mistakes import (
     ColourScale,
-    Sides,
+    SideNames,
     comparison_picture,
     error_picture,
     table_panels,
@@ -134,7 +134,7 @@ def test_frequencies_are_drawn_over_their_pairs() -> None:
     assert errors.rows == ""
     assert errors.columns == "pair"
 
-    sides, difference = table_panels(errors, Sides("a", "b"), ColourScale(1e-9, 1.0))
+    sides, difference = table_panels(errors, SideNames("a", "b"), ColourScale(1e-9, 1.0))
     assert sides.curves[0].x.tolist() == list(range(8))
     assert difference.curves[0].x.tolist() == list(range(8))
 
