@@ -166,11 +166,11 @@ def test_sines_and_cosines_between_sectors_are_correctly_rounded():
 
 @pytest.mark.usefixtures("either_way")
 def test_waves_of_more_angles_than_are_computed_at_once():
-    angles = np.arange(20_000, dtype=np.float32)
+    angles = np.arange(40_000, dtype=np.float32)
     (together,) = waves_of(angles, ["sin"])
-    (later,) = waves_of(angles[15_000:], ["sin"])
+    (later,) = waves_of(angles[30_000:], ["sin"])
 
-    assert together[15_000:].tolist() == later.tolist()
+    assert together[30_000:].tolist() == later.tolist()
 
 
 @pytest.mark.usefixtures("either_way")
