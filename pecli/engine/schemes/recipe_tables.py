@@ -20,7 +20,7 @@ from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes.recipes import PrecisionRecipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 15
+_CHUNK = 1 << 16
 """Elements that are computed at once: few enough for the cache, many enough for threads."""
 _RATIO_BITS = 128
 """Fractional bits of a ratio of frequencies, before it is rounded to float32."""
