@@ -55,11 +55,19 @@ def _resend_signal(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _send_later(number: int) -> None:
-    """Send a signal to this process from a thread, when the hook has returned."""
+    """Send a signal to this thread from another one, when the hook has returned.
+
+    A signal to the process could reach the thread that sends it: then the main thread, in which
+    Python raises exceptions of signals, would go on waiting for whatever it waits for.
+    """
+    main_thread = _thread.get_ident()
 
     def send() -> None:
         time.sleep(RESEND_SECONDS)
-        os.kill(os.getpid(), number)
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main_thread, number)
+        else:
+            os.kill(os.getpid(), number)
 
     _thread.start_new_thread(send, ())
 
