@@ -1,5 +1,9 @@
-"""Models whose positions are those of images and videos, or relative: what their configurations ask
-for.
+"""Models whose positions are points of images and videos, or distances: what their configurations
+ask for.
+
+Expected tables are dumps of the models' own code in transformers and diffusers
+(tests/engine/schemes/data/grids), or formulas written out here. `place` in the index has the
+options that a configuration does not state, such as the grid.
 """
 
 import json
@@ -25,8 +29,8 @@ TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.sample(4)
 def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
-    """The dumps are tables of the models' own code (transformers, diffusers), at 1e-4; rolled by
-    one position they must fail.
+    """The dumps are tables of the models' own code (transformers, diffusers), which computes in
+    float32: 1e-4. Rolled by one position they must fail.
     """
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -61,7 +65,10 @@ def test_the_command_of_a_configuration_is_given_and_runs(
 
 
 def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
-    """Qwen2-VL's patches come in blocks of 2 x 2; h has the first half of the pairs."""
+    """Qwen2-VL's patches come in blocks of 2 x 2, so that rows count 0 0 1 1 2 2 3 3 and columns 0
+    1 0 1 …; rows (h) have the first half of the pairs, columns the second. A tower of an unknown
+    model gives half a head to each axis.
+    """
     (tmp_path / "config.json").write_text(json.dumps(COMMANDS[-1][0]))
     words = [
         "rope",

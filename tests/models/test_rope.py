@@ -1,5 +1,9 @@
 """Rotary settings: what is left out, what is said twice, layers without rope, names with two
 meanings.
+
+Unscaled frequencies are base^(−2i/d); the expected ones apply each paper's or class's formula to
+them by hand. The original length (ORIGINAL) is that of training before a model was stretched;
+sources name the key that a value came from.
 """
 
 import math
@@ -31,9 +35,10 @@ SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling"
 LONGROPE_FACTORS = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
-def test_what_presets_and_unknown_classes_say() -> None:
-    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root
-    1.368888. Phi-3's spelling «yarn» of 2024 means longrope.
+def test_presets_warn_of_factors_that_no_table_shows_and_unknown_classes_need_a_head_dim() -> None:
+    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root 1.368888. gpt-oss does
+    not round YaRN's limits. An unknown class needs the width of its heads. Phi-3's spelling «yarn»
+    of 2024 means longrope.
     """
     assert any(
         "1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings
@@ -68,7 +73,7 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
         assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
-def test_ntk_has_two_meanings() -> None:
+def test_ntk_means_another_formula_in_gte_than_elsewhere() -> None:
     """In GTE's code «ntk» divides by 8^(2/64) as well; in other projects the base is multiplied by
     factor^(dim / (dim − 2)).
     """
@@ -92,7 +97,7 @@ def test_ntk_has_two_meanings() -> None:
     assert "ntk-fixed" in warning
 
 
-def test_telechat_3_sharpens_less() -> None:
+def test_telechat_3_has_a_smaller_attention_factor_than_yarn() -> None:
     """Its code has 0.07 in place of YaRN's 0.1 in the attention factor."""
     scaling = {"factor": 8.0, ORIGINAL: 8192}
     found, plain = (
