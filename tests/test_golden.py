@@ -1,4 +1,12 @@
-"""The golden suite against Arb's ball arithmetic, element by element, and as a folder of files."""
+"""The golden suite against Arb's ball arithmetic, element by element, and as a folder of files.
+
+A golden suite is a folder of cases with which ports (implementations in other languages) test
+themselves: index.json, and per case a file of numbers, spelled as decimals, in hexadecimal, and
+rounded to narrower dtypes. Arb computes with intervals of arbitrary precision («balls»), so that
+rounding is certain; the formulas of every scheme are written again here. Cases named mistake-… hold
+tables with a known mistake. Runners in samples/golden are small ports in JavaScript, Rust, C, shell
+and torch.
+"""
 
 import hashlib
 import itertools
@@ -230,7 +238,9 @@ def slopes(heads: int) -> list[arb]:
 
 
 def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
-    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors."""
+    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors,
+    so that none is skipped.
+    """
     compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
     for name, entry in entries_of_index(suite).items():
         given, spelled = (
@@ -335,6 +345,9 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
 
 
 def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
+    """Queries before and after a rotation, given in float32: Arb rotates what is before, by the
+    case's own settings (layout, offset, axes), and rounds once.
+    """
     for name, entry in entries_of_index(suite).items():
         if not name.startswith("rotate-"):
             continue
@@ -349,6 +362,9 @@ def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
 def test_golden_suite_is_small_complete_and_the_same_every_time(
     suite: Path, tmp_path: Path
 ) -> None:
+    """At least 150 cases in at most 3.5 MB; writing again gives the same bytes, and the index their
+    SHA-256.
+    """
     again = write(str(tmp_path))
     tolerances = {entry["name"]: entry["tolerances"] for entry in again}
 
@@ -370,6 +386,9 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
 
 
 def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_path: Path) -> None:
+    """A suite of one model has two cases; a second suite in the same folder reports the files that
+    are not its own. Nothing is written for an unknown name.
+    """
     outcome = run_pecli(
         "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
     )
@@ -474,6 +493,9 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> None:
+    """-DMISTAKE compiles a wrong base into the port: errors at small positions exceed 0.1, which
+    rounding cannot explain.
+    """
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))
     wrong = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
@@ -504,6 +526,9 @@ def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
+    """The port computes with awk's seven digits; only a case with a single frequency, 1, passes.
+    With --mistake its base is 10000 for all.
+    """
     few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
 
     def lines(*more: str) -> dict[str, str]:
@@ -525,6 +550,7 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
 
 @pytest.mark.thorough
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
+    """Every failure of the float32 port is explained by float32; with --mistake a rotation fails."""
     pytest.importorskip("torch", reason="torch is not installed")
     lines = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite)
 
@@ -540,6 +566,9 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 def test_golden_suite_verifies_and_every_mistake_is_named(
     run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
 ) -> None:
+    """`verify` passes a case with a mistake if it finds the mistake's reason; all of them do, and
+    there are at least as many as now.
+    """
     outcome = run_pecli("verify", copy_with_cases(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
 
@@ -659,7 +688,10 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
 
 
 def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
-    """golden_transformers.json holds tables of transformers' own modules."""
+    """golden_transformers.json holds tables of transformers' own float32 modules: near position 0
+    they keep twice the float32 tolerance, farther out the one of float32 arithmetic, which is
+    larger for that reason.
+    """
     theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
     assert len(theirs) >= 20
 
@@ -677,6 +709,9 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
 
 
 def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
+    """NumPy's power and cosine in float64 up to position 10^6: off by more than 1e-13, because
+    angles are rounded, but within the case's tolerance.
+    """
     positions = np.array(
         [0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64
     )
