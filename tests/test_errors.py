@@ -13,10 +13,12 @@ from pecli.cli.messages import option_name
 
 
 def test_a_string_of_60_letters_is_quoted_whole() -> None:
+    """60 is the limit of pecli's messages, which have to be one line."""
     assert errors.quoted("x" * 60) == f"'{'x' * 60}'"
 
 
 def test_a_longer_string_keeps_60_letters_to_which_dots_and_quotes_are_added() -> None:
+    """61 letters are one too many."""
     text = errors.quoted("x" * 61)
     assert text == f"'{'x' * 60}…'"
     assert len(text) == 60 + len("…") + len("''")
@@ -86,6 +88,7 @@ def test_a_measured_number_may_have_one_digit() -> None:
 def test_whole_numbers_are_spelled_without_a_point_while_they_are_exact(
     value: float, text: str
 ) -> None:
+    """`spelled` writes values as options of a command; truth values are written in lower case."""
     assert errors.spelled(value) == text
 
 

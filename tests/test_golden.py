@@ -493,8 +493,8 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> None:
-    """-DMISTAKE compiles a wrong base into the port: errors at small positions exceed 0.1, which
-    rounding cannot explain.
+    """-DMISTAKE compiles a port that exchanges sines and cosines: errors at small positions exceed
+    0.1, which rounding cannot explain.
     """
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))

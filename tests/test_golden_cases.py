@@ -45,6 +45,9 @@ def test_tolerances_grow_with_the_largest_value_and_position() -> None:
 
 
 def test_tolerances_of_small_values_are_those_of_1() -> None:
+    """A tolerance relative to 0.5 would be smaller than cosines and sines, which reach 1, are
+    rounded to.
+    """
     assert tolerances_of([0.5]) == {
         "float64": 1e-14,
         "float32": 1e-6,

@@ -102,6 +102,7 @@ def places() -> dict[Rule, list[str]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_no_test_module_breaks_a_rule_for_tests(places: dict[Rule, list[str]], rule: Rule) -> None:
+    """All modules below tests/ but the tools; the failure lists the places as MODULE:LINE."""
     assert places[rule] == []
 
 
@@ -137,8 +138,8 @@ def test_a_rule_for_tests_allows_ordinary_assertions(rule: Rule) -> None:
 
 
 def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
-    """answers.txt once held tests as text, which was evaluated: neither formatter nor type checker
-    saw it.
+    """Neither the formatter nor the type checker would see tests that are rows of text, such as
+    answers.txt.
     """
     assert [*TESTS.rglob("answers.txt")] == []
 

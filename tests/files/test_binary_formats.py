@@ -18,6 +18,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -136,29 +137,24 @@ def test_a_name_that_is_too_long_in_bytes_for_an_archive_is_refused(working_fold
     assert not Path("b.npz").exists()
 
 
-def test_every_dtype_of_safetensors_is_written_and_read_back(working_folder: Path) -> None:
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("f8", "f4", "f2", ml_dtypes.bfloat16),
+        *("i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"),
+    ],
+)
+def test_every_dtype_of_safetensors_is_written_and_read_back(
+    working_folder: Path, dtype: Any
+) -> None:
     """The official library reads what pecli writes, and pecli reads its own file, to the last byte."""
-    for dtype in (
-        "f8",
-        "f4",
-        "f2",
-        ml_dtypes.bfloat16,
-        "i8",
-        "i4",
-        "i2",
-        "i1",
-        "u8",
-        "u4",
-        "u2",
-        "u1",
-        "?",
-    ):
-        array = np.arange(12).reshape(3, 4).astype(dtype)  # type: ignore[call-overload]
-        save_tables("a.safetensors", [table_of("a", array)], None)
-        assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
-        loaded = load_file("a.safetensors")
-        assert loaded.metadata == {}
-        assert loaded.tensors["a"].tobytes() == array.tobytes()
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    save_tables("a.safetensors", [table_of("a", array)], None)
+    assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
+
+    loaded = load_file("a.safetensors")
+    assert loaded.metadata == {}
+    assert loaded.tensors["a"].tobytes() == array.tobytes()
 
 
 def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None:

@@ -128,8 +128,9 @@ INDEXED = {
 }
 
 
+@pytest.mark.parametrize(("file", "problem"), INDEXED.items())
 def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
-    working_folder: Path, run_pecli: Callable[..., Any]
+    working_folder: Path, run_pecli: Callable[..., Any], file: str, problem: str
 ) -> None:
     """Paths outside of the folder, devices, pipes, folders, links to nothing, and indices of
     indices.
@@ -141,14 +142,13 @@ def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
     Path("dangling").symlink_to("nowhere")
     Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
 
-    for file, problem in INDEXED.items():
-        result = run_pecli(
-            "inspect", write_index(**{"a.weight": "a.safetensors", "b.weight": file})
-        )
-        assert result.exit_code == FILE_ERROR
-        assert result.out == ""
-        assert result.err.count("\n") == 1
-        assert problem in result.err
+    index = write_index(**{"a.weight": "a.safetensors", "b.weight": file})
+    result = run_pecli("inspect", index)
+
+    assert result.exit_code == FILE_ERROR
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert problem in result.err
 
 
 def test_broken_indices_are_refused(working_folder: Path) -> None:

@@ -60,6 +60,7 @@ def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("code", [">f4", ">f2", ">i2", ">f8"])
 def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
+    """«>» is NumPy's sign for big-endian; the loaded numbers have the order of the machine."""
     NUMBERS_0_TO_23.astype(code).tofile("x.dat")
     loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
 
@@ -75,6 +76,7 @@ def test_a_length_of_minus_1_follows_from_the_size_of_the_file(shape: tuple[int,
 
 
 def test_raw_numbers_without_a_shape_are_a_vector() -> None:
+    """24 numbers of 4 bytes follow from the size of the file."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.raw")
     assert pecli.load("x.raw", raw_dtype="f32")["array"].shape == (24,)
 
@@ -130,7 +132,8 @@ def test_the_dtype_f8_is_refused_because_it_has_two_meanings() -> None:
         parse_layout(None, "f8")
 
 
-def test_an_unknown_dtype_names_a_similar_one() -> None:
+def test_an_unknown_dtype_is_refused_with_a_similar_one() -> None:
+    """«flot16» lacks one letter."""
     with pytest.raises(ParameterError, match="did you mean 'float16'"):
         parse_layout(None, "flot16")
 
@@ -163,6 +166,7 @@ def test_a_shape_without_a_dtype_arranges_the_numbers_of_a_text(shape: str) -> N
 def test_a_shape_that_does_not_fit_the_numbers_of_a_text_is_refused(
     run_pecli: Callable, shape: str, problem: str
 ) -> None:
+    """The text has 24 lines of one number each."""
     Path("x.txt").write_text("".join(f"{value}\n" for value in NUMBERS_0_TO_23.reshape(-1)))
     refused = run_pecli("inspect", "x.txt", "--shape", shape)
 
@@ -277,6 +281,7 @@ def test_a_shape_of_a_manifest_that_is_a_number_is_refused(run_pecli: Callable) 
 
 
 def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
+    """The bytes of a table of 6 positions and 8 channels, as a pipe has them."""
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)

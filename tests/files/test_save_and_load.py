@@ -68,22 +68,22 @@ def test_a_pipe_and_small_blocks_get_the_same_bytes_as_a_file(
     assert Path("a" + suffix).read_bytes() == expected
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_table_that_fails_leaves_the_old_file(
-    working_folder: Path, spec: dict[str, object]
+    working_folder: Path, spec: dict[str, object], suffix: str
 ) -> None:
-    """Six formats, a table whose function raises; no temporary file may stay beside the six old
-    ones.
+    """The function that computes the table's rows raises; no temporary file may stay beside the old
+    one.
     """
 
     def fail(start: int, out: object) -> None:
         raise RuntimeError("no more")
 
-    for suffix in SUFFIXES:
-        Path("a" + suffix).write_bytes(b"old")
-        with pytest.raises(RuntimeError, match="no more"):
-            save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
-        assert Path("a" + suffix).read_bytes() == b"old"
-    assert len(list(working_folder.iterdir())) == 6
+    Path("a" + suffix).write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="no more"):
+        save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
+    assert Path("a" + suffix).read_bytes() == b"old"
+    assert [path.name for path in working_folder.iterdir()] == ["a" + suffix]
 
 
 def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: Path) -> None:
@@ -284,16 +284,23 @@ UNREADABLE_FILES: list[tuple[str, bytes | None, str]] = [
 ]
 
 
-def test_a_file_that_cannot_be_read_is_refused_with_advice(working_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "data", "said"),
+    UNREADABLE_FILES,
+    ids=[f"{path}: {said[:40]}" for path, _, said in UNREADABLE_FILES],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_advice(
+    working_folder: Path, path: str, data: bytes | None, said: str
+) -> None:
     """Each row of UNREADABLE_FILES is a path, the bytes to write there (None: nothing is written),
     and a part of the message: folders, damaged or empty files, pickles, text without numbers,
     devices and missing files.
     """
-    for path, data, said in UNREADABLE_FILES:
-        if data is not None:
-            Path(path).write_bytes(data)
-        with pytest.raises(FileError, match=re.escape(said)):
-            open_tensors(path)
+    Path("empty").touch()  # which the path empty/a leads through
+    if data is not None:
+        Path(path).write_bytes(data)
+    with pytest.raises(FileError, match=re.escape(said)):
+        open_tensors(path)
 
 
 class _BrokenMapping(dict[str, Any]):

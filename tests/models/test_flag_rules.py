@@ -2,8 +2,8 @@
 
 The model is Llama 2 7B: base 10000, heads of 128 channels, 4,096 positions, no scaling. Its slowest
 pair turns by 10000^(−126/128) radians per position. The rules were read from the servers' source:
-llama-server is llama.cpp's, server.py text-generation-webui's, exllamav2 is its test_inference.py,
-/set parameter is Ollama's. alpha is a factor of the base: base · alpha^(128/126).
+llama-server is llama.cpp's, server.py text-generation-webui's, /set parameter Ollama's. alpha is a
+factor of the base, in exllama's way: base · alpha^(128/126).
 """
 
 import math

@@ -229,5 +229,6 @@ def test_a_folder_that_is_called_like_a_file_describes_no_model(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["config.json", "params.json", "model.gguf"])
-def test_files_of_these_names_describe_a_model_unread(name: str) -> None:
+def test_the_usual_names_of_configurations_describe_a_model_unread(name: str) -> None:
+    """Hugging Face, Meta and llama.cpp call their files so; the file need not exist."""
     assert config_files.is_config(f"nowhere/{name}")

@@ -211,7 +211,7 @@ def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
 
 
 def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
-    """The words differ by two letters; BERT has no such key, so it is reported without that hint."""
+    """The words differ by two letters; a hint at «use_nope» would mislead."""
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
 

@@ -43,6 +43,7 @@ def test_the_base_of_the_toy_dialect_is_read(model: ModelEncodings) -> None:
 
 
 def test_the_source_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None:
+    """Reports show the key of the file, not rope_theta, to which it is translated."""
     assert model.one().sources["base"] == "toy_base"
 
 

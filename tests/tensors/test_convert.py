@@ -393,7 +393,7 @@ def test_vectors_beside_tables_stay() -> None:
 
 
 def test_no_pattern_means_all_tables() -> None:
-    """include=None is the default; pairs (0, 1) and (2, 3) become 0 2 1 3."""
+    """None stands for no pattern; the pairs (0, 1) and (2, 3) become 0 2 1 3."""
     moved = convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves", include=None)
     assert moved.tolist() == [[0, 2, 1, 3]]
 
