@@ -169,24 +169,44 @@ def test_a_header_states_shape_values_and_parameters(
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
 
-def test_what_c_or_text_cannot_hold_is_refused(working_folder: Path) -> None:
-    """Complex numbers and a rare 8-bit float are refused with the name of a format that holds them;
-    so are tables without numbers, and two names that are one in C.
-    """
-    for suffix in (".csv", ".json", ".h"):
-        for dtype, other in ((np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")):
-            table = table_of("a", np.zeros(2, dtype))
-            with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
-                save_tables("a" + suffix, [table], None)
-            save_tables(f"a{other}", [table], None)  # the advice is good
-            Path(f"a{other}").unlink()
-            assert caught.value.given == table.dtype
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
+@pytest.mark.parametrize(
+    ("dtype", "other"),
+    [(np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")],
+    ids=["complex", "float8"],
+)
+def test_dtypes_that_text_cannot_hold_are_refused_with_a_format_that_can(
+    working_folder: Path, suffix: str, dtype: type, other: str
+) -> None:
+    """The advice is followed, and must be good."""
+    table = table_of("a", np.zeros(2, dtype))
+    with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
+        save_tables("a" + suffix, [table], None)
+    assert caught.value.given == table.dtype
+    assert list(working_folder.iterdir()) == []
 
-    for shape in ((4, 0), (0, 2)):  # an empty file, or empty lines, could not be read again
-        with pytest.raises(ParameterError, match=r"at least one number; write \.npy"):
-            save_tables("a.csv", [table_of("a", np.zeros(shape))], None)
-    with pytest.raises(ParameterError, match="at least one number"):
-        save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
+    save_tables(f"a{other}", [table], None)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "problem"),
+    [
+        ("a.csv", (4, 0), r"at least one number; write \.npy"),
+        ("a.csv", (0, 2), r"at least one number; write \.npy"),
+        ("a.h", (0, 2), "at least one number"),
+    ],
+)
+def test_tables_without_numbers_are_not_written_as_text(
+    working_folder: Path, path: str, shape: tuple[int, int], problem: str
+) -> None:
+    """An empty file, or empty lines, could not be read again, and C has no empty arrays."""
+    with pytest.raises(ParameterError, match=problem):
+        save_tables(path, [table_of("a", np.zeros(shape))], None)
+    assert list(working_folder.iterdir()) == []
+
+
+def test_names_that_are_one_name_in_c_are_refused(working_folder: Path) -> None:
+    """Both «a-b» and «a_b» would be a_a_b, because names in C have no hyphen."""
     with pytest.raises(ParameterError, match="same name in C"):
         save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
     assert list(working_folder.iterdir()) == []

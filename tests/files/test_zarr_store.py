@@ -107,17 +107,23 @@ def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_
         pecli.verify(tmp_path / "t.zarr")
 
 
-def test_a_store_is_refused_for_bfloat16_empty_arrays_and_existing_folders(tmp_path: Path) -> None:
-    """Zarr has no bfloat16; arrays without elements have no chunk; and a store that is there is not
-    overwritten.
-    """
-    store = str(tmp_path / "t.zarr")
+def test_bfloat16_is_not_written_to_a_store(tmp_path: Path) -> None:
+    """Zarr has no such dtype."""
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
-        pecli.save(store, pecli.Rope(4, 4, dtype="bfloat16"))
-    with pytest.raises(ParameterError, match="at least one number"):
-        save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
+        pecli.save(tmp_path / "t.zarr", pecli.Rope(4, 4, dtype="bfloat16"))
     assert list(tmp_path.iterdir()) == []
 
+
+def test_an_array_without_elements_is_not_written_to_a_store(tmp_path: Path) -> None:
+    """It would have no chunk."""
+    with pytest.raises(ParameterError, match="at least one number"):
+        save_tables(str(tmp_path / "t.zarr"), [table_of("a", np.zeros((0, 2)))], None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder cannot be replaced in one step, as a file can."""
+    store = str(tmp_path / "t.zarr")
     pecli.save(store, ROPE_1000_BY_64)
     with pytest.raises(FileError, match="is there already; remove it"):
         pecli.save(store, ROPE_1000_BY_64)

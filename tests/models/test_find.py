@@ -62,8 +62,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_revision_of_a_repository_is_the_snapshot_that_its_ref_names(cache: Path) -> None:
-    """A ref, such as main or v1, holds the name of a snapshot; one that leads out of the folder of
-    refs' snapshots («astray») is not followed. Old repositories have no owner (models--tiny).
+    """A ref, such as main or v1, holds the name of a snapshot, whose base is 500000 or 7; a path in
+    place of a name («astray») is not followed. Old repositories have no owner (models--tiny).
     """
     repository = cache / "models--some-lab--Tiny-1B"
     (repository / "snapshots" / ("b" * 40)).mkdir()

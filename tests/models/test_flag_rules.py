@@ -116,7 +116,9 @@ def test_the_slowest_frequency_has_the_base_and_divisor_of_the_server(served: Se
 
 
 def test_cos_and_sin_have_the_attention_factor_of_the_server(served: Served) -> None:
-    """It is 1 without YaRN; YaRN's paper has 1 + 0.1 ln(factor), which is 1.1386 for 4."""
+    """It is 1 unless YaRN computes it, as 1 + 0.1 ln(factor), which is 1.1386 for 4, or a flag
+    states it.
+    """
     attention = rope_of(served.flags).attention_factor()
     assert attention == pytest.approx(served.attention, rel=1e-6)
 

@@ -17,6 +17,7 @@ import pytest
 from pecli import load_config
 from pecli.cli.app import run
 from pecli.views.encodings import commands
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.models.facts import stored
 
 DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
@@ -36,13 +37,13 @@ def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(config))
     words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
 
-    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == 0
+    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == SUCCESS
 
     wrong = {
         tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()
     }
     np.savez(tmp_path / "wrong.npz", **wrong)
-    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == 1
+    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == CHECK_FAILED
 
 
 COMMANDS = stored("tables.json")["commands"]

@@ -301,7 +301,9 @@ def test_nan_spoils_its_pair_only() -> None:
 
 
 def test_the_offset_of_a_scheme_is_where_rows_begin() -> None:
-    """(1, 1) rotated by one radian."""
+    """A head of two channels is one pair with frequency 1, so that (1, 1) at position 1 is rotated
+    by one radian: (cos 1 − sin 1, cos 1 + sin 1).
+    """
     rotated = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
     cos, sin = math.cos(1), math.sin(1)
 

@@ -360,8 +360,10 @@ def test_projections_of_one_tower_alone_need_no_pattern() -> None:
     assert [*convert(tower, "interleaved", "halves", heads=2)] == [*tower]
 
 
-def test_a_model_without_layouts_is_refused() -> None:
-    """A model states how heads are divided, which a cast does not need."""
+def test_a_model_is_refused_for_a_cast_without_layouts() -> None:
+    """A model states how heads are divided; that matters only if pairs move, for which from and to
+    are missing, and not for a cast.
+    """
     weights = {"model.layers.0.self_attn.q_proj.weight": np.zeros((4, 4), np.float32)}
     with pytest.raises(ParameterError, match="from is missing; `heads`, `rotary_dim` and"):
         pecli.convert(weights, model="llama-2-7b", dtype="float16")
