@@ -623,7 +623,9 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
-    """The port's tables are computed by NumPy, and its sines for theta 500000 have base 10000."""
+    """The port's tables are computed by NumPy: those of four cases, of which one is wrong, because
+    its sines for theta 500000 have base 10000.
+    """
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
     spelled = tensors_of_case(suite, "rotate-interleaved")["before"]
@@ -663,28 +665,48 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     ]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
 
-    np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
-    for words, code in (([], 0), (["--strict"], 1)):
-        assert (
-            run_pecli("verify", "--golden", suite, tmp_path / "one.npz", *words).exit_code == code
-        )
 
+@pytest.fixture
+def one_answer(tmp_path: Path) -> Path:
+    """A file with the right answer to one case: 10000^(−i/16), by NumPy."""
+    path = tmp_path / "one.npz"
+    np.savez(path, **{"frequencies-default": 10000.0 ** (-np.arange(16) / 16)})
+    return path
+
+
+@pytest.mark.parametrize(("options", "code"), [([], SUCCESS), (["--strict"], CHECK_FAILED)])
+def test_cases_without_an_answer_fail_only_a_strict_check(
+    run_pecli, suite: Path, one_answer: Path, options: list[str], code: int
+) -> None:
+    """All cases of the suite but one have no answer."""
+    assert run_pecli("verify", "--golden", suite, one_answer, *options).exit_code == code
+
+
+def test_golden_answers_to_an_unknown_case_are_refused(
+    run_pecli, suite: Path, tmp_path: Path
+) -> None:
+    """The error shows the form of names, CASE.TENSOR, and the cases that there are."""
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
+
     assert outcome.exit_code == FILE_ERROR
     assert "name answers CASE.TENSOR; cases are " in outcome.err
 
+
+def test_golden_answers_beside_another_index_json_are_refused(
+    run_pecli, tmp_path: Path, one_answer: Path
+) -> None:
+    """Many programs write a file of that name; an empty object is no index of a suite."""
     (tmp_path / "index.json").write_text("{}")
-    assert (
-        "is not the index of a golden"
-        in run_pecli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
-    )
-    assert (
-        run_pecli(
-            "verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b"
-        ).exit_code
-        == USAGE_ERROR
-    )
+    outcome = run_pecli("verify", "--golden", tmp_path, one_answer)
+
+    assert "is not the index of a golden" in outcome.err
+
+
+def test_a_model_beside_a_golden_suite_is_refused(run_pecli, suite: Path, one_answer: Path) -> None:
+    """The suite states what is right, so that --model would have no effect."""
+    words = ("verify", "--golden", suite, one_answer, "--model", "llama-2-7b")
+    assert run_pecli(*words).exit_code == USAGE_ERROR
 
 
 def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
