@@ -19,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_model
-from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.models.facts import facts_by_layer_type, has_facts, only_encoding, stored, write_gguf
 
 QWEN2_HEADER = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
@@ -315,27 +315,29 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, run_
 FACTORS = [
     (
         llama3_factors(8.0)[:32],
-        2,
+        USAGE_ERROR,
         f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
     ),
-    ([math.nan] * 64, 3, f"{ROPE_FREQS} is [nan, "),
-    ([0.0] * 64, 2, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+    ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
+    ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
 ]
 
 
+@pytest.mark.parametrize(
+    ("factors", "code", "problem"), FACTORS, ids=["32 of 64", "not a number", "zero"]
+)
 def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
-    tmp_path: Path, run_pecli
+    tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
 ) -> None:
-    """A Llama with heads of 128 channels has 64 frequencies. If the tensor is a wrong value (2) or
-    the file is broken (3), is told by the exit code; against a given config the file fails the
-    check.
+    """A Llama with heads of 128 channels has 64 frequencies. NaN is no content of a file, other
+    numbers are wrong values; against a given config each file fails the check.
     """
-    for factors, code, problem in FACTORS:
-        path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
-        outcome = run_pecli("verify", path)
-        assert outcome.exit_code == code
-        assert problem in outcome.err
-        assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
+    path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
+    outcome = run_pecli("verify", path)
+
+    assert outcome.exit_code == code
+    assert problem in outcome.err
+    assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 
 
 def test_exchanged_long_and_short_factors_are_named(tmp_path: Path, run_pecli) -> None:

@@ -73,23 +73,29 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
         assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
-def test_ntk_means_another_formula_in_gte_than_elsewhere() -> None:
-    """In GTE's code «ntk» divides by 8^(2/64) as well; in other projects the base is multiplied by
-    factor^(dim / (dim − 2)).
-    """
-    scaling = {"type": "ntk", "factor": 8.0}
-    for name in ("gte", "new"):
-        model = load_config(
-            {"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling}
-        )
-        expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
-        assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-        assert (
-            model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
-        )
-        assert model.warnings == ()
+NTK_BY_8 = {"type": "ntk", "factor": 8.0}
 
-    model = load_config({**LLAMA_CONFIG, "rope_scaling": scaling})
+
+@pytest.mark.parametrize("name", ["gte", "new"])
+def test_ntk_in_gte_multiplies_the_base_and_divides_frequencies(name: str) -> None:
+    """GTE's code, whose model_type is also «new», multiplies the base by the factor 8 itself, and
+    divides frequencies by 8^(2/64) for heads of 64 channels.
+    """
+    model = load_config(
+        {"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": NTK_BY_8}
+    )
+    expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
+
+    assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+    assert model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
+    assert model.warnings == ()
+
+
+def test_ntk_elsewhere_multiplies_the_base_by_a_power_of_the_factor() -> None:
+    """The base is multiplied by factor^(dim / (dim − 2)), with dim 128; the other meaning is
+    mentioned.
+    """
+    model = load_config({**LLAMA_CONFIG, "rope_scaling": NTK_BY_8})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
     assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
 
@@ -121,16 +127,17 @@ NO_TABLES = {
 }
 
 
-def test_no_table_is_made_that_a_model_never_uses() -> None:
+@pytest.mark.parametrize(("name", "said"), NO_TABLES.items())
+def test_no_table_is_made_that_a_model_never_uses(name: str, said: str) -> None:
     """These vision models rotate by fractions of the image, so a table over positions 0, 1, 2, … is
     refused.
     """
-    for name, said in NO_TABLES.items():
-        model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
-        assert any(said in warning for warning in model.warnings)
-        assert model.one().inverse_frequencies() is not None
-        with pytest.raises(pecli.ParameterError, match=said):
-            model.one().rope(8)
+    model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
+
+    assert any(said in warning for warning in model.warnings)
+    assert model.one().inverse_frequencies() is not None
+    with pytest.raises(pecli.ParameterError, match=said):
+        model.one().rope(8)
 
 
 def llama_encoding_scaled_by(scaling: dict[str, Any]) -> Any:
