@@ -67,30 +67,50 @@ def test_arrays_of_a_folder_take_the_names_of_their_files(working_folder: Path) 
         load("sub")
 
 
-def test_shards_without_an_index_are_joined_unless_a_name_repeats(working_folder: Path) -> None:
-    """Files are joined, by prefixes if names repeat; model.safetensors or an index decides if there
-    is one.
-    """
+def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
+    """Two files with one tensor each are one set of two."""
     write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
 
-    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
-    assert sorted(load(".")) == [
-        "a.a.weight",
-        "b.weight",
-        "c.a.weight",
-    ]  # a dump of each layer has the same names
 
+def test_tensors_of_one_name_in_several_files_have_the_files_names_before_it(
+    working_folder: Path,
+) -> None:
+    """A dump of each layer, for example, has the same names."""
+    write_shards(a=1, b=2)
+    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
+
+    assert sorted(load(".")) == ["a.a.weight", "b.weight", "c.a.weight"]
+
+
+def test_names_that_repeat_even_with_the_files_names_are_refused(working_folder: Path) -> None:
+    """a.a.weight is a.weight of the file a, which c has as well, and a tensor of the file d."""
+    write_shards(a=1)
+    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
+
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
 
-    write_shards(model=3)
-    assert sorted(load(".")) == ["model.weight"]  # the others may be of its adapters
 
+def test_a_file_called_model_is_taken_alone(working_folder: Path) -> None:
+    """The files beside it may be those of its adapters."""
+    write_shards(a=1, model=3)
+    assert sorted(load(".")) == ["model.weight"]
+
+
+def test_an_index_decides_which_files_of_a_folder_are_read(working_folder: Path) -> None:
+    """It names b.safetensors alone, and precedes model.safetensors."""
+    write_shards(a=1, b=2, model=3)
     write_index(**{"b.weight": "b.safetensors"})
+
     assert sorted(load(".")) == ["b.weight"]
 
+
+def test_a_folder_with_several_indices_is_refused(working_folder: Path) -> None:
+    """One of them could be of another precision, and only the user knows which is meant."""
+    write_shards(b=2)
+    write_index(**{"b.weight": "b.safetensors"})
     Path("model.fp16.safetensors.index.json").write_text("{}")
     with pytest.raises(
         FileError,

@@ -21,17 +21,22 @@ from tests.exit_codes import USAGE_ERROR
 from tests.models.facts import stored
 
 
-def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(tmp_path: Path) -> None:
-    """The context is the length that the config states, or None if it states no number."""
-    for config, expected in (
+@pytest.mark.parametrize(
+    ("config", "context"),
+    [
         ({"n_positions": 1024}, 1024),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
         ({"max_position_embeddings": "long"}, None),
         ({"dim": 4096, "n_layers": 32}, None),
-    ):
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        for path in (tmp_path, tmp_path / "config.json", tmp_path / "model.safetensors.index.json"):
-            assert load_model(path).context == expected
+    ],
+)
+@pytest.mark.parametrize("path", [".", "config.json", "model.safetensors.index.json"])
+def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(
+    tmp_path: Path, path: str, config: dict[str, object], context: int | None
+) -> None:
+    """The context is the length that the config states, or None if it states no number."""
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_model(tmp_path / path).context == context
 
 
 LLAMA_CONFIG = {
