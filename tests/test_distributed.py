@@ -1,4 +1,9 @@
-"""Tables that Dask spreads are those of one process; a missing package is named in one line."""
+"""Tables that Dask spreads over workers are those of one process; a missing package is named in one
+line.
+
+`pecli.dask` returns arrays whose blocks are computed when they are needed; `distributed.save` lets
+workers write one Zarr store. Expected bytes are those of `tables` and `save` in one process.
+"""
 
 import os
 import subprocess
@@ -25,6 +30,9 @@ SCHEMES = [
 def test_lazy_arrays_of_dask_hold_the_tables(
     scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Blocks are made small, so that some array has more than one; the whole and its last two rows
+    are computed by different schedulers.
+    """
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
 
@@ -36,7 +44,7 @@ def test_lazy_arrays_of_dask_hold_the_tables(
     assert max(each.npartitions for each in lazy.values()) > 1
 
 
-def test_workers_write_one_store(tmp_path: Path) -> None:
+def test_two_workers_write_the_same_store_as_one_process(tmp_path: Path) -> None:
     """Two processes of Dask must write the same bytes as one."""
     import dask
 
@@ -70,6 +78,9 @@ raise SystemExit(run(["sinusoidal", "--seq-len", "4", "--dim", "4", "-o", "pe.za
 
 
 def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Path) -> None:
+    """None in sys.modules makes these imports fail. Reading and writing a store need zarr; neither
+    it nor dask is among the dependencies of pyproject.toml.
+    """
     (tmp_path / "there.zarr").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True

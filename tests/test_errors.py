@@ -1,4 +1,10 @@
-"""Values in messages, and the errors that those of the system become."""
+"""Values in messages, and the errors of pecli that errors of the system become.
+
+A message states what was given, the rule, and what to do. The limits (60 characters of a value, 64
+numbers, …) keep it in one line. A FileError is about a file, a ParameterError about a value, a
+ResourceError about the machine; a DefectError is a bug of pecli. Numbers of errors are those of
+errno.
+"""
 
 import pytest
 
@@ -7,10 +13,12 @@ from pecli.cli.messages import option_name
 
 
 def test_a_string_of_60_letters_is_quoted_whole() -> None:
+    """60 is the limit of pecli's messages, which have to be one line."""
     assert errors.quoted("x" * 60) == f"'{'x' * 60}'"
 
 
 def test_a_longer_string_keeps_60_letters_to_which_dots_and_quotes_are_added() -> None:
+    """61 letters are one too many."""
     text = errors.quoted("x" * 61)
     assert text == f"'{'x' * 60}…'"
     assert len(text) == 60 + len("…") + len("''")
@@ -37,6 +45,7 @@ def test_a_number_that_python_does_not_format_is_described() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (0.1 + 0.2, "0.30000000000000004")])
 def test_a_number_that_was_given_is_shown_with_all_digits(value: float, text: str) -> None:
+    """0.1 + 0.2 is not 0.3 in float64, and a user should see it."""
     assert errors.shown(value) == text
 
 
@@ -58,10 +67,12 @@ def test_a_number_that_was_given_is_shown_with_all_digits(value: float, text: st
 def test_a_measured_number_has_an_exponent_below_a_thousandth_and_from_a_million(
     value: float, text: str
 ) -> None:
+    """Errors and sizes are shown in few digits; minus zero is shown as 0."""
     assert errors.number(value) == text
 
 
-def test_a_measured_number_in_one_digit() -> None:
+def test_a_measured_number_may_have_one_digit() -> None:
+    """The second argument is the number of digits."""
     assert errors.number(3e-9, 1) == "3e-9"
 
 
@@ -77,6 +88,7 @@ def test_a_measured_number_in_one_digit() -> None:
 def test_whole_numbers_are_spelled_without_a_point_while_they_are_exact(
     value: float, text: str
 ) -> None:
+    """`spelled` writes values as options of a command; truth values are written in lower case."""
     assert errors.spelled(value) == text
 
 
@@ -84,24 +96,29 @@ def test_whole_numbers_are_spelled_without_a_point_while_they_are_exact(
     ("count", "text"), [(64, ",".join("1" * 64)), (65, "1,1,1,…,1 (65 numbers)")]
 )
 def test_more_than_64_numbers_are_shortened(count: int, text: str) -> None:
+    """A list of factors has one number per pair, 64 for heads of 128 channels."""
     assert errors.brief([1] * count) == text
 
 
 @pytest.mark.parametrize(("name", "advice"), [("abc", "did you mean 'abcdefghijkl'?"), ("ab", "")])
 def test_three_letters_of_a_beginning_are_enough_for_advice(name: str, advice: str) -> None:
+    """Two letters begin too many words."""
     assert errors.nearest(name, ["abcdefghijkl"]) == advice
 
 
 @pytest.mark.parametrize(("names", "text"), [("ab", "a, b"), ("abc", "a, b and 1 more")])
 def test_names_beyond_the_limit_are_counted(names: str, text: str) -> None:
+    """The limit is two names here."""
     assert errors.listed(names, 2) == text
 
 
-def test_none_are_counted_in_the_plural() -> None:
+def test_zero_is_counted_in_the_plural() -> None:
+    """As English has it."""
     assert errors.counted(0, "row") == "0 rows"
 
 
 def test_an_empty_shape_is_empty_brackets() -> None:
+    """The shape of a single number, as Python writes it."""
     assert errors.bracketed(()) == "()"
 
 
@@ -129,6 +146,7 @@ def test_an_error_of_the_system_about_a_file_is_put_in_plain_words(
 
 
 def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
+    """21 is EISDIR."""
     failure = errors.failure("a", IsADirectoryError(21, ""))
     assert str(failure) == "a: is a folder; name a file in it"
 
@@ -156,12 +174,17 @@ def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
         "a module that pecli never imports",
     ],
 )  # fmt: skip
-def test_the_kind_of_an_unexpected_error(cause: Exception, kind: type[errors.PecliError]) -> None:
-    """23 is ENFILE, 24 EMFILE; a missing module of pecli itself is a defect."""
+def test_an_unexpected_error_is_one_of_the_machine_or_a_defect(
+    cause: Exception, kind: type[errors.PecliError]
+) -> None:
+    """23 is ENFILE, 24 EMFILE: the machine is at its limit. Errors about Python files are no errors
+    about the user's files, and a missing module of pecli or of what it needs is a defect.
+    """
     assert type(errors.translated(cause)) is kind
 
 
 def test_an_error_with_an_ordinary_cause_is_a_defect() -> None:
+    """Only an interrupt among the causes is passed on; see the next test."""
     problem = RuntimeError("a class could not be made")
     problem.__cause__ = ValueError("of its fields")
     assert type(errors.translated(problem)) is errors.DefectError
@@ -176,12 +199,14 @@ def test_an_interrupt_while_a_class_is_made_stays_an_interrupt() -> None:
 
 
 def test_a_file_that_is_gone_while_pecli_runs_is_a_file_error() -> None:
+    """2 is ENOENT, for a file of the user."""
     error = errors.translated(OSError(2, "", "a.npy"))
     assert isinstance(error, errors.FileError)
     assert error.problem == "does not exist"
 
 
 def test_a_path_in_bytes_is_shown_as_text() -> None:
+    """The system's functions also take paths as bytes."""
     error = errors.translated(OSError(2, "", b"b"))
     assert isinstance(error, errors.FileError)
     assert error.path == "b"
@@ -197,15 +222,20 @@ def test_a_path_in_bytes_is_shown_as_text() -> None:
     ids=["matplotlib is not installed", "no memory for NumPy", "no more threads"],
 )
 def test_an_unexpected_error_comes_with_advice(cause: Exception, advice: str) -> None:
+    """The messages of ImportError and RuntimeError are those of the dynamic loader and of Python's
+    threading.
+    """
     assert advice in str(errors.translated(cause))
 
 
-def test_no_memory_for_a_lock_is_no_memory() -> None:
+def test_no_memory_for_a_lock_is_reported_as_no_memory() -> None:
+    """Python raises RuntimeError for it, with this message."""
     lock = errors.translated(RuntimeError("can't allocate lock"))
     assert str(errors.translated(MemoryError())) == str(lock)
 
 
 def test_a_defect_names_the_exception() -> None:
+    """So that a report of the user tells where to look."""
     message = str(errors.translated(KeyError()))
     assert message.startswith("unexpected KeyError; this is a defect")
 
@@ -231,10 +261,14 @@ def test_a_defect_names_the_exception() -> None:
 def test_a_message_has_what_was_given_the_rule_and_advice(
     error: errors.PecliError, message: str
 ) -> None:
+    """Parts are separated by semicolons, and missing ones left out."""
     assert str(error) == message
 
 
-def test_parameters_are_spelled_as_options() -> None:
+def test_parameters_are_spelled_as_options_on_the_command_line() -> None:
+    """Names of parameters stand between backquotes; the command line shows options instead
+    (kv_heads: --kv-heads).
+    """
     error = errors.ParameterError(
         "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"
     )
@@ -244,5 +278,6 @@ def test_parameters_are_spelled_as_options() -> None:
 
 
 def test_a_value_is_never_taken_for_a_parameter() -> None:
+    """The user's value contains backquotes, too, and must stay as it is."""
     error = errors.ParameterError("name", "'`heads`'", "it is unknown")
     assert error.spelled(option_name) == "--name is '`heads`'; it is unknown"

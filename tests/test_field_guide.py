@@ -1,4 +1,8 @@
-"""The field guide of mistakes agrees with the catalogue."""
+"""The field guide, a page that describes every mistake that pecli can name, agrees with the
+catalogue of mistakes.
+
+tests/field_guide.py writes the page from the classes of the catalogue.
+"""
 
 import pytest
 
@@ -10,9 +14,11 @@ ADVICE = "run `python -m tests.field_guide`"
 
 
 def test_the_page_follows_from_the_catalogue() -> None:
+    """A change to the catalogue must be followed by writing the page again."""
     assert GUIDE.read_text(encoding="utf-8") == guide(), ADVICE
 
 
 @pytest.mark.parametrize("kind", catalogue.every_kind(), ids=slug)
 def test_every_mistake_has_a_summary(kind: type[catalogue.Mistake]) -> None:
+    """The page and reports begin with it."""
     assert kind.summary

@@ -1,4 +1,12 @@
-"""The golden suite against Arb's ball arithmetic, element by element, and as a folder of files."""
+"""The golden suite against Arb's ball arithmetic, element by element, and as a folder of files.
+
+A golden suite is a folder of cases with which ports (implementations in other languages) test
+themselves: index.json, and per case a file of numbers, spelled as decimals, in hexadecimal, and
+rounded to narrower dtypes. Arb computes with intervals of arbitrary precision («balls»), so that
+rounding is certain; the formulas of every scheme are written again here. Cases named mistake-… hold
+tables with a known mistake. Runners in samples/golden are small ports in JavaScript, Rust, C, shell
+and torch.
+"""
 
 import hashlib
 import itertools
@@ -230,7 +238,9 @@ def slopes(heads: int) -> list[arb]:
 
 
 def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
-    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors."""
+    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors,
+    so that none is skipped.
+    """
     compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
     for name, entry in entries_of_index(suite).items():
         given, spelled = (
@@ -335,6 +345,9 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
 
 
 def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
+    """Queries before and after a rotation, given in float32: Arb rotates what is before, by the
+    case's own settings (layout, offset, axes), and rounds once.
+    """
     for name, entry in entries_of_index(suite).items():
         if not name.startswith("rotate-"):
             continue
@@ -349,6 +362,9 @@ def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
 def test_golden_suite_is_small_complete_and_the_same_every_time(
     suite: Path, tmp_path: Path
 ) -> None:
+    """At least 150 cases in at most 3.5 MB; writing again gives the same bytes, and the index their
+    SHA-256.
+    """
     again = write(str(tmp_path))
     tolerances = {entry["name"]: entry["tolerances"] for entry in again}
 
@@ -370,6 +386,9 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
 
 
 def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_path: Path) -> None:
+    """A suite of one model has two cases; a second suite in the same folder reports the files that
+    are not its own. Nothing is written for an unknown name.
+    """
     outcome = run_pecli(
         "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
     )
@@ -474,6 +493,9 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> None:
+    """-DMISTAKE compiles a port that exchanges sines and cosines: errors at small positions exceed
+    0.1, which rounding cannot explain.
+    """
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))
     wrong = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
@@ -504,6 +526,9 @@ def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
+    """The port computes with awk's seven digits; only a case with a single frequency, 1, passes.
+    With --mistake its base is 10000 for all.
+    """
     few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
 
     def lines(*more: str) -> dict[str, str]:
@@ -525,6 +550,7 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
 
 @pytest.mark.thorough
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
+    """Every failure of the float32 port is explained by float32; with --mistake a rotation fails."""
     pytest.importorskip("torch", reason="torch is not installed")
     lines = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite)
 
@@ -540,6 +566,9 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 def test_golden_suite_verifies_and_every_mistake_is_named(
     run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
 ) -> None:
+    """`verify` passes a case with a mistake if it finds the mistake's reason; all of them do, and
+    there are at least as many as now.
+    """
     outcome = run_pecli("verify", copy_with_cases(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
 
@@ -594,7 +623,9 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
-    """The port's tables are computed by NumPy, and its sines for theta 500000 have base 10000."""
+    """The port's tables are computed by NumPy: those of four cases, of which one is wrong, because
+    its sines for theta 500000 have base 10000.
+    """
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
     spelled = tensors_of_case(suite, "rotate-interleaved")["before"]
@@ -634,32 +665,55 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     ]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
 
-    np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
-    for words, code in (([], 0), (["--strict"], 1)):
-        assert (
-            run_pecli("verify", "--golden", suite, tmp_path / "one.npz", *words).exit_code == code
-        )
 
+@pytest.fixture
+def one_answer(tmp_path: Path) -> Path:
+    """A file with the right answer to one case: 10000^(−i/16), by NumPy."""
+    path = tmp_path / "one.npz"
+    np.savez(path, **{"frequencies-default": 10000.0 ** (-np.arange(16) / 16)})
+    return path
+
+
+@pytest.mark.parametrize(("options", "code"), [([], SUCCESS), (["--strict"], CHECK_FAILED)])
+def test_cases_without_an_answer_fail_only_a_strict_check(
+    run_pecli, suite: Path, one_answer: Path, options: list[str], code: int
+) -> None:
+    """All cases of the suite but one have no answer."""
+    assert run_pecli("verify", "--golden", suite, one_answer, *options).exit_code == code
+
+
+def test_golden_answers_to_an_unknown_case_are_refused(
+    run_pecli, suite: Path, tmp_path: Path
+) -> None:
+    """The error shows the form of names, CASE.TENSOR, and the cases that there are."""
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
+
     assert outcome.exit_code == FILE_ERROR
     assert "name answers CASE.TENSOR; cases are " in outcome.err
 
+
+def test_golden_answers_beside_another_index_json_are_refused(
+    run_pecli, tmp_path: Path, one_answer: Path
+) -> None:
+    """Many programs write a file of that name; an empty object is no index of a suite."""
     (tmp_path / "index.json").write_text("{}")
-    assert (
-        "is not the index of a golden"
-        in run_pecli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
-    )
-    assert (
-        run_pecli(
-            "verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b"
-        ).exit_code
-        == USAGE_ERROR
-    )
+    outcome = run_pecli("verify", "--golden", tmp_path, one_answer)
+
+    assert "is not the index of a golden" in outcome.err
+
+
+def test_a_model_beside_a_golden_suite_is_refused(run_pecli, suite: Path, one_answer: Path) -> None:
+    """The suite states what is right, so that --model would have no effect."""
+    words = ("verify", "--golden", suite, one_answer, "--model", "llama-2-7b")
+    assert run_pecli(*words).exit_code == USAGE_ERROR
 
 
 def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
-    """golden_transformers.json holds tables of transformers' own modules."""
+    """golden_transformers.json holds tables of transformers' own float32 modules: near position 0
+    they keep twice the float32 tolerance, farther out the one of float32 arithmetic, which is
+    larger for that reason.
+    """
     theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
     assert len(theirs) >= 20
 
@@ -677,6 +731,9 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
 
 
 def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
+    """NumPy's power and cosine in float64 up to position 10^6: off by more than 1e-13, because
+    angles are rounded, but within the case's tolerance.
+    """
     positions = np.array(
         [0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64
     )

@@ -1,4 +1,10 @@
-"""Cases of the golden suite and their tolerances, and answers of a port to a small suite."""
+"""Cases of the golden suite and their tolerances, and answers of a port to a small suite.
+
+A golden suite is a folder of cases with which ports, implementations in other languages, test
+themselves; a port's answers are tensors named CASE.TENSOR. The small suite is Llama 2 7B's: its
+frequencies, 10000^(−i/64), and its table at positions 1, 4097 and 131071. Answers are computed by
+NumPy.
+"""
 
 import json
 from pathlib import Path
@@ -39,6 +45,9 @@ def test_tolerances_grow_with_the_largest_value_and_position() -> None:
 
 
 def test_tolerances_of_small_values_are_those_of_1() -> None:
+    """A tolerance relative to 0.5 would be smaller than cosines and sines, which reach 1, are
+    rounded to.
+    """
     assert tolerances_of([0.5]) == {
         "float64": 1e-14,
         "float32": 1e-6,
@@ -48,7 +57,8 @@ def test_tolerances_of_small_values_are_those_of_1() -> None:
     }
 
 
-def test_a_case_in_the_index() -> None:
+def test_a_case_is_listed_in_the_index_with_its_shapes_and_files() -> None:
+    """The index has shapes, checksums of files, and only parameters that were given (no None)."""
     case = GoldenCase("n", "t", {"a": np.zeros((2, 3))}, ROPE)
     entry = entry_json(case, {"f": "s"})
     keys = {"name", "tests", "scheme", "parameters", "tolerances", "tensors", "files"}
@@ -60,7 +70,8 @@ def test_a_case_in_the_index() -> None:
     assert None not in entry["parameters"].values()
 
 
-def test_settings_and_edits_are_in_the_index_where_there_are_some() -> None:
+def test_settings_and_edits_of_a_case_are_in_the_index() -> None:
+    """Settings are those of a rotation, edits describe a known mistake."""
     tensors = {"a": np.zeros((2, 3))}
     case = GoldenCase("n", "t", tensors, ROPE, {"layout": "halves"}, ({"edit": "swapped"},))
     entry = entry_json(case, {})
@@ -70,6 +81,7 @@ def test_settings_and_edits_are_in_the_index_where_there_are_some() -> None:
 
 
 def test_a_model_has_cases_for_each_kind_of_layer() -> None:
+    """Gemma 3 has full and sliding layers; each has its frequencies, then its table."""
     names = [case.name for case in cases(["gemma-3-1b"])]
     assert names[1:3] == [
         "model-gemma-3-1b-full_attention",
@@ -84,7 +96,10 @@ def test_a_model_has_cases_for_each_kind_of_layer() -> None:
         ("model-llama-2-7b", 131071.0, ["cos", "inv_freq", "sin"]),
     ],
 )
-def test_the_cases_of_a_model(name: str, position: float, tensors: list[str]) -> None:
+def test_a_model_has_a_case_of_frequencies_and_one_of_tables(
+    name: str, position: float, tensors: list[str]
+) -> None:
+    """Frequencies belong to no position; the table goes to 131071. Numbers are exact, in float64."""
     (case,) = (case for case in cases(["llama-2-7b"]) if case.name == name)
     assert case.largest_position == position
     assert sorted(case.tensors) == tensors
@@ -105,9 +120,12 @@ def reasons() -> dict[str, tuple[Edit, ...]]:
         ("stored", Dtype("bfloat16")),
     ],
 )
-def test_a_known_mistake_has_its_reason(
+def test_a_case_of_a_known_mistake_states_its_reason(
     name: str, edit: Edit, reasons: dict[str, tuple[Edit, ...]]
 ) -> None:
+    """Edits are what would have to be done to the right table; a mistake's case states them as its
+    reason.
+    """
     assert reasons[f"mistake-{name}"] == (edit,)
 
 
@@ -134,6 +152,7 @@ def table_answers(error: float = 0.0) -> dict[str, Array]:
 
 
 def test_a_suite_that_was_just_written_passes(suite: str) -> None:
+    """Two cases, each in two formats, and the index."""
     assert [check.run().passed for check in golden.suite_checks(suite)] == [True, True]
     assert sorted(path.name for path in Path(suite).iterdir()) == [
         "frequencies-llama-2-7b.json",
@@ -145,6 +164,7 @@ def test_a_suite_that_was_just_written_passes(suite: str) -> None:
 
 
 def test_a_suite_without_json_passes(tmp_path: Path) -> None:
+    """The numbers are then read from the .safetensors files."""
     folder = str(tmp_path / "suite")
     golden.write(folder, ["llama-2-7b"], ("safetensors",))
 
@@ -160,6 +180,7 @@ def numbers_in_json(tmp_path: Path, array: Array, **settings: Any) -> dict[str, 
 
 
 def test_a_case_spells_numbers_in_decimals_hexadecimals_and_narrower_dtypes(tmp_path: Path) -> None:
+    """Ports read the spelling that they can; JSON has no infinity, so it is a text."""
     assert numbers_in_json(tmp_path, np.array([[1.0, np.inf]])) == {
         "shape": [1, 2],
         "decimal": [1.0, "inf"],
@@ -171,15 +192,20 @@ def test_a_case_spells_numbers_in_decimals_hexadecimals_and_narrower_dtypes(tmp_
 
 
 def test_integers_have_no_other_dtypes(tmp_path: Path) -> None:
+    """Buckets and ids are exact as they are."""
     assert numbers_in_json(tmp_path, np.array([3])) == {"shape": [1], "int": [3]}
 
 
 def test_the_numbers_of_a_mistake_are_the_shortest_decimals_of_float32(tmp_path: Path) -> None:
+    """A wrong table needs no exact digits."""
     numbers = numbers_in_json(tmp_path, np.array([0.1]), edits=({"edit": "swapped"},))
     assert numbers == {"shape": [1], "float32": [0.1]}
 
 
 def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> None:
+    """A dot or a slash separates case and tensor. A case without an answer is reported as a
+    weakness, and fails nothing.
+    """
     file = write_answers(tmp_path, table_answers())
     table, incomplete = golden.answer_checks(suite, [file], None)
 
@@ -204,7 +230,7 @@ def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> 
 def test_answers_pass_within_a_larger_tolerance(
     suite: str, tmp_path: Path, tolerance: pecli.Tolerance | None, passed: bool
 ) -> None:
-    """One row of cosines is 1e-5 off."""
+    """One row of cosines is 1e-5 off: too much for the case's own tolerance, but not for 1e-4."""
     answers = table_answers()
     answers["model-llama-2-7b.cos"][0] += 1e-5
     file = write_answers(tmp_path, answers)
@@ -213,9 +239,12 @@ def test_answers_pass_within_a_larger_tolerance(
 
 
 @pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.1, False)])
-def test_an_answer_without_the_name_of_a_tensor_is_the_largest(
+def test_an_answer_named_by_its_case_alone_is_compared_with_the_largest_tensor(
     suite: str, tmp_path: Path, factor: float, passed: bool
 ) -> None:
+    """The case has the frequencies and a single number, the attention factor; 1.1 times the
+    frequencies must fail.
+    """
     frequencies = factor * 1e4 ** (-np.arange(64) / 64)
     file = write_answers(tmp_path, {"frequencies-llama-2-7b": frequencies})
 
@@ -246,6 +275,7 @@ def test_an_attention_factor_is_compared(
     ids=["nearly", "nothing like it", "no tensor after the point"],
 )
 def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, advice: str) -> None:
+    """A name that is nearly one gets a hint, any other the list of cases."""
     file = write_answers(tmp_path, {name: np.ones(3)})
     with pytest.raises(pecli.PecliError) as caught:
         golden.answer_checks(suite, [file], None)
@@ -255,6 +285,7 @@ def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, a
 
 
 def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
+    """The index has the SHA-256 of every file; the other case still passes."""
     (Path(suite) / "model-llama-2-7b.json").write_text("{}")
     frequencies, table = (check.run() for check in golden.suite_checks(suite))
 
@@ -266,6 +297,7 @@ def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
 
 
 def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> None:
+    """Many programs write a file of that name; a list is no index of a suite."""
     index = Path(suite) / "index.json"
     index.write_text("[]")
 

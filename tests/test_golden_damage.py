@@ -1,4 +1,10 @@
-"""Golden suites that are damaged, or cannot be written: an error of one line, never a torn file."""
+"""Golden suites that are damaged, or cannot be written: an error of one line, never a torn file.
+
+A golden suite is a folder of test cases for ports (implementations in other languages): index.json
+lists them with shapes, tolerances and checksums, and each case has a file of numbers. One thing is
+damaged per test, mostly of the case table-dim-2; the error must name the case and what is wrong
+with it. A broken file is exit code 3 (FILE_ERROR), numbers that differ are 1 (CHECK_FAILED).
+"""
 
 import copy
 import hashlib
@@ -46,7 +52,7 @@ def only_case(suite: Suite, name: str) -> Suite:
     return Suite(index, {file: copy.deepcopy(suite.cases[file])})
 
 
-DAMAGED_ENTRY = "table-dim-2"
+SMALL_CASE = "table-dim-2"
 WRONG_FIELDS = [
     ("name", None, "is not the index of a golden suite"),
     ("name", 3, "is not the index of a golden suite"),
@@ -93,7 +99,7 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     """A golden suite is a folder of test cases with an index.json. One field of one case is
     damaged.
     """
-    write_index(folder, {**case_of(suite, DAMAGED_ENTRY), field: value})
+    write_index(folder, {**case_of(suite, SMALL_CASE), field: value})
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
@@ -101,20 +107,27 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("missing", ["scheme", "parameters", "tolerances", "tensors", "files"])
-def test_an_incomplete_entry_of_the_index_is_refused(
-    run_pecli: Callable, suite: Suite, folder: Path, missing: str
+@pytest.mark.parametrize(
+    ("missing", "problem"),
+    [
+        ("scheme", "has a wrong scheme"),
+        ("parameters", "has no parameters by name"),
+        ("tolerances", "has no tolerances by dtype"),
+        ("tensors", "has no shapes of tensors by name"),
+        ("files", "has no sha256 of files by name"),
+    ],
+)
+def test_an_entry_of_the_index_without_one_of_its_fields_is_refused(
+    run_pecli: Callable, suite: Suite, folder: Path, missing: str, problem: str
 ) -> None:
-    """A golden suite is a folder of test cases with an index.json; one field of one case is
-    missing.
-    """
-    entry = case_of(suite, DAMAGED_ENTRY)
+    """The error names the case and the field that is missing."""
+    entry = case_of(suite, SMALL_CASE)
     del entry[missing]
     write_index(folder, entry)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
-    assert f"case '{DAMAGED_ENTRY}' has" in outcome.err
+    assert f"case '{SMALL_CASE}' {problem}" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -144,7 +157,8 @@ def test_a_file_that_is_no_index_is_refused_in_one_line(
 def test_a_case_that_is_listed_twice_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    entry = case_of(suite, DAMAGED_ENTRY)
+    """Answers of a port could not be assigned to one of the two."""
+    entry = case_of(suite, SMALL_CASE)
     write_index(folder, entry, entry)
     outcome = run_pecli("verify", folder)
 
@@ -165,8 +179,8 @@ def test_a_case_that_is_a_pipe_is_not_waited_for(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     """Opening a pipe that nobody writes to would hang; it counts as a file with a wrong checksum."""
-    write_index(folder, case_of(suite, DAMAGED_ENTRY))
-    os.mkfifo(folder / f"{DAMAGED_ENTRY}.json")
+    write_index(folder, case_of(suite, SMALL_CASE))
+    os.mkfifo(folder / f"{SMALL_CASE}.json")
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == CHECK_FAILED
@@ -202,11 +216,11 @@ def test_a_case_with_impossible_numbers_is_refused(
     """The file of the case is damaged, and its checksum in the index is right, as if its author
     erred.
     """
-    data = json.dumps({"name": DAMAGED_ENTRY, "tensors": tensors}).encode()
-    entry = case_of(suite, DAMAGED_ENTRY)
-    entry["files"] = {f"{DAMAGED_ENTRY}.json": hashlib.sha256(data).hexdigest()}
+    data = json.dumps({"name": SMALL_CASE, "tensors": tensors}).encode()
+    entry = case_of(suite, SMALL_CASE)
+    entry["files"] = {f"{SMALL_CASE}.json": hashlib.sha256(data).hexdigest()}
     write_index(folder, entry)
-    (folder / f"{DAMAGED_ENTRY}.json").write_bytes(data)
+    (folder / f"{SMALL_CASE}.json").write_bytes(data)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
@@ -217,16 +231,16 @@ def test_an_attention_factor_is_no_table_to_verify(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     """A factor belongs to tables. A case that has nothing else specifies nothing."""
-    damaged = only_case(suite, DAMAGED_ENTRY)
+    damaged = only_case(suite, SMALL_CASE)
     factor = {"shape": [], "decimal": [1.0]}
-    damaged.cases[f"{DAMAGED_ENTRY}.json"]["tensors"] = {"attention_factor": factor}
+    damaged.cases[f"{SMALL_CASE}.json"]["tensors"] = {"attention_factor": factor}
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
     assert outcome.exit_code == FILE_ERROR
-    assert f"case '{DAMAGED_ENTRY}' has no tensors" in outcome.err
+    assert f"case '{SMALL_CASE}' has no tensors" in outcome.err
 
 
-def test_a_rotation_without_the_tensor_before_it(
+def test_a_rotation_without_the_tensor_before_it_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
     """A case of a rotation is the pair of a tensor before and after it."""
@@ -254,7 +268,7 @@ def test_an_index_beyond_its_limit_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is set to the size of the index, and then to one byte less."""
-    only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
+    only_case(suite, SMALL_CASE).save(folder, digests=True)
     at, beyond = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
     assert at.exit_code == SUCCESS
     assert beyond.exit_code == FILE_ERROR
@@ -267,9 +281,9 @@ def test_a_case_beyond_its_limit_fails_without_being_read(
     """The limit is set to the size of the case's file, and then to one byte less. A file that is
     not read has no checksum that could be right.
     """
-    only_case(suite, DAMAGED_ENTRY).save(folder, digests=True)
+    only_case(suite, SMALL_CASE).save(folder, digests=True)
     at, beyond = verdicts_at_a_limit(
-        run_pecli, folder, f"{DAMAGED_ENTRY}.json", "MAX_CASE", monkeypatch
+        run_pecli, folder, f"{SMALL_CASE}.json", "MAX_CASE", monkeypatch
     )
     assert at.exit_code == SUCCESS
     assert beyond.exit_code == CHECK_FAILED
@@ -279,6 +293,7 @@ def test_a_case_beyond_its_limit_fails_without_being_read(
 def test_a_folder_without_an_index_is_no_suite(
     run_pecli: Callable, folder: Path, tmp_path: Path
 ) -> None:
+    """--golden names an empty folder."""
     np.savez(tmp_path / "answers.npz", x=np.zeros(3))
     outcome = run_pecli("verify", "--golden", folder, tmp_path / "answers.npz")
     assert outcome.exit_code == FILE_ERROR
@@ -332,6 +347,7 @@ def test_every_list_of_numbers_is_checked(
 
 
 def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:
+    """«-» is standard output, which is one stream; a suite is many files."""
     outcome = run_pecli("golden", "phi-2", "-o", "-")
     assert outcome.exit_code == USAGE_ERROR
     assert "--output is -; the suite is a folder of files" in outcome.err
@@ -410,6 +426,7 @@ def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Pat
 
 
 def test_a_folder_that_cannot_be_made_is_named(run_pecli: Callable, tmp_path: Path) -> None:
+    """The path leads through a file."""
     (tmp_path / "file").write_text("")
     outcome = run_pecli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
 

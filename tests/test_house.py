@@ -1,4 +1,11 @@
-"""The structure of the package: imports point down, and public names are what they claim."""
+"""The structure of the package: imports point down, and public names are what they claim.
+
+The rules are the project's own, listed in FLOORS and WITHIN_ENGINE: each folder of pecli lies on a
+floor and imports only its own modules and lower floors. Imports are found in the source, as
+statements and by `import_module`. FRONT is pecli/__init__.py, which offers the public names from
+all floors. A branch on the scheme is code that asks which scheme it has, instead of calling its
+methods; numbers of exceptions may only fall.
+"""
 
 import ast
 import subprocess
@@ -141,14 +148,17 @@ def test_every_folder_has_a_floor() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
-def test_a_module_imports_only_floors_below(name: str) -> None:
+def test_a_module_imports_only_its_own_part_and_lower_floors(name: str) -> None:
+    """A part is a folder of pecli, or a module beside the folders; the front is exempt, because it
+    imports what it offers.
+    """
     part = part_of(name)
     parts = {part_of(other) for other in imported(name) | loaded_by_name(name)}
 
     assert parts <= {part, *MAY_IMPORT[part]}
 
 
-def test_layers_point_down_in_the_engine() -> None:
+def test_parts_of_the_engine_import_only_those_that_they_may() -> None:
     """Schemes may import everything else of the engine, and nothing else may import schemes."""
     inside = {name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")}
     for name, part in inside.items():
@@ -240,6 +250,9 @@ def is_comparison_with_a_scheme(node: ast.Compare) -> bool:
     ],
 )
 def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
+    """Each line asks for the class or the name of a scheme; the rule would be of no use if it
+    overlooked one.
+    """
     assert any(map(is_question, ast.walk(ast.parse(code))))
 
 
@@ -247,6 +260,7 @@ def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
     "code", ["isinstance(x, Scheme)", "word == 'alibi'", "{'rope': ('rotary', 'yarn')}"]
 )
 def test_other_branches_are_not_taken_for_branches_on_the_scheme(code: str) -> None:
+    """A base class, a word of other meaning, and a table of names instead of functions."""
     assert not any(map(is_question, ast.walk(ast.parse(code))))
 
 
@@ -264,12 +278,16 @@ MAX_MEMBERS = 40
 
 
 def test_rope_has_few_members_beside_its_parameters() -> None:
+    """A scheme is mathematics: what other floors need of it lives with them. At most 40 members are
+    left, a number that may only fall.
+    """
     members = {name for name in dir(pecli.Rope) if not name.startswith("_")}
     assert len(members - {*pecli.Rope.parameters()}) <= MAX_MEMBERS
 
 
 @pytest.mark.parametrize("scheme", sorted(SCHEMES))
 def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
+    """The docstring's Args list each parameter as «name: …»."""
     kind = scheme_named(scheme)
     explained = {line.split(":")[0].strip() for line in (kind.__doc__ or "").splitlines()}
 
@@ -283,16 +301,19 @@ def test_a_file_name_stands_for_one_thing() -> None:
 
 
 def test_public_names_are_sorted_and_listed() -> None:
+    """`dir` is what users and editors see."""
     assert sorted(pecli.__all__) == pecli.__all__
     assert dir(pecli) == pecli.__all__
 
 
 @pytest.mark.parametrize("name", sorted({*pecli.__all__} - {"__version__"}))
 def test_a_public_name_has_a_docstring(name: str) -> None:
+    """`help` shows it."""
     assert getattr(pecli, name).__doc__
 
 
 def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
+    """__init__.pyi is for type checkers, the table _MODULE_OF for running programs."""
     stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
     modules = {}
 

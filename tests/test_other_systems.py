@@ -1,8 +1,10 @@
 """The README's tour without what only POSIX has, and the paths of Windows.
 
-The names that Windows lacks are hidden from a process of its own, and what remains is as strict as it is there: folders
-cannot be opened, nothing is relative to a descriptor, a file that is open or mapped cannot be replaced, files are
-binary only where that is said, and no text is read or written in the locale's encoding.
+The names that Windows lacks are hidden from a process of its own (posix_names.json), and what
+remains is as strict as it is there: folders cannot be opened, nothing is relative to a descriptor,
+a file that is open or mapped cannot be replaced, files are binary only where that is said, and no
+text is read or written in the locale's encoding. Paths are those of ntpath, Python's rules for
+Windows; a drive (C:) has a colon, as FILE:NAME has before the name of a tensor.
 """
 
 import glob
@@ -165,6 +167,7 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_drive_in_a_pattern_is_not_taken_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tensor's name is added again to each file that the pattern matches."""
     asked: list[str] = []
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
     monkeypatch.setattr(

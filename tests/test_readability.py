@@ -1,4 +1,8 @@
-"""Limits on what makes code hard to read, by folder: they hold, and they may only fall."""
+"""Limits on what makes code hard to read, by folder: they hold, and they may only fall.
+
+The rules are those of the project's style, such as one idea per statement. CEILINGS_BY_FOLDER has
+the number of places that break each rule today; folders without a number have none.
+"""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -134,7 +138,7 @@ CEILINGS_BY_FOLDER: dict[Rule, dict[str, int]] = {
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("rule", CEILINGS_BY_FOLDER, ids=lambda rule: rule.__name__)
 def test_no_folder_breaks_a_rule_of_style_more_often_than_before(rule: Rule, folder: str) -> None:
-    """CEILINGS has the number of places that are left per rule and folder."""
+    """CEILINGS_BY_FOLDER has the number of places that are left per rule and folder."""
     places = [
         f"{path}:{getattr(node, 'lineno', 1)}"
         for path, tree in trees(folder).items()
@@ -162,13 +166,14 @@ for x in items:
 
 
 @pytest.mark.parametrize("rule", FORBIDDEN_EXAMPLES, ids=lambda rule: rule.__name__)
-def test_every_idiom_is_seen_and_nothing_else(rule: Rule) -> None:
+def test_a_rule_of_style_sees_its_example_and_nothing_in_harmless_code(rule: Rule) -> None:
+    """Each rule finds its one example, and nothing in code that is allowed."""
     assert len([*rule(ast.parse(FORBIDDEN_EXAMPLES[rule]))]) == 1
     assert not [*rule(ast.parse(HARMLESS_CODE))]
 
 
 def test_branch_points_in_expressions_are_counted() -> None:
-    """A comprehension with a condition, a ternary, and two boolean operators."""
+    """A comprehension with a condition, a ternary, and two boolean operators: 2 + 1 + 2 = 5."""
     code = "def f(x):\n    return [a if b else c for a in x if a and b or c]"
     assert branch_points(ast.parse(code)) == 5
 

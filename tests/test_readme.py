@@ -1,4 +1,10 @@
-"""The README, the reference, the gallery, docstrings, hooks and workflows tell the same story as the code."""
+"""The README, the reference, the gallery, docstrings, hooks and workflows tell the same story as
+the code.
+
+Their commands and examples are run; generated parts are written again by tests/readme.py and
+compared. The gallery is samples/gallery: pictures, and the script gallery.sh whose commands draw
+them. Hooks are those of pre-commit; workflows are GitHub's.
+"""
 
 import doctest
 import importlib
@@ -32,10 +38,14 @@ README_TEXT = README.read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.name)
 def test_the_generated_parts_are_up_to_date(document: Path) -> None:
+    """Output of commands and tables of options come from the program."""
     assert written(document) == document.read_text(encoding="utf-8"), "run python -m tests.readme"
 
 
 def test_readme_is_short_and_links_lead_somewhere() -> None:
+    """180 lines are the limit that the project has set itself; links to files are relative to their
+    page.
+    """
     assert len(README_TEXT.splitlines()) <= 180
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
         for target in re.findall(
@@ -59,6 +69,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_readme(command: str) -> None:
+    """The reference has each one, too."""
     assert f"pecli {command}" in README_TEXT
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
@@ -72,6 +83,7 @@ def reference_section(words: str) -> str:
 
 @pytest.mark.parametrize("words", all_commands())
 def test_every_option_of_a_command_is_in_its_section_of_the_reference(words: str) -> None:
+    """Names of options are those of the program's own parser."""
     section = reference_section(words)
     for name in option_names(all_commands()[words]):
         assert f"`{name}`" in section
@@ -105,6 +117,7 @@ DOCUMENTED = [
 def test_examples_in_docstrings_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Modules with «>>>» in them; Python's doctest compares what the examples print."""
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(name))
 
@@ -126,6 +139,7 @@ def sample_case(sample: Path) -> Any:
 def test_every_sample_runs(
     sample: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """A sample is a script of samples/; it must end well and print something."""
     settings = environment(tmp_path_factory.mktemp("bin"))
     words = [sys.executable if sample.suffix == ".py" else "sh", str(sample)]
     result = subprocess.run(
@@ -150,6 +164,7 @@ def picture_of(command: str) -> str:
 
 
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
+    """Each picture is drawn by one command, and the README shows both."""
     drawn = sorted(map(picture_of, [*PLOT_COMMANDS_OF_THE_GALLERY, FAILURE]))
     assert drawn == [picture.name for picture in PICTURES]
 
@@ -161,6 +176,7 @@ def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> No
 
 
 def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
+    """So that every line of it is tested here."""
     lines = {line for line in SCRIPT.splitlines() if not line.startswith("#")}
     assert lines - {*PLOT_COMMANDS_OF_THE_GALLERY, DUMP, FAILURE} == {"set -e", "rm dump.npz"}
 
@@ -182,6 +198,7 @@ def test_commands_of_the_gallery_draw_its_pictures(
 def test_the_failure_of_the_readme_draws_its_picture(
     run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
+    """`verify` of a wrong dump draws failure.png and exits with 1."""
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(DUMP)
 
@@ -208,6 +225,9 @@ MIN_LETTERS = 8.0  #: Height of letters, in pixels, that can be read.
 
 @pytest.mark.parametrize("command", PLOT_COMMANDS_OF_THE_GALLERY, ids=picture_of)
 def test_pictures_of_the_gallery_can_be_read_at_their_size(command: str) -> None:
+    """GitHub shows them 350 pixels wide; letters must keep 8 pixels. PNG files have width and
+    height at bytes 16 to 24, and pecli draws 200 pixels per inch.
+    """
     words = shlex.split(command)
     width, height = map(float, words[words.index("--size") + 1].split("x"))
     header = (GALLERY / picture_of(command)).read_bytes()[16:24]
@@ -239,6 +259,9 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pre_commit_hooks_run_on_a_project(
     checked: Path, run_pecli: Callable[..., Any], name: str
 ) -> None:
+    """The project has a manifest pecli.toml, a right table and a config.json; the hook's pattern of
+    files matches them.
+    """
     hook = HOOKS[name]
     files = [] if hook.get("pass_filenames") is False else ["config.json"]
     command, *words = shlex.split(hook["entry"])
@@ -249,6 +272,9 @@ def test_pre_commit_hooks_run_on_a_project(
 
 
 def test_the_sample_names_hooks_that_there_are_and_templates_ask_for_something() -> None:
+    """The sample of a user's configuration lists all hooks; three templates of issues have a
+    required field each.
+    """
     sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
     assert re.findall(r"- id: (\S+)", sample) == list(HOOKS)
 
@@ -268,6 +294,9 @@ def workflow_commands(job: str) -> list[str]:
 
 
 def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
+    """The second ```sh block of the README is the test command; on Windows, Python is called
+    otherwise.
+    """
     _, block = re.findall(
         r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M
     )[:2]
@@ -330,6 +359,7 @@ INSTALL, CHECK = (step["run"] for step in WORKFLOW["jobs"]["pecli"]["steps"] if 
 def test_the_check_of_the_workflow_passes_and_writes_its_report(
     checked: Path, run_pecli: Callable[..., Any]
 ) -> None:
+    """pecli.xml is the report in JUnit's format that the sample workflow uploads."""
     _, *words = shlex.split(CHECK)
     assert run_pecli(*words).exit_code == SUCCESS
     assert (checked / "pecli.xml").exists()
@@ -338,6 +368,7 @@ def test_the_check_of_the_workflow_passes_and_writes_its_report(
 def test_the_check_of_the_workflow_annotates_a_wrong_file(
     checked: Path, run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """GitHub shows lines «::error file=…» beside the file; cosines that are all 1 are wrong."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     np.save("cos.npy", np.ones((4, 4)))
     _, *words = shlex.split(CHECK)

@@ -1,6 +1,9 @@
 """The table refusals.txt: a call, the parameter that its error names, and a part of the message.
 
-A row with a call alone is accepted: it is the neighbour of a refused one, just within the rule.
+Rows were written by hand from the rules of parameters. A row with a call alone is accepted: it is
+the neighbour of a refused one, just within the rule. NAMES has the names that the calls use. A
+KindError is about a value of the wrong kind, any other ParameterError about a value out of its
+range.
 """
 
 from collections.abc import Iterator
@@ -140,10 +143,12 @@ def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
     ],
 )
 def test_errors_are_those_that_python_users_catch(error: type, base: type) -> None:
+    """ValueError and TypeError are what Python's own functions raise for wrong values and kinds."""
     assert issubclass(error, base)
 
 
 def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
+    """`except ValueError` must not hide a missing file."""
     assert not issubclass(FileError, ValueError)
 
 
@@ -151,5 +156,6 @@ def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
     ("key", "rule"), [("model_type", "must be a text"), ("rope_scaling", "must be an object")]
 )
 def test_a_configuration_of_arrays_is_refused(key: str, rule: str) -> None:
+    """Comparing an array with a text gives an array, which would fail with a message of NumPy."""
     with pytest.raises(PecliError, match=rule):
         pecli.load_config({"model_type": "llama", key: np.arange(3)})

@@ -1,4 +1,8 @@
-"""Rules for the tests themselves: ordinary code, one fact per assertion, the program's own limits."""
+"""Rules for the tests themselves: ordinary code, one fact per assertion, the program's own limits.
+
+The rules are the project's own, as functions over syntax trees. The examples below show what each
+one forbids.
+"""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -98,6 +102,7 @@ def places() -> dict[Rule, list[str]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_no_test_module_breaks_a_rule_for_tests(places: dict[Rule, list[str]], rule: Rule) -> None:
+    """All modules below tests/ but the tools; the failure lists the places as MODULE:LINE."""
     assert places[rule] == []
 
 
@@ -126,10 +131,16 @@ def test_a_rule_for_tests_sees_what_it_forbids(code: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_a_rule_for_tests_allows_ordinary_assertions(rule: Rule) -> None:
+    """HARMLESS_CODE has shapes and names as tuples, which are one fact, and PyTorch's
+    `model.eval()`.
+    """
     assert [*rule([*ast.walk(ast.parse(HARMLESS_CODE))])] == []
 
 
 def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
+    """Neither the formatter nor the type checker would see tests that are rows of text, such as
+    answers.txt.
+    """
     assert [*TESTS.rglob("answers.txt")] == []
 
 

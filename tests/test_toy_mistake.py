@@ -1,4 +1,9 @@
-"""A mistake is one class in the catalogue: `verify`, weak passes, golden vectors and the field guide follow."""
+"""A mistake is one class in the catalogue: `verify`, weak passes, golden vectors and the field
+guide follow.
+
+A mistake is a known way in which ports get tables wrong. The toy, added here, squares positions;
+tables with it are computed by NumPy. A pass is weak if the dump could not have shown a mistake.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,13 +62,16 @@ def test_verify_names_a_mistake_that_was_added_to_the_catalogue() -> None:
 
 
 def test_a_pass_that_does_not_exclude_an_added_mistake_is_weak() -> None:
-    """At positions 0 and 1, squares change nothing."""
+    """At positions 0 and 1, squares change nothing; 4 or more rows would tell."""
     answer = pecli.verify(tables_at_squares(2), pecli.Rope(2, 16), atol=1e-6)
     assert answer.passed
     assert "2 rows cannot tell power of positions 1 from 2: compare 4 or more" in answer.weak
 
 
 def test_the_golden_suite_has_an_added_mistake() -> None:
+    """The golden suite has a table for each mistake; this one has 36 positions, 16 channels and
+    base 500000.
+    """
     (table,) = (table for table in mistakes() if table.name == "mistake-squared-positions")
     angles = np.outer(np.arange(36) ** 2, 500000.0 ** (-np.arange(8) / 8))
 
@@ -72,4 +80,5 @@ def test_the_golden_suite_has_an_added_mistake() -> None:
 
 
 def test_the_field_guide_has_an_added_mistake() -> None:
+    """The heading is the name of the class, the text its summary."""
     assert "### Squared positions\n\nPositions are squared.\n" in guide()

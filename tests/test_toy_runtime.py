@@ -1,4 +1,10 @@
-"""A runtime is one object and one line of the registry: with both added here, every command knows it."""
+"""A runtime is one object and one line of the registry: with both added here, every command knows
+it.
+
+A runtime is a program that runs models. The toy takes half of a linear factor, so a configuration
+with factor 8 has frequencies divided by 4; its tables are computed by NumPy in float32. Commands
+run in a process in which the toy is registered.
+"""
 
 import json
 from collections.abc import Iterator
@@ -71,11 +77,15 @@ def test_rope_makes_the_tables_of_an_added_runtime(run: Run, folder: Path) -> No
 
 
 def test_verify_accepts_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
+    """The dump is the toy's, and may be off by one unit in the last place."""
     code, output = run(folder, "verify dump.npz --config config.json --runtime toy --max-ulp 1")
     assert code == 0, output
 
 
 def test_verify_explains_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
+    """Without --runtime the dump is wrong (factor 4, not 8), and the toy's own cause is the
+    explanation.
+    """
     code, output = run(folder, "verify dump.npz --config config.json --atol 1e-4")
     assert code == 1
     assert "as toy computes it" in output
@@ -85,6 +95,7 @@ def test_verify_explains_the_tables_of_an_added_runtime(run: Run, folder: Path) 
 def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
     run: Run, folder: Path
 ) -> None:
+    """A runtime departs if it computes something else than the configuration says."""
     code, output = run(folder, "runtimes config.json --json")
     assert code == 0
 
@@ -96,11 +107,13 @@ def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
 
 
 def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
+    """The toy departs from the factor 8; --strict makes that exit code 1."""
     code, _ = run(folder, "runtimes config.json --runtime toy --strict -q")
     assert code == 1
 
 
 def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, folder: Path) -> None:
+    """The toy knows no scaling but «none» and «linear»."""
     yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
     code, output = run(folder, f"{yarn} --runtime toy")
 

@@ -1,6 +1,8 @@
 """A scaling is one class and one line of the registry, also if it has a parameter of its own.
 
 With both added here, every command accepts the parameter, and `verify` names a wrong value of it.
+The toy divides frequency i by 1 + sharpness · i / factor; tables with sharpness 2 and factor 4 are
+computed by NumPy. Commands run in a process in which the toy is registered.
 """
 
 import json
@@ -79,18 +81,23 @@ def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder
 
 
 def test_the_parameter_of_an_added_scaling_has_its_rule(run: Run, folder: Path) -> None:
+    """NewParameter states that it must be above 0, as for all of its kind."""
     code, output = run(folder, f"{TOY_COMMAND} --sharpness 0")
     assert code == 2
     assert "--sharpness is 0; it must be a finite number above 0" in output
 
 
 def test_other_scalings_do_not_have_the_parameter_of_an_added_one(run: Run, folder: Path) -> None:
+    """Without --scaling toy, sharpness has no meaning."""
     code, output = run(folder, "rope --seq-len 4 --dim 8 --sharpness 2")
     assert code == 2
     assert "only toy scaling uses it" in output
 
 
 def test_a_config_states_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
+    """`rope_scaling` of the config.json has sharpness 2, which the dump has; one unit in the last
+    place is allowed.
+    """
     code, output = run(folder, "verify dump.npz --config config.json --max-ulp 1")
     assert code == 0, output
 

@@ -1,4 +1,9 @@
-"""A scheme is one class: a triangle wave with one parameter, registered here, works with every command."""
+"""A scheme is one class: a triangle wave with one parameter, registered here, works with every
+command.
+
+TRIANGLE_COMMAND makes 64 positions and 8 channels with a period of 12; TRIANGLE_BY_HAND is the same
+wave, computed element by element in Python.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +57,7 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
-    """TABLE is the triangle wave of period 12, computed here element by element."""
+    """The same period gives equal files, and 13 another one; 12 is the period of TRIANGLE_BY_HAND."""
     assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*TRIANGLE_COMMAND).out
     assert (
         run_pecli(*TRIANGLE_COMMAND, "--json").json["tensors"]["pe"]["max"]
@@ -67,7 +72,9 @@ def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
 def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suffix: str) -> None:
-    """TABLE is the triangle wave of period 12, computed here element by element."""
+    """float64 must come back exactly as TRIANGLE_BY_HAND; period 13 must fail. .npz and
+    .safetensors carry the spec, the note of what they hold.
+    """
     path = f"t.{suffix}"
     assert run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path).exit_code == SUCCESS
 
@@ -83,6 +90,7 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
+    """The table has another period than 12, among them half, double, and a neighbour."""
     assert (
         run_pecli(*TRIANGLE_COMMAND[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code
         == SUCCESS
@@ -93,6 +101,7 @@ def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, d
 
 
 def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_pecli) -> None:
+    """Six channels instead of eight are found; random numbers fail without an explanation."""
     narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
     assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
     assert "dim is 6 (the spec says 8)" in run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy").out
@@ -105,6 +114,7 @@ def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_p
 
 
 def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
+    """`audit` computes the errors of narrower dtypes; that of float16 is computed here by NumPy."""
     found = {
         row["recipe"]: row["max_abs_error"]
         for row in run_pecli("audit", *TRIANGLE_COMMAND, "--json").json["recipes"]
@@ -119,6 +129,7 @@ def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
 def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
+    """Any table has these three kinds; wavelengths belong to frequencies."""
     assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind).exit_code == SUCCESS
     assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
 
@@ -128,6 +139,7 @@ def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
 
 
 def test_an_added_scheme_is_applied_to_an_input(run_pecli) -> None:
+    """It is added to an input of 5 positions, in float64, and rounded once."""
     x = np.ones((2, 5, 8), np.float32)
     assert np.array_equal(
         Triangle(64, 8, 12.0).applied_to(x), (x + TRIANGLE_BY_HAND[:5]).astype(np.float32)

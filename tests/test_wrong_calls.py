@@ -1,4 +1,9 @@
-"""Wrong arguments of public functions: only errors of pecli, in one line."""
+"""Wrong arguments of public functions: only errors of pecli, in one line of at most 1,100 letters.
+
+Each row is a call and a part of its message. DEEP is a list nested thousands of levels deep, TABLE
+an array of ones. Arrays from np.broadcast_to claim terabytes without taking memory; copying one
+would end the process.
+"""
 
 import json
 import subprocess
@@ -67,6 +72,7 @@ WRONG_CALLS = [
     ("call", "message"), WRONG_CALLS, ids=[message for _, message in WRONG_CALLS]
 )
 def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], message: str) -> None:
+    """The message states what was given and the rule; values in it are shortened."""
     with pytest.raises(pecli.PecliError) as caught:
         call()
 
@@ -78,6 +84,7 @@ def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], messa
 
 @pytest.mark.parametrize("function", [pecli.identify, pecli.plot, pecli.load_config])
 def test_a_list_that_is_nested_deeply_is_an_error_of_pecli(function: Callable[[Any], Any]) -> None:
+    """Python's own functions would raise RecursionError."""
     with pytest.raises(pecli.PecliError):
         function(DEEP)
 
@@ -116,6 +123,7 @@ def test_a_view_that_is_larger_than_memory_is_refused(call: Callable[[Any], Any]
 def test_a_list_of_numbers_that_is_larger_than_memory_is_refused(
     make: Callable[..., object], name: str
 ) -> None:
+    """10^12 numbers; 2^20 are the limit of a parameter."""
     values = {name: np.broadcast_to(1.0, 10**12)}
     with pytest.raises(ResourceError, match=f"{name} has more than 1,048,576 items"):
         make(**values)
@@ -123,11 +131,15 @@ def test_a_list_of_numbers_that_is_larger_than_memory_is_refused(
 
 @pytest.mark.parametrize("count", [10**12, 10**30])
 def test_a_range_of_positions_that_is_larger_than_memory_is_refused(count: int) -> None:
+    """A range of Python takes no memory; 2^26 positions are the limit."""
     with pytest.raises(ResourceError, match="positions has more than 67,108,864 items"):
         pecli.Sinusoidal(positions=range(count), dim=8)
 
 
 def test_every_public_name_is_called_wrongly() -> None:
+    """CALLS of the campaign in tests/tools has random calls of each name; NOT_CALLED lists names
+    that are not functions.
+    """
     assert {*CALLS} | NOT_CALLED == {*pecli.__all__}
 
 

@@ -1,6 +1,11 @@
-"""Files that are larger than the address space of the process (ulimit -v).
+"""Files that are larger than the address space of the process, which `ulimit -v` limits.
 
-Those whose header comes first are listed, and their tensors are mapped one by one.
+A file is usually mapped as a whole. If the system refuses that, the beginning is read, and a format
+whose header comes first (.npy, .safetensors, .gguf) is still listed, with every tensor mapped
+alone; other formats are refused with advice. Commands run in one process with 900 MiB of address
+space on sparse files of 1 GiB, whose headers are written here by hand. Tests of a single file
+replace `mmap` instead, so that whole files fail and parts do not; they expect the arrays that were
+saved.
 """
 
 import errno
@@ -161,9 +166,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 @pytest.mark.parametrize(("command", "tensors"), LISTS)
-def test_tensors_are_listed(
+def test_tensors_of_a_file_beyond_the_address_space_are_listed(
     outcomes: dict[str, Outcome], command: str, tensors: list[tuple[str, str, list[int]]]
 ) -> None:
+    """Name, dtype and shape are in the header, which is read without mapping the 1 GiB after it."""
     outcome = outcomes[command]
 
     assert outcome.exit_code == SUCCESS
@@ -172,7 +178,12 @@ def test_tensors_are_listed(
 
 
 @pytest.mark.parametrize("command", PARTS)
-def test_a_small_tensor_is_mapped(outcomes: dict[str, Outcome], command: str) -> None:
+def test_a_small_tensor_of_a_file_beyond_the_address_space_is_read(
+    outcomes: dict[str, Outcome], command: str
+) -> None:
+    """The tensor «small» holds 0 to 5 in two rows; only its own bytes are mapped, although its file
+    has 1 GiB more.
+    """
     outcome = outcomes[command]
 
     assert outcome.exit_code == SUCCESS
@@ -180,9 +191,12 @@ def test_a_small_tensor_is_mapped(outcomes: dict[str, Outcome], command: str) ->
 
 
 @pytest.mark.parametrize(("command", "message"), REFUSED)
-def test_elements_that_do_not_fit_are_refused(
+def test_elements_beyond_the_address_space_are_refused_with_advice(
     outcomes: dict[str, Outcome], command: str, message: str
 ) -> None:
+    """A tensor of 1 GiB does not fit into 900 MiB. The advice is to read fewer tensors, if the
+    format can map them alone, or to raise the limit.
+    """
     outcome = outcomes[command]
 
     assert outcome.exit_code == FILE_ERROR
@@ -240,9 +254,12 @@ ARRAYS: dict[str, NDArray[Any]] = {
 
 @pytest.mark.usefixtures("working_folder")
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_is_the_same_if_it_is_mapped_alone(
+def test_an_array_that_is_mapped_alone_has_the_values_that_were_saved(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`map_only_parts` makes mapping of the whole file fail. Big-endian numbers become native ones
+    when they are loaded, so their dtype is not compared with that of the saved array.
+    """
     np.save("array.npy", ARRAYS[name])
     map_only_parts(monkeypatch)
     file = load_file("array.npy")
@@ -253,7 +270,12 @@ def test_an_array_is_the_same_if_it_is_mapped_alone(
 
 
 @pytest.mark.usefixtures("working_folder")
-def test_tensors_of_safetensors_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_safetensors_are_the_same_if_each_is_mapped_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of three tensors, one of them empty, is compared with what is read if the whole file is
+    mapped.
+    """
     tables = [
         table_of("a", np.arange(3000.0)),
         table_of("b", np.zeros((0, 2))),
@@ -269,7 +291,12 @@ def test_tensors_of_safetensors_are_the_same(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(mapped_alone[name], array, strict=True)
 
 
-def test_tensors_of_gguf_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_gguf_are_the_same_if_each_is_mapped_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is compared with what is read if the whole file is mapped; `unread` are the quantised
+    tensors, which are listed with the bytes of their blocks.
+    """
     whole = load_file(str(TINY_GGUF))
     map_only_parts(monkeypatch)
     mapped_alone = load_file(str(TINY_GGUF))
@@ -281,7 +308,12 @@ def test_tensors_of_gguf_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(tensor.blocks, expected.blocks, strict=True)
 
 
-def test_a_tensor_of_gguf_that_is_a_setting_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tensor_of_gguf_that_is_a_setting_is_read_from_a_part_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """llama.cpp stores the divisors of frequencies as the tensor rope_freqs.weight; tiny.gguf has
+    1, 2, 4 and 8 there.
+    """
     map_only_parts(monkeypatch)
 
     assert header_of(str(TINY_GGUF)).numbers("rope_freqs.weight") == [1.0, 2.0, 4.0, 8.0]
@@ -290,6 +322,7 @@ def test_a_tensor_of_gguf_that_is_a_setting_is_mapped(monkeypatch: pytest.Monkey
 def test_a_header_of_gguf_that_is_longer_than_the_beginning_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The beginning is limited to 100 bytes here, and the header of tiny.gguf has more than 2,000."""
     map_only_parts(monkeypatch)
     monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 100)
 
@@ -299,9 +332,12 @@ def test_a_header_of_gguf_that_is_longer_than_the_beginning_is_refused(
 
 @pytest.mark.usefixtures("working_folder")
 @pytest.mark.parametrize("size", [100, -40])
-def test_a_truncated_gguf_is_said_to_be_truncated(
+def test_a_cut_gguf_is_reported_as_truncated_if_only_parts_can_be_mapped(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is cut within its header, after 100 bytes, or within its last tensor, 40 bytes before the
+    end.
+    """
     Path("cut.gguf").write_bytes(TINY_GGUF.read_bytes()[:size])
     map_only_parts(monkeypatch)
 
@@ -313,6 +349,9 @@ def test_a_truncated_gguf_is_said_to_be_truncated(
 def test_a_file_that_changes_before_its_elements_are_read_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """An array of one row replaces that of two rows between reading the header and mapping the
+    elements.
+    """
     np.save("array.npy", SMALL)
     map_only_parts(monkeypatch)
     file = load_file("array.npy")
@@ -323,8 +362,10 @@ def test_a_file_that_changes_before_its_elements_are_read_is_refused(
 
 
 @pytest.mark.usefixtures("working_folder")
-def test_formats_without_a_header_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list of the members of an archive is at its end."""
+def test_a_format_that_does_not_begin_with_a_header_is_refused_if_it_cannot_be_mapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list of the members of an .npz archive is at its end, so its beginning tells nothing."""
     np.savez("arrays.npz", a=SMALL)
     map_only_parts(monkeypatch)
 
@@ -336,6 +377,8 @@ def test_formats_without_a_header_are_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Reading the beginning raises MemoryError, which users see as the same one-line error."""
+
     def no_memory(path: str) -> None:
         raise MemoryError
 
@@ -351,6 +394,9 @@ def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
 def test_a_file_of_which_the_beginning_was_read_is_copied_to_the_last_byte(
     run_pecli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`convert` to the same format copies bytes; the file has 24,000 of them after the 600 that are
+    read first.
+    """
     save_tables("t.safetensors", [table_of("a", np.arange(3000.0)), table_of("b", SMALL)], None)
     map_only_parts(monkeypatch)
     monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 600)

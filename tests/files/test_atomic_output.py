@@ -1,5 +1,10 @@
-"""Output: the old file whole or the new one whole, links and modes kept, pipes and devices written to; errors of
-an input are never taken for those of an output.
+"""Output is atomic: a file has its old contents or its whole new ones, whenever a write fails or is
+killed.
+
+Data go to a hidden temporary file beside the output, which is renamed at the end. Links and modes
+are kept; pipes, devices and standard output are written to as they are. The expected results are
+those of POSIX: modes, errno, signals and resource limits are made to happen for real, or replaced
+where root could not cause them.
 """
 
 import os
@@ -53,6 +58,7 @@ def printed_by_process(script: str, **settings: Any) -> str:
 def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_its_own(
     working_folder: Path,
 ) -> None:
+    """The umask 027 leaves 640 of the usual mode 666."""
     old = os.umask(0o027)
     try:
         write_output("a.bin")
@@ -70,6 +76,7 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_
 
 @pytest.mark.parametrize("old", [b"old", None])
 def test_a_link_stays_and_its_target_is_replaced(working_folder: Path, old: bytes | None) -> None:
+    """With and without a target: a link that leads to no file yet makes that file."""
     (working_folder / "store").mkdir()
     if old is not None:
         (working_folder / "store" / "real.bin").write_bytes(old)
@@ -82,9 +89,12 @@ def test_a_link_stays_and_its_target_is_replaced(working_folder: Path, old: byte
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
-def test_all_is_as_before_until_the_end_and_after_an_exception(
+def test_the_old_file_stays_until_the_end_and_after_an_exception(
     working_folder: Path, old: bytes | None
 ) -> None:
+    """While data are written, they are in a temporary file `.a.bin.….tmp`; an error, Ctrl-C or exit
+    removes it.
+    """
     before = [] if old is None else ["a.bin"]
     if old is not None:
         Path("a.bin").write_bytes(old)
@@ -110,7 +120,12 @@ IMPOSSIBLE_PATHS = {
 
 
 @pytest.mark.parametrize(("path", "problem"), IMPOSSIBLE_PATHS.items())
-def test_impossible_outputs_are_refused(working_folder: Path, path: str, problem: str) -> None:
+def test_an_impossible_output_is_refused_with_its_reason(
+    working_folder: Path, path: str, problem: str
+) -> None:
+    """Each path cannot be written to for the reason that the error names; nothing is created in the
+    working folder.
+    """
     Path("file").write_bytes(b"")
     os.symlink("loop", "loop")
 
@@ -173,7 +188,9 @@ def test_a_full_disk_or_a_limit_leaves_nothing_behind(working_folder: Path) -> N
 def test_what_is_larger_than_the_free_space_is_refused(
     working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 16 MiB on, and only where it would lie on that disk."""
+    """Sizes are compared with the free space from 16 MiB on (smaller files are just tried), and
+    never for devices such as /dev/null. A table that just fits is accepted, one byte more refused.
+    """
     least, block = 1 << 24, 4096
     fitting = [(0, "a", least - 1), (0, "/dev/null", least), (least + block, "a", least + block)]
     for free, path, size in (*fitting, (0, "a", least), (least, "a", least + 1)):
@@ -188,7 +205,10 @@ def test_what_is_larger_than_the_free_space_is_refused(
             check_free_space(path, [Table("a", "uint8", (size,), print)])
 
 
-def test_a_fifo_is_written_to(working_folder: Path) -> None:
+def test_a_named_pipe_is_written_to_and_stays_a_pipe(working_folder: Path) -> None:
+    """A named pipe holds 64 KiB on Linux, so that 300,000 bytes arrive only while a reader takes
+    them; the pipe is not replaced by a file.
+    """
     os.mkfifo("pipe")
     with ThreadPoolExecutor() as pool:
         received = pool.submit(Path("pipe").read_bytes)
@@ -198,7 +218,8 @@ def test_a_fifo_is_written_to(working_folder: Path) -> None:
     assert names_in(working_folder) == ["pipe"]
 
 
-def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
+def test_writing_to_a_pipe_whose_reader_left_raises_broken_pipe_error() -> None:
+    """BrokenPipeError is passed on, because the command line ends quietly on it, as `head` expects."""
     read_end, write_end = os.pipe()
     os.close(read_end)
 
@@ -238,7 +259,9 @@ def test_what_a_killed_writer_left_is_swept_by_the_next_one(working_folder: Path
 def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
     working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of open descriptors must be the same afterwards."""
+    """`fstat` of the opened input fails with EIO (5); the number of open descriptors must be the
+    same afterwards.
+    """
     np.save("a.npy", np.arange(6.0))
     before = len(os.listdir("/dev/fd"))
     with monkeypatch.context() as patch:
@@ -249,10 +272,12 @@ def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_too_few_descriptors_are_one_line(
+def test_a_command_with_too_few_descriptors_works_or_fails_in_one_line(
     working_folder: Path, process: Callable[..., Any]
 ) -> None:
-    """How many a command needs depends on how Python was installed: with few it works, or says so."""
+    """How many descriptors a command needs depends on how Python was installed: with few of them it
+    works, or says so in one line.
+    """
     write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", working_folder / "b.npy")
     for limit in (5, 8):
         limits = (limit, limit)
@@ -269,6 +294,9 @@ def test_too_few_descriptors_are_one_line(
 
 
 def test_a_pipe_that_does_not_block_is_waited_for() -> None:
+    """A pipe in non-blocking mode answers EAGAIN when its buffer is full; all 500,000 bytes must
+    arrive nevertheless.
+    """
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
 
@@ -284,18 +312,26 @@ def test_a_pipe_that_does_not_block_is_waited_for() -> None:
     ["-", "/dev/stdout", "/dev/stderr", "/dev/fd/3", "/proc/self/fd/0", "/dev/fd/123456789"],
 )
 def test_names_of_open_descriptors_are_streams(path: str) -> None:
+    """A stream is written to as it is; «-» is standard output, and a descriptor has up to nine
+    digits.
+    """
     assert is_stream(path)
 
 
 @pytest.mark.parametrize(
     "path", ["/dev/fd/x", "/dev/fd/1234567890", "/dev/fd/\u0661", "/dev/1", "1", "fd/1"]
 )
-def test_similar_names_are_no_streams(path: str) -> None:
+def test_names_that_only_resemble_descriptors_are_files(path: str) -> None:
+    """Not a number, ten digits, an Arabic digit, and paths outside /dev/fd: these are names of
+    ordinary files.
+    """
     assert not is_stream(path)
 
 
-def test_temporary_names_are_hidden_and_fit() -> None:
-    """255 bytes are the longest name of usual file systems."""
+def test_temporary_names_are_hidden_and_no_longer_than_file_systems_allow() -> None:
+    """They begin with a dot and the output's own name; 255 bytes are the longest name of usual file
+    systems.
+    """
     name = temporary_name("a")
     assert name.startswith(".a.")
     assert name.endswith(".tmp")

@@ -1,4 +1,12 @@
-"""Binary formats, .npy, .npz and .safetensors: as NumPy, zipfile and the official library read and write them."""
+"""The binary formats .npy, .npz and .safetensors are those of NumPy, zipfile and the safetensors
+package.
+
+What pecli writes is read back by these libraries, and what they write is read by pecli; expected
+arrays, bytes and names come from them or from the arrays that the test made. The fixture `arrays`
+has a float32 table «cos» with infinities, a float64 vector «inv_freq» and a «bias» of three axes;
+`tables` are the same as pecli's tables, and `spec` is the note about their origin that is stored
+with them.
+"""
 
 import gc
 import hashlib
@@ -10,6 +18,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -79,9 +88,12 @@ def test_members_are_stored_aligned_and_without_a_date(
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_archives_of_numpy_are_read_and_damage_is_named(
+def test_archives_of_numpy_are_read_and_a_damaged_member_is_named(
     working_folder: Path, arrays: Arrays, write, run_pecli
 ) -> None:
+    """One flipped bit in the middle contradicts the checksum of zip. The shape is still listed,
+    because the header alone has it.
+    """
     fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
 
@@ -105,12 +117,17 @@ def test_archives_of_numpy_are_read_and_damage_is_named(
 
 @pytest.mark.parametrize("name", ["pecli", "../a", "/a", "a\\b", "", "a/../b"])
 def test_names_that_lead_elsewhere_are_not_written(working_folder: Path, name: str) -> None:
+    """A member named so could leave the folder in which an archive is unpacked; «pecli» is the
+    member of pecli's own notes.
+    """
     with pytest.raises(ParameterError, match="cannot be called that"):
         save_tables("a.npz", [table_of(name, np.zeros(2))], None)
 
 
-def test_names_as_long_as_an_archive_has_room_for(working_folder: Path) -> None:
-    """A name in a zip archive has at most 65,535 bytes, «.npy» included; ü has two."""
+def test_a_name_that_is_too_long_in_bytes_for_an_archive_is_refused(working_folder: Path) -> None:
+    """A name in a zip archive has at most 65,535 bytes, «.npy» included, so 65,531 are left; ü has
+    two bytes.
+    """
     longest = "ü" * 32_765 + "y"
     save_tables("a.npz", [table_of(longest, np.arange(3.0))], None)
 
@@ -120,31 +137,30 @@ def test_names_as_long_as_an_archive_has_room_for(working_folder: Path) -> None:
     assert not Path("b.npz").exists()
 
 
-def test_every_dtype_of_safetensors_there_and_back(working_folder: Path) -> None:
-    for dtype in (
-        "f8",
-        "f4",
-        "f2",
-        ml_dtypes.bfloat16,
-        "i8",
-        "i4",
-        "i2",
-        "i1",
-        "u8",
-        "u4",
-        "u2",
-        "u1",
-        "?",
-    ):
-        array = np.arange(12).reshape(3, 4).astype(dtype)  # type: ignore[call-overload]
-        save_tables("a.safetensors", [table_of("a", array)], None)
-        assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
-        loaded = load_file("a.safetensors")
-        assert loaded.metadata == {}
-        assert loaded.tensors["a"].tobytes() == array.tobytes()
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("f8", "f4", "f2", ml_dtypes.bfloat16),
+        *("i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"),
+    ],
+)
+def test_every_dtype_of_safetensors_is_written_and_read_back(
+    working_folder: Path, dtype: Any
+) -> None:
+    """The official library reads what pecli writes, and pecli reads its own file, to the last byte."""
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    save_tables("a.safetensors", [table_of("a", array)], None)
+    assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
+
+    loaded = load_file("a.safetensors")
+    assert loaded.metadata == {}
+    assert loaded.tensors["a"].tobytes() == array.tobytes()
 
 
 def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None:
+    """The float64 tensor «b» comes first in the data, at 0 to 16, although «a», with elements of
+    two bytes, was given first; the header's length is a multiple of 8.
+    """
     save_tables(
         "a.safetensors",
         [table_of("a", np.zeros(3, ml_dtypes.bfloat16)), table_of("b", np.zeros(2))],
@@ -157,7 +173,10 @@ def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None
     assert length % 8 == 0
 
 
-def test_what_the_official_library_writes_is_read(working_folder: Path, arrays: Arrays) -> None:
+def test_files_of_the_safetensors_package_are_read(working_folder: Path, arrays: Arrays) -> None:
+    """The metadata and a tensor's name hold quotes, backslashes and letters beyond ASCII, which
+    JSON escapes.
+    """
     metadata = {"format": "pt", 'quo"te': "back\\slash ünï \U0001f600 \n"}
     more = {**arrays, 'grö"ße': np.zeros((0, 3), "f2")}
     safetensors.numpy.save_file(more, "a.safetensors", metadata)
@@ -179,7 +198,8 @@ def random_numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
     )
 
 
-def test_the_bytes_are_those_of_np_save(working_folder: Path) -> None:
+def test_an_npy_file_has_the_bytes_that_np_save_writes(working_folder: Path) -> None:
+    """A file of pecli is equal to that of np.save, header included, for every dtype and shape."""
     for dtype, shape in product(DTYPES, SHAPES):
         array = random_numbers(shape, dtype)
         save_tables("a.npy", [table_of("a", array)], None)
@@ -188,7 +208,10 @@ def test_the_bytes_are_those_of_np_save(working_folder: Path) -> None:
         assert Path("a.npy").read_bytes() == file.getvalue(), (dtype, shape)
 
 
-def test_what_numpy_writes_is_read_in_every_version(working_folder: Path) -> None:
+def test_npy_files_of_every_version_order_and_layout_are_read(working_folder: Path) -> None:
+    """Versions 1.0, 2.0 and 3.0 of the .npy header, both byte orders, rows first (C) and columns
+    first (F).
+    """
     versions = [(1, 0), (2, 0), (3, 0)]
     for dtype, shape, order, layout in product(DTYPES[::2], SHAPES, "<>", "CF"):
         array = np.array(
@@ -218,7 +241,9 @@ HEADERS_AND_SHAPES = {
 
 @pytest.mark.parametrize("text", HEADERS_AND_SHAPES)
 def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> None:
-    """Double quotes, the L of Python 2, and other spaces."""
+    """Headers with double quotes, the L of Python 2, and other spaces; an array without elements
+    may claim 2^31 − 1 rows, and takes no time.
+    """
     shape = HEADERS_AND_SHAPES[text]
     data = (
         b"\x93NUMPY\x01\x00"
@@ -255,9 +280,12 @@ REFUSED_TABLES = [
 @pytest.mark.parametrize(
     ("suffix", "tables", "problem"), REFUSED_TABLES, ids=[row[2] for row in REFUSED_TABLES]
 )
-def test_refusals_leave_the_output_untouched(
+def test_tables_that_a_format_cannot_hold_are_refused_and_the_old_file_stays(
     working_folder: Path, suffix: str, tables: list[Table], problem: str
 ) -> None:
+    """NumPy has no bfloat16, .npy holds one array, and safetensors reserves «__metadata__» and has
+    no complex numbers.
+    """
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):
         save_tables("a" + suffix, tables, None)
@@ -268,6 +296,7 @@ def test_refusals_leave_the_output_untouched(
 def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
     working_folder: Path, major: int, minor: int
 ) -> None:
+    """Bytes 6 and 7 of a .npy file are its version; NumPy itself refuses the changed file, too."""
     np.save("a.npy", np.ones(3))
     data = bytearray(Path("a.npy").read_bytes())
     data[6:8] = major, minor
@@ -281,8 +310,10 @@ def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
         load_file("a.npy")
 
 
-def test_bfloat16_as_np_save_writes_it(working_folder: Path) -> None:
-    """NumPy has no name for it, and writes two bytes of no kind."""
+def test_bfloat16_is_read_as_np_save_writes_it(working_folder: Path) -> None:
+    """NumPy has no name for it, and writes elements of two bytes of no kind (V2); they are read as
+    bfloat16.
+    """
     array = np.array([[1.5, -2.0], [0.0, 3.0]]).astype(ml_dtypes.bfloat16)
     np.save("x.npy", array)
     np.savez("x.npz", cos=array)
@@ -293,8 +324,10 @@ def test_bfloat16_as_np_save_writes_it(working_folder: Path) -> None:
     )
 
 
-def test_headers_are_read_in_threads(working_folder: Path) -> None:
-    """Python 3.11 parses in one thread at a time; here every collection of garbage lets another one in."""
+def test_headers_are_read_correctly_by_several_threads_at_once(working_folder: Path) -> None:
+    """Python 3.11 parses in one thread at a time; here every collection of garbage lets another one
+    in. The file is read 400 times by 8 threads.
+    """
     np.save("x.npy", np.arange(12.0).reshape(3, 4))
     usual, interval = gc.get_threshold(), sys.getswitchinterval()
     gc.callbacks.append(lambda *_: time.sleep(0))
@@ -311,7 +344,9 @@ def test_headers_are_read_in_threads(working_folder: Path) -> None:
     assert shapes == {(3, 4)}
 
 
-def test_the_longest_name_that_an_archive_holds(working_folder: Path) -> None:
+def test_a_name_of_65531_letters_is_stored_in_an_archive_and_a_longer_one_refused(
+    working_folder: Path,
+) -> None:
     """A name in a zip archive has at most 65,535 bytes, «.npy» included."""
     name = "a" * (0xFFFF - len(".npy"))
     save_tables("a.npz", [table_of(name, np.zeros(1))], None)

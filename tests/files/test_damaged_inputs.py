@@ -1,4 +1,8 @@
-"""Damaged files of every format: one clear line or a right answer, in little memory."""
+"""Damaged files of every format: one clear line or a right answer, in little memory.
+
+`attempt` of tests/tools/campaigns/readers.py writes good files, changes them at random from a seed,
+and reads them by commands; it knows the right answer, because it made the tables.
+"""
 
 import pytest
 

@@ -1,4 +1,12 @@
-"""Logs of llama.cpp's eval-callback: the printed elements of queries and keys around ROPE."""
+"""Logs of llama.cpp's eval-callback, which prints some elements of each operation's input and
+output.
+
+Of the operation ROPE, the input is read as the tensor «Qcur-0_before», and the output as «Qcur-0»
+(the queries of layer 0). The log shows only the first and last three elements of each axis; a
+`part` states which heads, tokens and channels were printed, and others are NaN. One log is an
+example of llama.cpp's README; the others are printed by `eval_callback_log` in the same form from
+random queries, which are the expected values.
+"""
 
 from pathlib import Path
 
@@ -22,7 +30,7 @@ def write_log(path: Path, log: str) -> str:
     return str(path)
 
 
-def test_the_example_in_the_readme_of_llama_cpp() -> None:
+def test_the_example_in_the_readme_of_llama_cpp_is_read() -> None:
     """The numbers are those that the README of llama.cpp's eval-callback prints for Phi-2."""
     file = load_file(str(DATA / "eval_callback_phi2.log"))
     assert [*file.tensors] == ["Qcur-0_before", "Qcur-0"]
@@ -40,7 +48,9 @@ def test_the_example_in_the_readme_of_llama_cpp() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 5, 6, 7, 40])
 @pytest.mark.parametrize("heads", [2, 32])
-def test_elements_stand_at_their_indices(tmp_path: Path, tokens: int, heads: int) -> None:
+def test_printed_elements_are_read_at_their_indices(
+    tmp_path: Path, tokens: int, heads: int
+) -> None:
     """The log shows the first and last three of each axis, with four decimals: up to 5e-5 off."""
     before = random_queries(tokens, heads, 64)
     after = before + 1
@@ -58,6 +68,9 @@ def test_elements_stand_at_their_indices(tmp_path: Path, tokens: int, heads: int
 
 
 def test_a_log_with_all_elements_has_whole_tensors(tmp_path: Path) -> None:
+    """`edge=4096` prints up to 4,096 elements at each end of an axis: all of 12 tokens, 4 heads and
+    16 channels. Four decimals are up to 5e-5 off.
+    """
     queries = random_queries(12, 4, 16)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries}, edge=4096)
     file = load_file(write_log(tmp_path / "x.log", log))
@@ -66,8 +79,10 @@ def test_a_log_with_all_elements_has_whole_tensors(tmp_path: Path) -> None:
     assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
 
 
-def test_the_newer_indentation(tmp_path: Path) -> None:
-    """Since 2026 the function is called common_debug_cb_eval, and rows end with blanks."""
+def test_the_indentation_of_newer_logs_is_read(tmp_path: Path) -> None:
+    """Since 2026 llama.cpp's function is called common_debug_cb_eval, lines are indented less, and
+    rows end with blanks.
+    """
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     newer = log.replace("ggml_debug:", "common_debug_cb_eval:").replace(" " * 37, " " * 4)
@@ -89,7 +104,8 @@ def test_a_second_evaluation_is_left_out(tmp_path: Path) -> None:
     assert "1 of later evaluations left out" in file.notes
 
 
-def test_a_log_without_inputs_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> None:
+    """The reshaped Qcur-0 is the input of ROPE; without its elements nothing can be compared."""
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     filtered = log.replace("Qcur-0 (reshaped) =", "other =")
@@ -100,6 +116,7 @@ def test_a_log_without_inputs_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [-250, -400, -900])
 def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
+    """Its last 250, 400 or 900 characters are missing, which are elements of the last tensor."""
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 
@@ -107,7 +124,12 @@ def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
         load_file(write_log(tmp_path / "x.log", log[:size]))
 
 
-def test_a_shape_that_is_too_large_takes_no_memory(tmp_path: Path) -> None:
+def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
+    tmp_path: Path,
+) -> None:
+    """The log claims 10^27 elements but prints those of 64 × 32 × 40; memory for the claim could
+    not be allocated.
+    """
     queries = random_queries(40, 32, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     hostile = log.replace("{64, 32, 40, 1}", "{999999999, 999999999, 999999999, 1}")

@@ -1,4 +1,10 @@
-"""Folders of tensors and indices of shards: one set of tensors, whatever files they are in."""
+"""Folders of tensors and indices of shards are read as one set of tensors, whatever files they are
+in.
+
+A shard is one of several files of a checkpoint; an index (model.safetensors.index.json, in Hugging
+Face's format) maps each tensor's name to its file. `write_shards(a=1)` writes a.safetensors with
+one tensor a.weight of ones.
+"""
 
 import json
 import os
@@ -35,7 +41,9 @@ def write_index(**weight_map: object) -> str:
     "path", ["shards", "shards/model.safetensors.index.json", "bin", "bin/pytorch_model.bin"]
 )
 def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
-    """The same tiny Llama, as one file, as shards, and as PyTorch's."""
+    """The stored files are the same tiny Llama, as safetensors in one file, as shards, and as
+    torch.save writes it.
+    """
     expected = load(TINY_LLAMA / "one_file" / "model.safetensors")
     found = load(TINY_LLAMA / path)
 
@@ -43,7 +51,8 @@ def test_every_form_of_a_checkpoint_holds_the_same_tensors(path: str) -> None:
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
-def test_arrays_take_the_names_of_their_files(working_folder: Path) -> None:
+def test_arrays_of_a_folder_take_the_names_of_their_files(working_folder: Path) -> None:
+    """Files without tensors, such as the training_args.bin that trainers leave, do not count."""
     np.save("cos.npy", np.ones(2))
     np.save("sin.npy", np.zeros(2))
 
@@ -58,30 +67,50 @@ def test_arrays_take_the_names_of_their_files(working_folder: Path) -> None:
         load("sub")
 
 
-def test_shards_without_an_index(working_folder: Path) -> None:
-    """Files are joined, by prefixes if names repeat; model.safetensors or an index decides if there
-    is one.
-    """
+def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
+    """Two files with one tensor each are one set of two."""
     write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
 
-    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
-    assert sorted(load(".")) == [
-        "a.a.weight",
-        "b.weight",
-        "c.a.weight",
-    ]  # a dump of each layer has the same names
 
+def test_tensors_of_one_name_in_several_files_have_the_files_names_before_it(
+    working_folder: Path,
+) -> None:
+    """A dump of each layer, for example, has the same names."""
+    write_shards(a=1, b=2)
+    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
+
+    assert sorted(load(".")) == ["a.a.weight", "b.weight", "c.a.weight"]
+
+
+def test_names_that_repeat_even_with_the_files_names_are_refused(working_folder: Path) -> None:
+    """a.a.weight is a.weight of the file a, which c has as well, and a tensor of the file d."""
+    write_shards(a=1)
+    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
+
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
 
-    write_shards(model=3)
-    assert sorted(load(".")) == ["model.weight"]  # the others may be of its adapters
 
+def test_a_file_called_model_is_taken_alone(working_folder: Path) -> None:
+    """The files beside it may be those of its adapters."""
+    write_shards(a=1, model=3)
+    assert sorted(load(".")) == ["model.weight"]
+
+
+def test_an_index_decides_which_files_of_a_folder_are_read(working_folder: Path) -> None:
+    """It names b.safetensors alone, and precedes model.safetensors."""
+    write_shards(a=1, b=2, model=3)
     write_index(**{"b.weight": "b.safetensors"})
+
     assert sorted(load(".")) == ["b.weight"]
 
+
+def test_a_folder_with_several_indices_is_refused(working_folder: Path) -> None:
+    """One of them could be of another precision, and only the user knows which is meant."""
+    write_shards(b=2)
+    write_index(**{"b.weight": "b.safetensors"})
     Path("model.fp16.safetensors.index.json").write_text("{}")
     with pytest.raises(
         FileError,
@@ -119,9 +148,13 @@ INDEXED = {
 }
 
 
+@pytest.mark.parametrize(("file", "problem"), INDEXED.items())
 def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
-    working_folder: Path, run_pecli: Callable[..., Any]
+    working_folder: Path, run_pecli: Callable[..., Any], file: str, problem: str
 ) -> None:
+    """Paths outside of the folder, devices, pipes, folders, links to nothing, and indices of
+    indices.
+    """
     write_shards(a=1)
     Path("folder").mkdir()
     os.mkfifo("pipe")
@@ -129,17 +162,19 @@ def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
     Path("dangling").symlink_to("nowhere")
     Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
 
-    for file, problem in INDEXED.items():
-        result = run_pecli(
-            "inspect", write_index(**{"a.weight": "a.safetensors", "b.weight": file})
-        )
-        assert result.exit_code == FILE_ERROR
-        assert result.out == ""
-        assert result.err.count("\n") == 1
-        assert problem in result.err
+    index = write_index(**{"a.weight": "a.safetensors", "b.weight": file})
+    result = run_pecli("inspect", index)
+
+    assert result.exit_code == FILE_ERROR
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert problem in result.err
 
 
 def test_broken_indices_are_refused(working_folder: Path) -> None:
+    """No JSON, lists, nesting of 100,000 levels, one tensor in two files, and a tensor that its
+    file does not have.
+    """
     write_shards(a=1, b=2)
     twice = '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}'
     maps = ["{}", "5", '{"a.weight": 5}', '{"c.weight": "a.safetensors"}']
@@ -171,10 +206,12 @@ def test_a_pipe_in_a_folder_is_no_configuration(
         os.unlink(name)
 
 
-def test_ten_gigabytes_take_little_memory(
+def test_verifying_a_shard_of_ten_gigabytes_takes_little_memory(
     working_folder: Path, peak_memory: Callable[..., int]
 ) -> None:
-    """A sparse shard of 10 GB, with a table of frequencies at its end."""
+    """A sparse shard has 10 GiB of zeros, and the table of frequencies at its end. Python with
+    NumPy takes about 100 MiB; 150 are allowed.
+    """
     size = 10 << 30
     header = {
         "model.layers.0.mlp.up_proj.weight": {
@@ -205,7 +242,8 @@ def test_ten_gigabytes_take_little_memory(
     assert peak_memory("-m", "pecli", "verify", ".") < 150
 
 
-def test_archives_in_a_folder_keep_their_checksums(working_folder: Path) -> None:
+def test_the_checksums_of_archives_in_a_folder_are_compared(working_folder: Path) -> None:
+    """One flipped bit in b.npz contradicts the checksum that zip stores."""
     np.savez("a.npz", cos=np.ones(4))
     np.savez("b.npz", sin=np.ones(4))
     damaged = bytearray(Path("b.npz").read_bytes())

@@ -1,4 +1,10 @@
-"""Tensors of .gguf files: floats are read, quantised ones named."""
+"""Tensors of .gguf files, llama.cpp's format: floats are read, quantised ones are listed by name
+and type.
+
+tiny.gguf was written with llama.cpp's gguf package: the matrix of 0 to 5 as float32, float16 and
+bfloat16, the divisors 1, 2, 4, 8 as rope_freqs.weight, and one tensor in Q4_0. Limits keep a
+hostile header from filling the memory.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +39,12 @@ def test_tensors_of_floats_are_read_from_gguf() -> None:
         np.testing.assert_array_equal(found[name], TABLE.astype(dtype))
 
 
-def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
-    """A row of 32 elements is one block of 18 bytes in Q4_0."""
+def test_a_quantised_tensor_is_listed_with_its_type_and_its_elements_are_refused(
+    run_pecli: Callable[..., Any],
+) -> None:
+    """Q4_0 stores 32 elements in a block of 18 bytes, so 2 rows of 32 take 36. Elements of such a
+    tensor are not decoded, and asking for them is an error.
+    """
     found = run_pecli("inspect", TINY_GGUF, "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
 
@@ -52,15 +62,20 @@ def test_quantised_tensors_are_named(run_pecli: Callable[..., Any]) -> None:
 def test_a_file_with_quantised_tensors_is_not_converted(
     run_pecli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Those would be missing in the output."""
+    """They would be missing in the output, so nothing is written."""
     result = run_pecli("convert", TINY_GGUF, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
     assert result.exit_code == FILE_ERROR
     assert "blk.0.attn_q.weight" in result.err
     assert not (tmp_path / "x.safetensors").exists()
 
 
-def test_mutations_and_pieces_are_read_or_refused(working_folder: Path) -> None:
-    """One byte in eleven is changed, in turn; nothing but a FileError may be raised."""
+def test_changed_bytes_of_gguf_are_read_or_refused_and_cut_files_refused(
+    working_folder: Path,
+) -> None:
+    """One byte in eleven is changed, in turn; nothing but a FileError of one line may be raised.
+    More than 30 of the 213 changes must be noticed (others change numbers); every file that is cut
+    is refused.
+    """
     good = TINY_GGUF.read_bytes()
     assert count_refused_mutations(good, "x.gguf", step=11) > 30
 
@@ -79,11 +94,17 @@ def length(number: int) -> bytes:
 
 
 def test_a_text_of_a_mebibyte_is_kept_and_a_longer_one_skipped() -> None:
+    """MAX_TEXT is 2^20 bytes; no setting about positions is that long, and a skipped text reads as
+    empty.
+    """
     assert gguf_reader_of(length(MAX_TEXT), bytes(MAX_TEXT)).text() == "\0" * MAX_TEXT
     assert gguf_reader_of(length(MAX_TEXT + 1), bytes(MAX_TEXT + 1)).text() == ""
 
 
 def test_an_array_of_4096_numbers_is_kept_and_a_longer_one_skipped() -> None:
+    """MAX_ARRAY is 4,096; vocabularies are longer and are not needed. A skipped array reads as
+    None.
+    """
     bytes_type = bytes(4)
     assert (
         gguf_reader_of(bytes_type, length(MAX_ARRAY), bytes(MAX_ARRAY)).value(ARRAY)

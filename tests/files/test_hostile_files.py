@@ -1,5 +1,9 @@
-"""Broken and lying files, every byte of good ones changed, system calls that fail: a FileError of one line, soon and in
-little memory, and never half a file.
+"""Hostile files, in which headers lie, records contradict each other, or bytes are damaged: a
+FileError of one line, soon and in little memory; and failing writes leave no half file.
+
+Files are made here byte by byte from the specifications of .npy, .npz (zip, PKWARE's APPNOTE.TXT)
+and .safetensors. Each is refused for the one mistake that it has, and the message names the
+mistake. `is_read` also fails if anything but a FileError of less than 300 letters is raised.
 """
 
 import io
@@ -302,6 +306,9 @@ NO_TEXTS = (
     "name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"]
 )
 def test_members_of_npz_with_other_names_are_refused(name: str) -> None:
+    """Members of an .npz are arrays NAME.npy; paths that lead elsewhere, folders, other suffixes
+    and empty names are not.
+    """
     data = zip_archive_of(("x" * len(name), npy_member())).replace(b"x" * len(name), name.encode())
     assert_refused(bytes(data), "has no place in a .npz file")
 
@@ -374,7 +381,9 @@ def test_hostile_npz_files_are_refused(data: bytes, problem: str) -> None:
 
 
 def test_npz_members_that_overlap_are_refused() -> None:
-    """An entry of the central directory has its sizes at bytes 20 and 24, its member's place at 42."""
+    """An entry of the central directory has its sizes at bytes 20 and 24, and its member's place at
+    42. The second entry is made to name the first member; then the first member is made longer.
+    """
     data = zip_archive_of(("a.npy", npy_member()), ("b.npy", npy_member()))
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     renamed = data.replace(b"b.npy", b"a.npy", 1)
@@ -392,7 +401,9 @@ def test_npz_members_that_overlap_are_refused() -> None:
 
 
 def test_zip_bombs_are_refused() -> None:
-    """One member of 1 GiB of zeros, or what claims to be one; many small ones together."""
+    """Twenty members of 4 MiB of zeros, which pack to a thousandth, and one that claims to unpack
+    to 1 GiB (size at byte 24 of its directory entry).
+    """
     zeros = npy_member(bytes(4 << 20), "(1024, 1024)")
     assert_refused(
         bytes(
@@ -407,6 +418,9 @@ def test_zip_bombs_are_refused() -> None:
 
 
 def test_compressed_members_that_lie_about_their_size_are_refused() -> None:
+    """The size is at byte 24 of a directory entry, the checksum at 16: a size of 4 bytes too few or
+    too many, one that fits the array's header but not the data, and a wrong checksum.
+    """
     good = zip_archive_of(
         ("a.npy", npy_member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
     )
@@ -426,7 +440,8 @@ def test_compressed_members_that_lie_about_their_size_are_refused() -> None:
     assert_refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
 
 
-def test_npz_members_end_with_their_compressed_data() -> None:
+def test_an_npz_member_with_bytes_after_its_compressed_data_is_refused() -> None:
+    """Four bytes «rest» follow the compressed stream, and all records of the archive count them in."""
     good = zip_archive_of(
         ("a.npy", npy_member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
     )
@@ -441,6 +456,9 @@ def test_npz_members_end_with_their_compressed_data() -> None:
 
 
 def test_a_pipe_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is 1 MiB here. A pipe of exactly 1 MiB is read, and then refused for another
+    reason: its header promises more elements than follow.
+    """
     monkeypatch.setattr("pecli.files.load.MAX_STREAM", 1 << 20)
     os.mkfifo("pipe")
     for size, said in (((1 << 20) + 1, "is a pipe of more than"), (1 << 20, "is truncated")):
@@ -452,7 +470,8 @@ def test_a_pipe_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatc
                 load("pipe")
 
 
-def test_text_of_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_of_text_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is 1 MiB here, and the pipe has 24 MiB."""
     monkeypatch.setattr("pecli.files.load.MAX_TEXT", 1 << 20)
     os.mkfifo("pipe")
     with ThreadPoolExecutor() as pool:
@@ -485,7 +504,10 @@ def write_good(kind: str) -> None:
     "kind", ["npy", "fortran.npy", "npz", "deflated.npz", "safetensors", "json", "csv"]
 )
 def test_mutated_files_are_read_or_refused_in_one_line(kind: str, step: int) -> None:
-    """Every 41st byte is changed, removed, doubled, or the last one."""
+    """Every 41st byte is changed to several others, removed, doubled, or the last one. At least one
+    change must be refused for every four of these places; a file that was cut is never read, except
+    for text, which may end anywhere.
+    """
     write_good(kind)
     good = Path("good").read_bytes()
     name = "mutated.csv" if kind == "csv" else "mutated"
@@ -535,7 +557,7 @@ def can_trace() -> bool:
 def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(
     writer: str, most: int
 ) -> None:
-    """strace makes the n-th system call of a writer fail."""
+    """strace makes the n-th system call of a writer fail, for `most` values of n, chosen by a seed."""
     result = attempt_writer(writer, most, seed=1)
     assert result.cases == most
     assert result.problems == []

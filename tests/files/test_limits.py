@@ -1,7 +1,9 @@
 """Limits of the readers: a file that is exactly at a limit is read, one beyond it is refused.
 
-Every case names a file, a limit, and a function that measures how much of it the file has. With the
-limit set to that number the file is read; with one less it is refused.
+Every case names a file, a limit (a constant of pecli.files), and a function that measures how much
+of it the file has, without pecli's readers: t.json has 3 tensors, so it is read with
+json_file.MAX_TENSORS at 3 and refused at 2. The files are small samples, so that no test has to
+write gigabytes.
 """
 
 import json
@@ -142,7 +144,9 @@ LIMITS_OF_FILES = [
 def test_the_limit_is_the_last_number_that_is_accepted(
     monkeypatch: pytest.MonkeyPatch, limit: Limit
 ) -> None:
-    """Each limit is set to what the file needs, and then to one less."""
+    """The limit is set to what the file needs, and then to one less; nothing else changes, so that
+    only the limit can be the cause of the refusal.
+    """
     amount = limit.measure(Path(limit.file))
     monkeypatch.setattr(f"pecli.files.{limit.name}", amount)
 

@@ -1,4 +1,8 @@
-"""Tensors of .onnx files, which the onnx package reads: `pip install onnx`."""
+"""Tensors of .onnx files, which the onnx package reads (`pip install onnx`).
+
+Initialisers are a model's stored tensors; «external data» are bytes in a file beside it. Expected
+values are those of the onnx package itself, or of the same tiny Llama stored as safetensors.
+"""
 
 import os
 import sys
@@ -17,9 +21,10 @@ from tests.files.conftest import count_refused_mutations, is_read
 TINY_LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
-def test_without_the_package_the_extra_is_named(
+def test_without_the_onnx_package_the_command_that_installs_it_is_named(
     run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """None in sys.modules makes `import onnx` fail."""
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = run_pecli("inspect", TINY_LLAMA / "onnx" / "model.onnx")
 
@@ -29,6 +34,9 @@ def test_without_the_package_the_extra_is_named(
 
 @pytest.mark.parametrize("form", ["onnx", "onnx_external", "onnx/model.onnx"])
 def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
+    """The stored models are one tiny Llama, exported with its data inside of the file and beside
+    it.
+    """
     expected = load(TINY_LLAMA / "one_file" / "model.safetensors")
     found = load(TINY_LLAMA / form)
 
@@ -73,7 +81,9 @@ FLOATS = ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "COMPLEX64")
 def test_tensors_of_every_dtype_are_read_as_onnx_reads_them(
     onnx: Any, working_folder: Path, raw: bool
 ) -> None:
-    """As onnx itself reads them back, with the numbers as bytes and as fields."""
+    """Numbers are stored as bytes (raw) or as fields of the message; onnx.numpy_helper has the
+    expected arrays.
+    """
     for kind in (*FLOATS, "INT64", "INT32", "INT16", "UINT8", "UINT64", "BOOL"):
         code = getattr(onnx.TensorProto, kind)
         values = np.array([[0, 1, 1], [1, 0, 1]]).astype(onnx.helper.tensor_dtype_to_np_dtype(code))
@@ -87,8 +97,10 @@ def test_tensors_of_every_dtype_are_read_as_onnx_reads_them(
         np.testing.assert_array_equal(found, onnx.numpy_helper.to_array(made))
 
 
-def test_constants_are_called_as_what_they_make(onnx: Any, working_folder: Path) -> None:
-    """A tensor of a Constant node has the name of the node's output."""
+def test_a_constant_has_the_name_of_its_nodes_output(onnx: Any, working_folder: Path) -> None:
+    """A tensor of a Constant node has the name of the node's output; a number alone, and nodes of
+    other kinds, are no tensors.
+    """
     made = (
         ("Constant", "b", onnx_tensor(onnx, "unused")),
         ("Constant", "c", 1.0),
@@ -103,7 +115,12 @@ def test_constants_are_called_as_what_they_make(onnx: Any, working_folder: Path)
     assert found == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
-def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, working_folder: Path) -> None:
+def test_tensors_of_text_are_left_unread_and_repeated_names_refused(
+    onnx: Any, working_folder: Path
+) -> None:
+    """Texts have no dtype of NumPy: they are listed as unread. One name for two tensors would hide
+    one of them.
+    """
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(onnx_model(onnx, text, onnx_tensor(onnx)))
     file = load_file("x.onnx")
@@ -130,10 +147,12 @@ HOSTILE_TENSORS: list[dict[str, Any]] = [
 ]
 
 
-def test_external_data_outside_of_the_folder_is_refused(
+def test_external_data_outside_of_the_folder_or_of_another_size_are_refused(
     onnx: Any, working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
-    """Also sizes, shapes and offsets that do not fit the data."""
+    """Also sizes, shapes and offsets that do not fit the 16 bytes of data. The file «../data»
+    exists, so that only the rule refuses it.
+    """
     Path("data").write_bytes(bytes(16))
     (working_folder / "inside").mkdir()
     os.chdir("inside")
@@ -153,6 +172,9 @@ def test_external_data_outside_of_the_folder_is_refused(
 def test_truncated_or_changed_files_are_refused_in_one_line(
     onnx: Any, working_folder: Path
 ) -> None:
+    """Every other byte has its lowest or highest bit flipped, or is the last one. At least a third
+    of these files must be refused; the others have other names or numbers.
+    """
     good = onnx_model(onnx, onnx_tensor(onnx), onnx_tensor(onnx, "b"))
     refused = count_refused_mutations(good, "x.onnx", 2, others=lambda byte: [byte ^ 1, byte ^ 128])
     for length in range(0, len(good), 2):
@@ -165,6 +187,7 @@ def test_truncated_or_changed_files_are_refused_in_one_line(
 def test_more_tensors_than_the_limit_are_refused(
     onnx: Any, working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two tensors, with the limit lowered to 1."""
     Path("x.onnx").write_bytes(onnx_model(onnx, onnx_tensor(onnx, "a"), onnx_tensor(onnx, "b")))
     monkeypatch.setattr("pecli.files.onnx_file.MAX_TENSORS", 1)
 
@@ -175,6 +198,7 @@ def test_more_tensors_than_the_limit_are_refused(
 def test_names_of_tensors_that_are_not_read_may_not_repeat_either(
     onnx: Any, working_folder: Path
 ) -> None:
+    """Tensors of text are listed by their names, which have to be unique, too."""
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(onnx_model(onnx, text, text))
     with pytest.raises(FileError, match="names the tensor 'words' twice"):
@@ -182,6 +206,7 @@ def test_names_of_tensors_that_are_not_read_may_not_repeat_either(
 
 
 def test_a_type_of_a_later_version_is_listed_and_not_read(onnx: Any, working_folder: Path) -> None:
+    """No version of ONNX has a data type 99 so far."""
     later = onnx.TensorProto(name="later", data_type=99, dims=[1])
     Path("x.onnx").write_bytes(onnx_model(onnx, later, onnx_tensor(onnx)))
     file = load_file("x.onnx")

@@ -1,4 +1,10 @@
-"""Numbers as ports print them: tensors, initialisers, rows, log lines and lists in JSON."""
+"""Numbers as ports print them, to a terminal or a log: tensors, initialisers, rows, log lines and
+lists in JSON.
+
+A port is an implementation of a model in another language or framework. The texts were written by
+hand in the forms that PyTorch, NumPy, JAX, C, Rust, Swift and JavaScript print; nearly all hold the
+rows (1.5, 0.5) and (−2, 0.25), which float32 holds exactly.
+"""
 
 import re
 from collections.abc import Callable
@@ -115,7 +121,7 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
         "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
     ],
 )
-def test_labels_count_heads_and_rows(text: str) -> None:
+def test_labels_place_the_numbers_of_heads_and_rows(text: str) -> None:
     """All forms print the same two heads of two rows."""
     Path("x.log").write_text(text)
     assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
@@ -151,7 +157,7 @@ def test_labels_that_repeat_leave_rows_in_their_order() -> None:
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [5, 6], [3, 4]]
 
 
-def test_the_largest_whole_number_that_float64_counts_to() -> None:
+def test_whole_numbers_up_to_2_to_the_53_are_read() -> None:
     """2^53 = 9007199254740992. Beyond it float64 skips whole numbers, and the text is refused."""
     Path("x.txt").write_text("9007199254740992 -9007199254740992\n")
     assert pecli.load("x.txt")["array"].tolist() == [[2**53, -(2**53)]]
@@ -296,7 +302,7 @@ def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str)
         ),
     ],
 )
-def test_a_print_that_was_cut_says_how_to_print_all(text: str, advice: str) -> None:
+def test_a_print_that_was_cut_is_refused_with_advice_to_print_all(text: str, advice: str) -> None:
     """PyTorch, NumPy, Node.js and humans shorten long tensors by dots. The advice names the
     printer's own setting.
     """
@@ -326,7 +332,7 @@ def notes_of(path: str) -> list[str]:
         ("this is the dump of a model\n1 2\n", "1 line without numbers left out"),
     ],
 )
-def test_what_was_assumed_is_noted(text: str, note: str) -> None:
+def test_an_assumption_about_labels_or_lines_is_noted(text: str, note: str) -> None:
     """Each text leaves something open, such as the position of its first row; the note names the
     choice and the option that makes another.
     """
@@ -356,7 +362,7 @@ def test_a_plain_table_needs_no_note() -> None:
         ("1 2 3", 0),
     ],
 )
-def test_decimals_that_were_printed(text: str, decimals: int) -> None:
+def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
     """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.txt").write_text(text)
     printed = load_file("x.txt").printed
@@ -369,7 +375,7 @@ def test_decimals_that_were_printed(text: str, decimals: int) -> None:
     ("numbers", "decimals"),
     [("0.1235, 0.5, 0.9877", 4), ("0.12345678, 0.5", 0), ("1, 2", 0)],
 )
-def test_decimals_to_which_json_was_rounded(numbers: str, decimals: int) -> None:
+def test_the_number_of_decimals_in_json_is_found(numbers: str, decimals: int) -> None:
     """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
     Path("x.json").write_text(f'{{"q": [{numbers}]}}')
     printed = load_file("x.json").printed
@@ -490,7 +496,7 @@ def test_long_lines_are_read_in_pieces(text: str, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(tensor, whole[name])
 
 
-def test_what_json_lacks_is_null_or_a_text() -> None:
+def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
     """JSON has no infinities and no NaN; writers put null or these words in quotes instead."""
     Path("x.json").write_text('{"a": [null, "Infinity", "-Infinity", "NaN", 1.5]}')
     expected = [np.nan, np.inf, -np.inf, np.nan, 1.5]

@@ -1,4 +1,9 @@
-"""Raw binary files: `--shape` and `--raw-dtype` state what their bytes mean."""
+"""Raw binary files have numbers and no header: `--shape` and `--raw-dtype` state what their bytes
+mean.
+
+Most files hold 0 to 23 as NumPy's `tofile` writes them, with the shape (2, 3, 4); in a shape, −1
+stands for the length that follows from the size of the file, as in NumPy.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +24,8 @@ NUMBERS_0_TO_23 = np.arange(24).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPE_NAMES])
-def test_every_dtype_reads_back(dtype: str) -> None:
+def test_raw_numbers_of_every_dtype_are_read_back(dtype: str) -> None:
+    """NumPy, or ml_dtypes for bfloat16 and 8-bit floats, wrote the bytes."""
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     array = NUMBERS_0_TO_23.astype(kind)
     array.tofile("x.bin")
@@ -46,11 +52,15 @@ def test_every_dtype_reads_back(dtype: str) -> None:
     ],
 )
 def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
+    """Spellings of Rust and C, PyTorch and NumPy. In NumPy's codes the number counts bytes: «<i8»
+    is int64, but «i8» without an order is int8, as in Rust.
+    """
     assert parse_layout(None, name) == RawLayout((-1,), dtype)
 
 
 @pytest.mark.parametrize("code", [">f4", ">f2", ">i2", ">f8"])
 def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
+    """«>» is NumPy's sign for big-endian; the loaded numbers have the order of the machine."""
     NUMBERS_0_TO_23.astype(code).tofile("x.dat")
     loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
 
@@ -59,12 +69,14 @@ def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(-1, 3, 4), (2, -1, 4), (2, 3, -1)])
-def test_one_length_follows_from_the_size(shape: tuple[int, ...]) -> None:
+def test_a_length_of_minus_1_follows_from_the_size_of_the_file(shape: tuple[int, ...]) -> None:
+    """96 bytes are 24 numbers, divided by the other two lengths."""
     NUMBERS_0_TO_23.astype("f4").tofile("x")
     assert pecli.load("x", shape=shape, raw_dtype="f32")["array"].shape == (2, 3, 4)
 
 
-def test_without_a_shape_it_is_a_vector() -> None:
+def test_raw_numbers_without_a_shape_are_a_vector() -> None:
+    """24 numbers of 4 bytes follow from the size of the file."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.raw")
     assert pecli.load("x.raw", raw_dtype="f32")["array"].shape == (24,)
 
@@ -91,7 +103,9 @@ def test_without_a_shape_it_is_a_vector() -> None:
         ((2**40, 2**40), "f32", "claims an impossible shape"),
     ],
 )
-def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: str) -> None:
+def test_a_shape_that_does_not_fit_the_size_is_refused_with_those_that_do(
+    shape: tuple[int, ...], dtype: str, problem: str
+) -> None:
     """The file has 24 float32 numbers: 96 bytes; shapes that would fit are proposed."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     with pytest.raises(FileError, match=problem):
@@ -106,22 +120,26 @@ def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
 
 
 @pytest.mark.parametrize("shape", ["", "2,x", "0,3", "-2", "-1,-1", "2;3", "1" * 30])
-def test_a_wrong_shape_is_refused(shape: str) -> None:
+def test_a_text_that_is_no_shape_is_refused(shape: str) -> None:
+    """No number, zero, other negative numbers, two open lengths, another separator, 30 digits."""
     with pytest.raises(ParameterError, match="one of which may be -1"):
         parse_layout(shape, "f32")
 
 
-def test_f8_has_two_meanings() -> None:
+def test_the_dtype_f8_is_refused_because_it_has_two_meanings() -> None:
+    """In NumPy f8 is a float of 8 bytes, in machine learning one of 8 bits."""
     with pytest.raises(ParameterError, match="give f64, f8_e4m3 or f8_e5m2"):
         parse_layout(None, "f8")
 
 
-def test_an_unknown_dtype_names_a_similar_one() -> None:
+def test_an_unknown_dtype_is_refused_with_a_similar_one() -> None:
+    """«flot16» lacks one letter."""
     with pytest.raises(ParameterError, match="did you mean 'float16'"):
         parse_layout(None, "flot16")
 
 
-def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
+def test_a_shape_of_a_binary_file_without_a_dtype_is_refused(run_pecli: Callable) -> None:
+    """Of a binary file a shape alone says nothing about the width of its numbers."""
     Path("x.bin").write_bytes(bytes(96))
     refused = run_pecli("inspect", "x.bin", "--shape", "2,12")
 
@@ -130,7 +148,8 @@ def test_a_shape_needs_a_dtype(run_pecli: Callable) -> None:
 
 
 @pytest.mark.parametrize("shape", ["2,3,4", "2,-1,4"])
-def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
+def test_a_shape_without_a_dtype_arranges_the_numbers_of_a_text(shape: str) -> None:
+    """Text states its numbers itself, so a shape alone arranges 24 lines of one number each."""
     Path("x.txt").write_text("".join(f"{value}\n" for value in NUMBERS_0_TO_23.reshape(-1)))
     array = pecli.load("x.txt", shape=[int(side) for side in shape.split(",")])["array"]
 
@@ -144,7 +163,10 @@ def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
         ("-1,7", "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers"),
     ],
 )
-def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, problem: str) -> None:
+def test_a_shape_that_does_not_fit_the_numbers_of_a_text_is_refused(
+    run_pecli: Callable, shape: str, problem: str
+) -> None:
+    """The text has 24 lines of one number each."""
     Path("x.txt").write_text("".join(f"{value}\n" for value in NUMBERS_0_TO_23.reshape(-1)))
     refused = run_pecli("inspect", "x.txt", "--shape", shape)
 
@@ -152,7 +174,10 @@ def test_text_of_another_size_is_refused(run_pecli: Callable, shape: str, proble
     assert problem in refused.err
 
 
-def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
+def test_the_error_about_bytes_of_no_format_shows_the_options_for_raw_files(
+    run_pecli: Callable,
+) -> None:
+    """The shape in the advice is an example of batch, heads, positions and channels."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     refused = run_pecli("inspect", "x.bin")
 
@@ -160,8 +185,10 @@ def test_bytes_of_no_format_name_the_options(run_pecli: Callable) -> None:
     assert "--shape 2,8,24,128 --raw-dtype f16" in refused.err
 
 
-def test_other_formats_stay_what_they_are() -> None:
-    """A file with a magic number, or with the suffix of a format, is not raw."""
+def test_files_of_a_known_format_are_not_read_as_raw_numbers() -> None:
+    """A file with a magic number, or with the suffix of a format, is read as that format although
+    `raw_dtype` is given.
+    """
     np.save("x.npy", NUMBERS_0_TO_23)
     Path("plain").write_bytes(Path("x.npy").read_bytes())
     Path("x.csv").write_text("1,2\n3,4\n")
@@ -177,7 +204,10 @@ def queries() -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("is_table", [False, True])
 def test_a_wrong_byte_order_is_noted(dtype: str, is_table: bool) -> None:
-    """Swapped floats have absurd exponents."""
+    """Floats whose bytes are in reverse order have absurd exponents. `swapped.bin` holds the
+    numbers in big-endian order, which «>» before the dtype states; each file is read both ways, and
+    only the wrong way has a note.
+    """
     values = pecli.Rope(64, 64).tables()["sin"] if is_table else queries()
     array = values.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     array.tofile("x.bin")
@@ -201,7 +231,9 @@ def notes_of(path: str, dtype: str) -> list[str]:
 
 
 def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> None:
-    """`--before` and several files, which threads check."""
+    """Queries are rotated by pecli, and both are written without a header: the two results and the
+    `--before` file are read by the one --shape and --raw-dtype.
+    """
     np.save("q.npy", queries())
     queries().tofile("q.bin")
     done = run_pecli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
@@ -221,6 +253,9 @@ def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> 
 
 
 def test_a_manifest_states_shape_and_dtype_of_raw_files_per_check(run_pecli: Callable) -> None:
+    """A manifest, pecli.toml, lists checks; one file here is float32 in the machine's order, the
+    other big-endian.
+    """
     table = pecli.Sinusoidal(6, 8).tables()["pe"]
     table.tofile("pe.bin")
     table.astype(">f4").tofile("big.bin")
@@ -236,7 +271,8 @@ def test_a_manifest_states_shape_and_dtype_of_raw_files_per_check(run_pecli: Cal
     assert "2 passed" in checked.out
 
 
-def test_a_manifest_with_a_wrong_shape(run_pecli: Callable) -> None:
+def test_a_shape_of_a_manifest_that_is_a_number_is_refused(run_pecli: Callable) -> None:
+    """3 is a number; a shape is a list, or a text such as "-1,8"."""
     Path("pecli.toml").write_text('[[check]]\nfile = "a.bin"\nshape = 3\nraw_dtype = "f32"\n')
     refused = run_pecli("verify", "pecli.toml")
 
@@ -245,6 +281,7 @@ def test_a_manifest_with_a_wrong_shape(run_pecli: Callable) -> None:
 
 
 def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
+    """The bytes of a table of 6 positions and 8 channels, as a pipe has them."""
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)

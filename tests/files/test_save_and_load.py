@@ -1,4 +1,9 @@
-"""Which format a name asks for, and which file a name means."""
+"""Saving and loading by name: which format a name asks for, which file and tensor FILE:NAME means,
+and what is read from pipes and standard input.
+
+«-» is standard input or output. A named pipe (fifo) is read to its end. Files that cannot be read
+are refused with advice. Expected values are the arrays that the tests saved.
+"""
 
 import io
 import os
@@ -29,13 +34,17 @@ SUFFIXES = [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
+def test_a_pipe_and_small_blocks_get_the_same_bytes_as_a_file(
     working_folder: Path,
     tables: list[Table],
     spec: dict[str, object],
     monkeypatch: pytest.MonkeyPatch,
     suffix: str,
 ) -> None:
+    """Tables are computed and written in blocks; here blocks of 16 bytes by several threads, in
+    reverse order of the tensors, must give the bytes of the usual way. `on_block` reports the bytes
+    written so far, which must add up.
+    """
     if format_of("a" + suffix).holds_one_array:
         tables = tables[:1]
     save_tables("a" + suffix, tables, spec)
@@ -59,22 +68,28 @@ def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
     assert Path("a" + suffix).read_bytes() == expected
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_table_that_fails_leaves_the_old_file(
-    working_folder: Path, spec: dict[str, object]
+    working_folder: Path, spec: dict[str, object], suffix: str
 ) -> None:
+    """The function that computes the table's rows raises; no temporary file may stay beside the old
+    one.
+    """
+
     def fail(start: int, out: object) -> None:
         raise RuntimeError("no more")
 
-    for suffix in SUFFIXES:
-        Path("a" + suffix).write_bytes(b"old")
-        with pytest.raises(RuntimeError, match="no more"):
-            save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
-        assert Path("a" + suffix).read_bytes() == b"old"
-    assert len(list(working_folder.iterdir())) == 6
+    Path("a" + suffix).write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="no more"):
+        save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
+    assert Path("a" + suffix).read_bytes() == b"old"
+    assert [path.name for path in working_folder.iterdir()] == ["a" + suffix]
 
 
 def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: Path) -> None:
-    """FILE:NAME means the longest part that is a file; the sizes tell which array was opened."""
+    """FILE:NAME means the longest part that is a file; each array has another size (3 to 6), which
+    tells the one that was opened.
+    """
     np.save("a:b.npy", np.arange(3))
     np.savez("a.npz", **{"dense/kernel:0": np.arange(4), ":": np.arange(5)})
     np.savez("a.npz:dense", **{"bias:1": np.arange(6)})
@@ -87,7 +102,8 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: P
         open_tensors("a.npz:bias:0")
 
 
-def test_a_missing_tensor_is_answered_with_those_there_are(working_folder: Path) -> None:
+def test_a_missing_tensor_is_answered_with_the_names_that_exist(working_folder: Path) -> None:
+    """The file has 21 tensors; a message lists eight of them and counts 13."""
     save_tables(
         "a.npz",
         [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]],
@@ -101,8 +117,10 @@ def test_a_missing_tensor_is_answered_with_those_there_are(working_folder: Path)
 
 @pytest.mark.parametrize("count", [0, 6, 300_000])
 @pytest.mark.sample("300000")
-def test_standard_input_through_a_pipe_or_a_file(working_folder: Path, count: int) -> None:
-    """The sum of 0 to n − 1 is n (n − 1) / 2."""
+def test_standard_input_is_read_from_a_pipe_and_from_a_file(
+    working_folder: Path, count: int
+) -> None:
+    """The sum of 0 to n − 1 is n (n − 1) / 2; 300,000 numbers are more than a pipe holds at once."""
     np.save("a.npy", np.arange(count))
     script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"
 
@@ -120,10 +138,12 @@ def test_standard_input_through_a_pipe_or_a_file(working_folder: Path, count: in
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
 @pytest.mark.parametrize("change", [b"", b"more", None])
-def test_reading_from_a_fifo(
+def test_a_named_pipe_is_read_and_refused_if_it_has_more_or_fewer_bytes(
     working_folder: Path, tables: list[Table], suffix: str, change: bytes | None
 ) -> None:
-    """The whole file, one with more bytes after it, and one that ends early."""
+    """The whole file (no change), one with more bytes after it, and one without its last byte
+    (None).
+    """
     save_tables("a" + suffix, tables[:1] if suffix == ".npy" else tables, None)
     data = Path("a" + suffix).read_bytes()
     data = data[:-1] if change is None else data + change
@@ -146,6 +166,7 @@ def test_reading_from_a_fifo(
 def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
     working_folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
 ) -> None:
+    """Opening a named pipe blocks until a program opens it to write; the time is 0.05 s here."""
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
 
@@ -175,8 +196,10 @@ def test_a_writer_may_take_its_time(working_folder: Path, monkeypatch: pytest.Mo
     assert numbers.tolist() == [[1.5, 2.5]]
 
 
-def test_the_suffix_picks_the_format(working_folder: Path) -> None:
-    """Streams and pipes without a suffix get .npy."""
+def test_the_suffix_selects_the_format_that_is_written(working_folder: Path) -> None:
+    """Letters count in either case. Streams and pipes without a suffix get .npy; a suffix that is
+    unknown is refused, with a similar one if there is any.
+    """
     os.mkfifo("pipe")
     kinds = {
         "a.npy": "npy",
@@ -203,7 +226,10 @@ def test_the_suffix_picks_the_format(working_folder: Path) -> None:
         assert caught.value.advice == words
 
 
-def test_names_and_arrays_that_no_file_holds(working_folder: Path) -> None:
+def test_names_and_arrays_that_no_format_holds_are_refused(working_folder: Path) -> None:
+    """Names that are no text (half a surrogate pair is none), arrays that hold no numbers, and one
+    name for two tensors; nothing may be written.
+    """
     for name, suffix in product(("\ud800", 1, None), ("npz", "safetensors", "json", "h")):
         with pytest.raises(KindError, match="must be a text"):
             pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
@@ -258,12 +284,23 @@ UNREADABLE_FILES: list[tuple[str, bytes | None, str]] = [
 ]
 
 
-def test_a_file_that_cannot_be_read_is_refused_with_advice(working_folder: Path) -> None:
-    for path, data, said in UNREADABLE_FILES:
-        if data is not None:
-            Path(path).write_bytes(data)
-        with pytest.raises(FileError, match=re.escape(said)):
-            open_tensors(path)
+@pytest.mark.parametrize(
+    ("path", "data", "said"),
+    UNREADABLE_FILES,
+    ids=[f"{path}: {said[:40]}" for path, _, said in UNREADABLE_FILES],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_advice(
+    working_folder: Path, path: str, data: bytes | None, said: str
+) -> None:
+    """Each row of UNREADABLE_FILES is a path, the bytes to write there (None: nothing is written),
+    and a part of the message: folders, damaged or empty files, pickles, text without numbers,
+    devices and missing files.
+    """
+    Path("empty").touch()  # which the path empty/a leads through
+    if data is not None:
+        Path(path).write_bytes(data)
+    with pytest.raises(FileError, match=re.escape(said)):
+        open_tensors(path)
 
 
 class _BrokenMapping(dict[str, Any]):
@@ -273,12 +310,14 @@ class _BrokenMapping(dict[str, Any]):
         raise RuntimeError("the file is closed")
 
 
-def test_a_mapping_that_fails_is_named() -> None:
+def test_a_mapping_whose_items_cannot_be_listed_is_named() -> None:
+    """Its items() raises RuntimeError, which users see as one error of pecli with the class's name."""
     with pytest.raises(pecli.KindError, match="is a _BrokenMapping; its items cannot be had"):
         pecli.identify(_BrokenMapping())
 
 
-def test_a_pipe_that_is_closed_without_data_is_empty(working_folder: Path) -> None:
+def test_a_pipe_that_is_closed_without_data_is_refused_as_empty(working_folder: Path) -> None:
+    """An empty file is the same error."""
     os.mkfifo("pipe.npy")
     writer = threading.Thread(target=lambda: open("pipe.npy", "wb").close())
     writer.start()
@@ -288,6 +327,7 @@ def test_a_pipe_that_is_closed_without_data_is_empty(working_folder: Path) -> No
 
 
 def test_a_folder_called_dash_does_not_hide_standard_input(working_folder: Path) -> None:
+    """«-» is always standard input; the folder is meant by «./-»."""
     np.save("x.npy", np.arange(3))
     Path("-").mkdir()
     command = [sys.executable, "-c", "import pecli; print(pecli.load('-')['array'].tolist())"]

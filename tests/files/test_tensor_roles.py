@@ -1,4 +1,11 @@
-"""Names of tensors, as dumps and checkpoints spell them."""
+"""Names of tensors tell their role: a table of cosines, both tables, frequencies, learned rows,
+slopes or a bias.
+
+The names are spelled as in public checkpoints of transformers, vLLM, Llama and others; roles and
+names were paired by hand. A role decides which encodings a tensor is compared with; ANYTHING is a
+rotary tensor of unknown kind, None a tensor of other matters. Modules are objects with torch's
+named_buffers and named_parameters.
+"""
 
 import numpy as np
 import pytest
@@ -35,6 +42,7 @@ def test_the_role_of_a_tensor_follows_from_its_name(role: str | None) -> None:
 
 
 def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
+    """Each scheme lists the names of its tensors; one name in two roles would be lost in `roles()`."""
     assert all(schemes_of(role) for role in (*roles().values(), ANYTHING))
 
     named = {
@@ -60,6 +68,9 @@ def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     ],
 )
 def test_common_words_count_only_as_the_full_name(name: str, role: str | None) -> None:
+    """«weight» alone is a learned table, but weight within a path is any layer's; «rope» counts as
+    a word, not in «europe».
+    """
     assert role_of(name) == role
 
 
@@ -72,6 +83,9 @@ NAMES_BY_LAYER_TYPE = {
 
 @pytest.mark.parametrize("layers", NAMES_BY_LAYER_TYPE)
 def test_the_layer_type_of_a_table_follows_from_its_name(layers: str | None) -> None:
+    """Gemma 3 and others have one table for sliding layers (local, swa) and one for full ones
+    (global). A name with both words, or for a model without these layer types, says nothing.
+    """
     for name in NAMES_BY_LAYER_TYPE[layers].split():
         assert (
             layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
@@ -89,13 +103,19 @@ class Module:
 
 @pytest.mark.parametrize("name", ["a", "cos"])
 def test_buffers_of_a_module_are_taken_if_no_name_is_positional(name: str) -> None:
+    """A positional name, «cos», is taken for its name; «a» is taken because no other buffer has
+    one. Parameters, such as b, are weights.
+    """
     module = Module({name: np.ones(1)}, b=np.zeros(1))
     _, loaded = opened(module)
 
     assert {*loaded.tensors} == {name}
 
 
-def test_modules_are_searched_for_their_tables() -> None:
+def test_verify_diff_and_identify_find_the_tables_of_a_module() -> None:
+    """Frequencies 10000^(−i/8) of a small Llama are right, doubled ones wrong; the running mean and
+    the weights of a module are not looked at. A learned table is a parameter.
+    """
     inv_freq = 10000.0 ** (-np.arange(8) / 8)
     config = {
         "model_type": "llama",

@@ -1,4 +1,10 @@
-"""Tables as text, .csv, .json and .h: every number reads back as itself; text that is no table is refused."""
+"""Tables as text, .csv, .json and .h: every number reads back as itself; text that is no table is
+refused.
+
+What pecli writes is read back by Python's csv and json modules, by a C compiler, or by pecli
+itself, and compared with the saved arrays bit by bit. Text of other writers (NumPy, pandas) is
+read, and each broken text has one mistake.
+"""
 
 import csv
 import json
@@ -25,8 +31,10 @@ from tests.exit_codes import SUCCESS
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def test_csv_reads_back_as_the_same_values(working_folder: Path) -> None:
-    """Python's csv and float read the bytes back."""
+def test_csv_is_read_by_python_as_the_same_values(working_folder: Path) -> None:
+    """Python's csv and float read the text, which is rounded to the dtype again: four dtypes,
+    infinities included.
+    """
     for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
         array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
         array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
@@ -37,8 +45,10 @@ def test_csv_reads_back_as_the_same_values(working_folder: Path) -> None:
         assert np.array(texts, float).astype(dtype).tobytes() == array.tobytes()
 
 
-def test_csv_is_short_and_plain(working_folder: Path) -> None:
-    """Shortest digits that round back, as in Ryu or repr."""
+def test_csv_has_the_shortest_digits_and_a_header_of_names(working_folder: Path) -> None:
+    """Numbers have the fewest digits that round back to the same float32, as repr writes them; a
+    column named «nan» is renamed, because it would read as a number.
+    """
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
 
@@ -54,7 +64,7 @@ def test_csv_is_short_and_plain(working_folder: Path) -> None:
 
 
 def test_sixteen_bits_are_written_in_few_digits() -> None:
-    """5 digits tell all float16 numbers apart, 4 all of bfloat16."""
+    """5 significant digits tell all float16 numbers apart (11 bits), 4 all of bfloat16 (8 bits)."""
     some = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
     bits = np.concatenate([some, np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)])  # near the largest
 
@@ -72,9 +82,10 @@ def significant(numeral: str) -> str:
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_json_reads_back_as_the_same_lists(
+def test_json_is_read_by_python_as_the_same_lists(
     working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict
 ) -> None:
+    """Python's json must find no infinity or NaN as a bare word, which JSON lacks: they are texts."""
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
 
@@ -89,6 +100,7 @@ def test_json_reads_back_as_the_same_lists(
 
 
 def test_arrays_of_any_shape_are_nested_lists_in_json(working_folder: Path) -> None:
+    """NumPy's tolist has the expected lists."""
     for dtype in ("int8", "uint64", "bool"):
         for shape in ((), (3,), (9,), (17,), (4, 3), (2, 1, 3), (2, 2, 2, 3)):
             array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
@@ -115,7 +127,9 @@ def header_tables() -> list[Table]:
 def test_a_compiled_header_holds_the_bits_of_the_tables(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
-    """A C program prints the arrays' memory."""
+    """A C program includes the header twice and prints the arrays' memory, without any warning of
+    the compiler; a C++ compiler accepts the header, too.
+    """
     tables = header_tables()
     save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
     names = [f"a_{table.name}" for table in tables]
@@ -138,7 +152,12 @@ def test_a_compiled_header_holds_the_bits_of_the_tables(
         subprocess.run(["c++", *options, "a.h"], check=True)
 
 
-def test_the_header_names_what_it_holds(working_folder: Path, spec: dict[str, object]) -> None:
+def test_a_header_states_shape_values_and_parameters(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """Lengths of the axes, a C array, and a comment with the parameters; sin(1) is 0.84147096 in
+    float32.
+    """
     array = np.array([[math.sin(1), 1.5]], np.float32)
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
     text = Path("a.h").read_text()
@@ -150,22 +169,44 @@ def test_the_header_names_what_it_holds(working_folder: Path, spec: dict[str, ob
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
 
-def test_what_c_or_text_cannot_hold_is_refused(working_folder: Path) -> None:
-    """The advice names a format that can hold it."""
-    for suffix in (".csv", ".json", ".h"):
-        for dtype, other in ((np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")):
-            table = table_of("a", np.zeros(2, dtype))
-            with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
-                save_tables("a" + suffix, [table], None)
-            save_tables(f"a{other}", [table], None)  # the advice is good
-            Path(f"a{other}").unlink()
-            assert caught.value.given == table.dtype
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
+@pytest.mark.parametrize(
+    ("dtype", "other"),
+    [(np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")],
+    ids=["complex", "float8"],
+)
+def test_dtypes_that_text_cannot_hold_are_refused_with_a_format_that_can(
+    working_folder: Path, suffix: str, dtype: type, other: str
+) -> None:
+    """The advice is followed, and must be good."""
+    table = table_of("a", np.zeros(2, dtype))
+    with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
+        save_tables("a" + suffix, [table], None)
+    assert caught.value.given == table.dtype
+    assert list(working_folder.iterdir()) == []
 
-    for shape in ((4, 0), (0, 2)):  # an empty file, or empty lines, could not be read again
-        with pytest.raises(ParameterError, match=r"at least one number; write \.npy"):
-            save_tables("a.csv", [table_of("a", np.zeros(shape))], None)
-    with pytest.raises(ParameterError, match="at least one number"):
-        save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
+    save_tables(f"a{other}", [table], None)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "problem"),
+    [
+        ("a.csv", (4, 0), r"at least one number; write \.npy"),
+        ("a.csv", (0, 2), r"at least one number; write \.npy"),
+        ("a.h", (0, 2), "at least one number"),
+    ],
+)
+def test_tables_without_numbers_are_not_written_as_text(
+    working_folder: Path, path: str, shape: tuple[int, int], problem: str
+) -> None:
+    """An empty file, or empty lines, could not be read again, and C has no empty arrays."""
+    with pytest.raises(ParameterError, match=problem):
+        save_tables(path, [table_of("a", np.zeros(shape))], None)
+    assert list(working_folder.iterdir()) == []
+
+
+def test_names_that_are_one_name_in_c_are_refused(working_folder: Path) -> None:
+    """Both «a-b» and «a_b» would be a_a_b, because names in C have no hyphen."""
     with pytest.raises(ParameterError, match="same name in C"):
         save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
     assert list(working_folder.iterdir()) == []
@@ -196,7 +237,10 @@ def are_same_arrays(a: np.ndarray, b: np.ndarray) -> bool:
     )
 
 
-def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_json_is_loaded_with_the_same_dtypes_and_bits(tmp_path: Path) -> None:
+    """Values, dtypes and shapes of integers, booleans and floats, denormal and infinite ones
+    included.
+    """
     pecli.save(tmp_path / "all.json", arrays_of_many_dtypes())
     found = pecli.load(tmp_path / "all.json")
 
@@ -205,7 +249,10 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     } == dict.fromkeys(arrays_of_many_dtypes(), True)
 
 
-def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
+def test_csv_is_loaded_as_float64_or_as_integers(tmp_path: Path) -> None:
+    """CSV states no dtype: rounding the float64 back gives the saved bits. 9007199254740993 is 2^53
+    + 1, which float64 does not hold, but int64 does.
+    """
     for name in ("plain", "double", "any"):
         array = arrays_of_many_dtypes()[name]
         pecli.save(tmp_path / "t.csv", array)
@@ -243,6 +290,9 @@ BROKEN_TEXTS = [
 
 
 def test_text_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
+    """BROKEN_TEXTS has rows of unequal length, words among numbers, and JSON whose shape, dtype or
+    nesting lies. The message ends in its advice or names line and column; here it must be one line.
+    """
     for suffix, content in BROKEN_TEXTS:
         (tmp_path / f"x.{suffix}").write_bytes(content.encode("latin-1") + b"\n")
         with pytest.raises(
@@ -253,6 +303,7 @@ def test_text_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
+    """Names of tensors may be those of keys. 10,000 tensors are the limit, and are read."""
     text = '{"tensors": {"a\\"data": {"shape": [2], "data": [1, 2], "dtype": "int8"}, "data": {"dtype": "bool", '
     text += '"shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
     (tmp_path / "t.json").write_text(text)
@@ -277,6 +328,7 @@ def limit_of_three_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("limit_of_three_tensors")
 def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> None:
+    """Three tensors of two lists each, with limits of 3 tensors and 6 lists."""
     tensors = {name: {"data": [1, 2], "shape": [2, 1]} for name in "abc"}
     (tmp_path / "t.json").write_text(json.dumps(tensors))
 
@@ -294,6 +346,7 @@ def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> Non
 def test_more_lists_than_the_limit_are_refused(
     tmp_path: Path, tensors: dict[str, list[int]], problem: str
 ) -> None:
+    """The limits are 3 tensors and 6 lists here."""
     (tmp_path / "t.json").write_text(json.dumps(tensors))
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "t.json")
@@ -312,12 +365,18 @@ def test_more_lists_than_the_limit_are_refused(
         ("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]]),
     ],
 )
-def test_a_header_of_csv_is_no_row(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+def test_the_header_of_a_csv_is_not_read_as_a_row(
+    tmp_path: Path, text: str, expected: list[list[float]]
+) -> None:
+    """A first line without numbers is a header, one that counts columns from 0 too; «nan» and «inf»
+    are numbers.
+    """
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
 
 
 def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
+    """Four separators; float16 is exact in the 18 digits of np.savetxt."""
     table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
     for name, separator in (("t.txt", " "), ("t.tsv", "\t"), ("u.txt", "  "), ("v.txt", ",")):
         path = tmp_path / name
@@ -326,6 +385,7 @@ def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
 
 
 def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
+    """Lines stay short enough for editors and diffs."""
     pecli.save(tmp_path / "t.json", {"a": np.arange(9)})
     assert (tmp_path / "t.json").read_bytes() == (
         b'{"tensors":{\n"a":{"data":[0,1,2,3,4,5,6,7,\n8],"dtype":"int64","shape":[9]}}}\n'
@@ -333,6 +393,7 @@ def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
 
 
 def test_json_has_one_row_per_line_and_tensors_by_name(tmp_path: Path) -> None:
+    """«a» comes before «b», in which order they were not given."""
     a = np.array([[[1.5, -np.inf], [np.nan, 2.0]]])
     pecli.save(tmp_path / "t.json", {"b": np.array([[True]]), "a": a})
 
@@ -349,7 +410,8 @@ def header_lines(path: Path) -> list[str]:
     return "\n".join(declarations).splitlines()
 
 
-def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
+def test_a_c_header_declares_axes_and_elements(tmp_path: Path) -> None:
+    """C has INFINITY in math.h; each number ends with f, for float."""
     array = np.array([[1, np.inf], [0.1, -0.5]], np.float32)
     pecli.save(tmp_path / "t.h", {"a": array})
 
@@ -363,7 +425,7 @@ def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
 
 
 def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
-    """C has no float16; 0x3c00 is 1."""
+    """C has no float16, so its bits are written; 0x3c00 is 1. Vectors have eight elements per line."""
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 1",
@@ -377,17 +439,22 @@ def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
 
 
 def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
+    """Signs that are no letters become underscores."""
     pecli.save(tmp_path / "t.csv", {"a-b": np.arange(3)})
     assert (tmp_path / "t.csv").read_bytes() == b"a_b\n0\n1\n2\n"
 
 
 @pytest.mark.parametrize("line", [b"a,b", b",0,1", b'"x",1', b"#,b", b""])
 def test_a_line_of_words_is_a_header(line: bytes) -> None:
+    """Words, quoted words, comments, an empty line, and the numbers of columns after an empty
+    corner (pandas).
+    """
     assert is_header(line)
 
 
 @pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
 def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
+    """«nan» is a number."""
     assert not is_header(line)
 
 
@@ -403,6 +470,7 @@ def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
 def test_a_comma_at_the_end_of_every_line_is_ignored(
     tmp_path: Path, name: str, text: bytes, expected: list[list[float]]
 ) -> None:
+    """Loops that print a comma after each number leave one at the end."""
     (tmp_path / name).write_bytes(text)
     assert pecli.load(tmp_path / name)["array"].tolist() == expected
 
@@ -417,7 +485,10 @@ def compiles(working_folder: Path, *headers: str) -> bool:
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_two_headers_compile_together_and_both_are_seen(working_folder: Path) -> None:
-    """The same tensors of two models, and one model in two files."""
+    """Two models of a golden suite have tensors of the same names, and one model may be in two
+    files: names and include guards differ by the file's name or the prefix. Two headers with one
+    prefix clash, which shows that the compiler would notice.
+    """
     write(str(working_folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
     models = [str(path) for path in sorted((working_folder / "suite").glob("model-*.h"))]
 
@@ -438,17 +509,24 @@ def test_two_headers_compile_together_and_both_are_seen(working_folder: Path) ->
 
 
 @pytest.mark.parametrize("prefix", ["", "3d", "a-b", "nan", "é"])
-def test_a_prefix_is_a_name_in_c(working_folder: Path, prefix: str) -> None:
+def test_a_prefix_that_is_no_name_in_c_is_refused(working_folder: Path, prefix: str) -> None:
+    """Names in C begin with a letter and have letters, digits and underscores of ASCII; «nan» is a
+    function of math.h.
+    """
     with pytest.raises(ParameterError, match="it must be a name in C"):
         pecli.save("a.h", np.zeros(2), prefix=prefix)
 
 
-def test_a_prefix_is_for_headers_only(working_folder: Path) -> None:
+def test_a_prefix_for_another_format_than_a_header_is_refused(working_folder: Path) -> None:
+    """Names in other formats are the tensors' own."""
     with pytest.raises(ParameterError, match=r"only names in \.h files have one"):
         pecli.save("a.npy", np.zeros(2), prefix="a")
 
 
-def test_the_prefix_of_a_command(working_folder: Path, run_pecli: Callable) -> None:
+def test_the_option_prefix_names_the_arrays_of_a_header(
+    working_folder: Path, run_pecli: Callable
+) -> None:
+    """--prefix replaces the name of the file, «a», before the tensor's name."""
     done = run_pecli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
     assert done.exit_code == SUCCESS, done.err
     assert "static const float model_a_slopes[2]" in Path("a.h").read_text()
@@ -474,9 +552,12 @@ def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) 
     ],
     ids=["half a letter", "another key", "a truth value", "a negative length", "a large number"],
 )
-def test_what_is_wrong_with_a_tensor_of_json(
+def test_a_broken_tensor_of_json_is_refused_by_its_mistake(
     tmp_path: Path, name: str, data: str, shape: str, problem: str
 ) -> None:
+    """A name, a key, a shape or a number that no tensor of pecli's JSON has; 10^400 exceeds
+    float32.
+    """
     text = f'{{"tensors":{{"{name}":{{"dtype":"float32","data":{data},"shape":{shape}}}}}}}'
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(FileError, match=problem):

@@ -1,4 +1,10 @@
-"""Files of torch.save: the numbers in them, and that nothing in them is ever run."""
+"""Files of torch.save: the tensors in them are read, and nothing in them is ever run.
+
+Such a file is a zip archive with a pickle, a program that could call any function; pecli interprets
+only the opcodes that build tensors. torch_views.pt was written by torch.save. Hostile pickles are
+built here by hand, opcode by opcode, from the tensor of `pickled_tensor`; if one were run, it would
+make a file «marker» or exhaust the memory.
+"""
 
 import argparse
 import io
@@ -48,7 +54,9 @@ VIEWS = {
 
 
 def test_views_of_one_storage_are_read_by_their_strides() -> None:
-    """torch.save wrote the file; the same views are made here by NumPy."""
+    """torch.save wrote the file; the same views (transposed, sliced, repeated) are made here by
+    NumPy from 0 to 23.
+    """
     found = load(DATA / "torch_views.pt")
     assert {name: array.dtype for name, array in found.items()} == {
         name: each.dtype for name, each in VIEWS.items()
@@ -251,7 +259,7 @@ HOSTILE_PICKLES = hostile_pickles()
 
 
 def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
-    """What the hostile ones are changed from."""
+    """The hostile files are changed from this one, which must be good; it holds 0 to 3."""
     data = np.arange(4, dtype="<f4").tobytes()
     Path("x.pt").write_bytes(torch_archive(pickled_tensor(), byteorder=b"little", data__0=data))
 
@@ -318,6 +326,10 @@ def test_an_audit_hook_sees_nothing_run_or_imported(working_folder: Path) -> Non
 
 
 def test_archives_whose_members_do_not_fit_are_refused(working_folder: Path) -> None:
+    """Each archive has one mistake: a tensor named twice, an unknown kind of storage, a missing or
+    short storage, the other byte order, a stride of 0 that repeats elements without end,
+    compression.
+    """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
         out.writestr("x/data.pkl", pickled_tensor())
@@ -348,7 +360,9 @@ def test_archives_whose_members_do_not_fit_are_refused(working_folder: Path) -> 
 
 
 def test_zip64_records_that_contradict_the_end_are_refused(working_folder: Path) -> None:
-    """Torch writes both; a reader that takes the other one would see other members."""
+    """torch.save writes the end record of zip twice, as Zip64 and in the old form; a reader that
+    takes the other one would see other members. The count, the place and the mark are changed.
+    """
     good = (DATA / "torch_views.pt").read_bytes()
     end = good.rindex(b"PK\x05\x06")
     fewer = (int.from_bytes(good[end + 8 : end + 10], "little") - 1).to_bytes(2, "little")
@@ -362,8 +376,11 @@ def test_zip64_records_that_contradict_the_end_are_refused(working_folder: Path)
             load("x.pt")
 
 
-def test_long_names_and_mutations_are_read_or_refused(working_folder: Path) -> None:
-    """A few bytes of references to one tensor would be megabytes of paths."""
+def test_long_names_are_refused_and_changed_bytes_read_or_refused(working_folder: Path) -> None:
+    """9,000 references of two bytes to one tensor, below a name of 4,000 letters, would be 36 MB of
+    paths. Of the changed bytes of a small archive at least one in twelve must be refused, of those
+    of torch_views.pt one in four; the others are numbers or dates.
+    """
     named = (
         b"\x80\x02}"
         + text("n" * 4000)

@@ -1,4 +1,9 @@
-"""Tensors of live torch modules, with stand-ins for torch's classes."""
+"""Tensors of live torch modules, with stand-ins for torch's classes, so that torch need not be
+installed.
+
+A module registers buffers and parameters; some code keeps its table as a plain attribute instead.
+The config is a Llama with heads of 16 channels, whose frequencies are 10000^(−i/8).
+"""
 
 import numpy as np
 import pytest
@@ -27,19 +32,23 @@ class Model(Module):
 
 
 def test_a_plain_attribute_is_found_as_a_buffer_is() -> None:
+    """Meta's Llama keeps `freqs_cis` so; the name leads through the attribute «block»."""
     _, loaded = opened(Model())
     assert {*loaded.tensors} == {"block.freqs_cis"}
 
 
 def test_a_module_with_a_right_table_passes() -> None:
+    """The table is exp(i · position · 10000^(−k/8)) in complex64, for 16 positions."""
     assert pecli.verify(Model(), CONFIG, atol=1e-5)
 
 
 def test_a_module_with_a_wrong_table_fails() -> None:
+    """Its base is 500000, the config's 10000."""
     assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5, reasons=False)
 
 
 def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> None:
+    """«thing» is no name of a table, but the only tensor there is."""
     module = Module()
     module.thing = tensor(FREQUENCIES)
     _, loaded = opened(module)
@@ -48,6 +57,7 @@ def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> 
 
 
 def test_attributes_that_are_not_tensors_are_left_out() -> None:
+    """«cos» is the name of a table, but here it holds a text."""
     module = Module()
     module.cos = "a text"
     module.register_buffer("inv_freq", FREQUENCIES)
@@ -58,6 +68,9 @@ def test_attributes_that_are_not_tensors_are_left_out() -> None:
 
 @pytest.mark.parametrize("place", ["attribute", "buffer"])
 def test_a_meta_tensor_is_named_as_such(place: str) -> None:
+    """Tensors on torch's device «meta» have a shape and no numbers; a buffer or an attribute may be
+    one.
+    """
     module = Module()
     if place == "attribute":
         module.inv_freq = MetaTensor()
@@ -69,6 +82,7 @@ def test_a_meta_tensor_is_named_as_such(place: str) -> None:
 
 
 def test_a_meta_tensor_of_other_matters_is_not_read() -> None:
+    """Only tensors with a positional name are needed, beside inv_freq here."""
     module = Module()
     module.register_buffer("inv_freq", FREQUENCIES)
     module.weight_of_attention = MetaTensor()

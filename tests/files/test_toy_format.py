@@ -54,13 +54,15 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, row])
 
 
-def test_arrays_of_a_new_format_come_back(working_folder: Path) -> None:
+def test_arrays_of_a_new_format_are_saved_and_loaded(working_folder: Path) -> None:
+    """The file is the line TOY, and a line NAME:NUMBERS per tensor, as `write` above makes it."""
     pecli.save("a.toy", {"a": np.array([1.0, 2.5]), "b": np.array([3.0])})
     assert Path("a.toy").read_bytes() == b"TOY\na:1.0 2.5\nb:3.0\n"
     assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
 
 
 def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: Callable) -> None:
+    """`alibi` writes it, `convert` reads it, and `diff` finds the same numbers in both files."""
     slopes = run_pecli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
     assert slopes.exit_code == SUCCESS, slopes.err
 
@@ -70,13 +72,17 @@ def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: C
 
 
 def test_messages_list_a_new_format() -> None:
+    """Its suffix is among those that may be written, and among the formats that were tried."""
     with pytest.raises(ParameterError, match=r"one of .*, \.toy"):
         pecli.save("a.unknown", np.zeros(1))
     with pytest.raises(FileError, match=r"is not a .* or \.toy file of tables"):
         formats.format_of_bytes("a", b"unknown bytes")
 
 
-def test_refusals_of_a_new_format_are_file_errors(working_folder: Path) -> None:
+def test_a_new_format_refuses_broken_files_and_other_dtypes(working_folder: Path) -> None:
+    """The reader's message gets the path before it; the writer says which dtypes it holds, float64
+    alone.
+    """
     Path("a.toy").write_bytes(MAGIC + b"a:\n")
     with pytest.raises(FileError, match=r"^a\.toy: has a line without numbers$"):
         pecli.load("a.toy")

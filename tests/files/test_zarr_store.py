@@ -1,4 +1,10 @@
-"""Zarr stores hold the bytes of the table, and appear when they are complete."""
+"""Zarr stores, folders with one file per chunk of an array, hold the bytes of the table, and appear
+when they are complete.
+
+The zarr package reads what pecli writes and writes what pecli reads; expected arrays are the tables
+themselves, of a rope of 1,000 positions and 64 channels (32 columns). Blocks are made small, so
+that a chunk has 128 rows, and the table 8 chunks.
+"""
 
 import json
 import os
@@ -42,6 +48,9 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
 def test_arrays_of_any_shape_come_back_from_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """pecli writes some shapes with chunks of 400 bytes; zarr itself writes one, in chunks that
+    divide every axis.
+    """
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
     for number, shape in enumerate([(7,), (60, 5), (3, 20, 9), (8, 3, 2, 11), (7, 1), ()]):
         array = np.random.default_rng(0).standard_normal(shape)
@@ -56,12 +65,15 @@ def test_arrays_of_any_shape_come_back_from_a_store(
 def test_without_zarr_installed_writing_a_store_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """None in sys.modules makes `import zarr` fail."""
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ParameterError, match=r"^output is \.zarr; the zarr package"):
         pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
 
 
 def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C after the first block; the folder must be empty, without a temporary store."""
+
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
@@ -76,7 +88,9 @@ def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
-    """Row 5 of the chunk that begins at row 256 is row 261."""
+    """A bit of element (5, 7) is flipped in the chunk that begins at row 256: row 5 of it is row
+    261. 1,000 rows are 8 chunks of up to 128.
+    """
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     path = tmp_path / "t.zarr/sin/c/2/0"
     raw = bytearray(path.read_bytes())
@@ -93,14 +107,23 @@ def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_
         pecli.verify(tmp_path / "t.zarr")
 
 
-def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
-    store = str(tmp_path / "t.zarr")
+def test_bfloat16_is_not_written_to_a_store(tmp_path: Path) -> None:
+    """Zarr has no such dtype."""
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
-        pecli.save(store, pecli.Rope(4, 4, dtype="bfloat16"))
-    with pytest.raises(ParameterError, match="at least one number"):
-        save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
+        pecli.save(tmp_path / "t.zarr", pecli.Rope(4, 4, dtype="bfloat16"))
     assert list(tmp_path.iterdir()) == []
 
+
+def test_an_array_without_elements_is_not_written_to_a_store(tmp_path: Path) -> None:
+    """It would have no chunk."""
+    with pytest.raises(ParameterError, match="at least one number"):
+        save_tables(str(tmp_path / "t.zarr"), [table_of("a", np.zeros((0, 2)))], None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder cannot be replaced in one step, as a file can."""
+    store = str(tmp_path / "t.zarr")
     pecli.save(store, ROPE_1000_BY_64)
     with pytest.raises(FileError, match="is there already; remove it"):
         pecli.save(store, ROPE_1000_BY_64)
@@ -109,7 +132,8 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", json.dumps({"zarr_format": 3, "node_type": "array", "shape": [-1]})]
 )
-def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
+def test_a_store_with_broken_metadata_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    """Metadata that are empty, cut, or have a negative length: one line."""
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr/zarr.json").write_text(text)
 
@@ -154,7 +178,9 @@ def hostile_store(store: Path, chunk: bytes = bytes(64), **changes: object) -> P
 def test_hostile_stores_are_refused(
     tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str
 ) -> None:
-    """The store is written by hand, with one chunk and changed metadata."""
+    """The store is written by hand in Zarr's version 2, with one chunk and changed metadata:
+    compressed chunks are not read (they could be bombs), and sizes must fit the files.
+    """
     with pytest.raises(FileError, match=said):
         pecli.load(hostile_store(tmp_path / "t.zarr", chunk, **changes))
 
@@ -177,12 +203,14 @@ def table_without_values(shape: tuple[int, ...]) -> Table:
     return Table("a", "float32", shape, lambda start, out: None)
 
 
-def test_a_vector_is_cut_into_blocks() -> None:
+def test_a_vector_has_chunks_of_one_block() -> None:
+    """10^9 numbers in one chunk would have to fit into memory."""
     vector = table_without_values((10**9,))
     assert chunk_shape(vector) == (vector.block_rows(),)
 
 
 def test_an_empty_axis_has_chunks_of_one_row() -> None:
+    """A chunk needs at least one element along each axis: the lengths 3, 0 and 5 become 1, 1 and 5."""
     assert chunk_shape(table_without_values((3, 0, 5))) == (1, 1, 5)
 
 
@@ -197,6 +225,7 @@ def test_an_empty_axis_has_chunks_of_one_row() -> None:
 def test_damaged_metadata_are_reported_in_words_of_pecli(
     tmp_path: Path, metadata: str, reason: str
 ) -> None:
+    """zarr's own messages are long and name its classes."""
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     (tmp_path / "t.zarr/zarr.json").write_text(metadata)
 
@@ -205,18 +234,21 @@ def test_damaged_metadata_are_reported_in_words_of_pecli(
 
 
 def test_a_store_without_metadata_is_refused(tmp_path: Path) -> None:
+    """An empty folder whose name ends with .zarr."""
     (tmp_path / "t.zarr").mkdir()
     with pytest.raises(pecli.FileError, match="it has no metadata"):
         pecli.load(tmp_path / "t.zarr")
 
 
 def test_a_store_without_arrays_is_refused(tmp_path: Path) -> None:
+    """zarr makes an empty group."""
     zarr.open_group(tmp_path / "t.zarr", mode="w")
     with pytest.raises(FileError, match="has no arrays"):
         pecli.load(tmp_path / "t.zarr")
 
 
-def test_shards_are_not_read(tmp_path: Path) -> None:
+def test_an_array_that_is_stored_in_shards_is_refused(tmp_path: Path) -> None:
+    """Zarr 3 can store several chunks in one file, a shard."""
     path = tmp_path / "t.zarr"
     array = zarr.create_array(
         path, shape=(8,), shards=(4,), chunks=(2,), dtype="f4", compressors=None

@@ -1,4 +1,9 @@
-"""The account of keys: what looks like positions changes the result, or is named."""
+"""The account of keys: a key of a configuration that is named like positions changes what is read,
+or a warning names it.
+
+Public configurations (tests/models/data, the presets) get one such key at a time. There are no
+expected numbers: the configuration with the key is compared with the one without it.
+"""
 
 from typing import Any
 

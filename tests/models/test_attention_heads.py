@@ -1,5 +1,9 @@
-"""Heads of a model's language part: other parts, and heads that rotate along axes of images, do not
-count.
+"""The heads of a model's language part, as `convert` needs them: how many, how wide, how much of
+them rotates.
+
+Keys of other parts (a teacher, a tower for images or sound) and heads that rotate along axes of
+images do not count. The sizes follow by division from each configuration, such as 4096 / 32 = 128
+channels of Llama; they are class defaults of transformers if it has none.
 """
 
 import pytest
@@ -31,7 +35,9 @@ TEACHER: Config = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5.
         ({"model_type": "mamba", "hidden_size": 64}, "head_dim", None),
     ],
 )
-def test_the_heads_of_the_language_model(config: Config, field: str, value: int | None) -> None:
+def test_heads_are_read_from_the_language_part_alone(
+    config: Config, field: str, value: int | None
+) -> None:
     """Sizes are read from the language model's own keys; None stands for a model that has no such
     heads.
     """

@@ -1,4 +1,9 @@
-"""Tables of decoders that have a width of their own (ViT-MAE, VideoMAE)."""
+"""Tables of decoders that have a width of their own (ViT-MAE, VideoMAE).
+
+Both models are trained to restore masked images, by a decoder that is narrower than the encoder and
+has a fixed sinusoidal table. Shapes are those that transformers 5.23 makes; tables are computed
+here by the formula of the MAE repository.
+"""
 
 from typing import Any
 

@@ -1,5 +1,10 @@
-"""Configurations in all dialects: what is read of each, from which key, what is warned of, what
-code defaults to.
+"""Configurations in all dialects: what is read of each, from which key, what is warned of, and what
+the code defaults to.
+
+A dialect is the way in which a project spells its configurations: Meta's params.json, GPT-NeoX,
+Mistral, Moshi, LitGPT, OLMo and others, beside Hugging Face's config.json. Expected values were
+read by hand from the projects' code; META_7B_PARAMS are Llama 2 7B's in Meta's spelling (heads of
+4096 / 32 = 128 channels).
 """
 
 import sys
@@ -25,7 +30,7 @@ MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_what_a_configuration_means(row: list) -> None:
+def test_a_configuration_has_the_facts_that_its_project_gives_it(row: list) -> None:
     """Each row of configurations.jsonl has a config, facts read by hand from its project's code,
     and a part of the warning.
     """
@@ -49,6 +54,9 @@ def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
 
 
 def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
+    """Mistral-style params.json of Gemma 3: rope_theta is for full layers, local_rope_theta for
+    sliding ones.
+    """
     model = load_config(
         {**META_7B_PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4}
     )
@@ -89,6 +97,7 @@ def test_compressed_attention_of_deepseek_is_scaled_and_rotates_the_last_channel
 
 
 def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
+    """The tower has 1024 / 16 = 64 channels per head, and Mistral's code pairs neighbours."""
     tower = {
         "hidden_size": 1024,
         "num_attention_heads": 16,
@@ -105,6 +114,9 @@ def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
 
 
 def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -> None:
+    """Meta's params.json: heads of 1408 / 16 channels, and a learned row for each of (336 / 14)²
+    patches and the class token; base 10000 is a constant of the code.
+    """
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
     found = encodings({**META_7B_PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
 
@@ -121,29 +133,36 @@ def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -
     )
 
 
-@pytest.mark.parametrize(
-    "config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}]
+CONFIGS_AND_KEYS_OF_WORDS = pytest.mark.parametrize(
+    ("config", "key"),
+    [(NEOX, "pos_emb"), (MOSHI, "positional_embedding")],
+    ids=["gpt-neox", "moshi"],
 )
-def test_the_word_none_means_no_encoding_and_an_unknown_word_is_refused(
-    config: dict[str, Any],
-) -> None:
-    model = load_config(config)
+"""Two projects whose configurations name the encoding by a word, and the key of that word."""
+
+
+@CONFIGS_AND_KEYS_OF_WORDS
+def test_the_word_none_means_no_encoding(config: dict[str, Any], key: str) -> None:
+    """«none» is a word of both projects' code; it is reported, because such models are rare."""
+    model = load_config({**config, key: "none"})
     assert not model.encodings
     assert any(
         "is none: the model has no positional encoding" in warning for warning in model.warnings
     )
 
-    key = "pos_emb" if "pos_emb" in config else "positional_embedding"
-    with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
+
+@CONFIGS_AND_KEYS_OF_WORDS
+def test_a_word_that_names_no_encoding_is_refused(config: dict[str, Any], key: str) -> None:
+    """The error lists the words that the project's code knows."""
+    with pytest.raises(pecli.FileError, match=f"{key} is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
+
+
+def test_an_empty_rope_type_is_refused() -> None:
+    """An empty text names no scaling, and is not taken for «default»."""
+    scaling = {"rope_type": "", "factor": 8.0}
     with pytest.raises(pecli.FileError, match="rope_type is ''; known are "):
-        load_config(
-            {
-                "model_type": "llama",
-                "head_dim": 64,
-                "rope_scaling": {"rope_type": "", "factor": 8.0},
-            }
-        )
+        load_config({"model_type": "llama", "head_dim": 64, "rope_scaling": scaling})
 
 
 def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:

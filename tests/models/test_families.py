@@ -1,4 +1,10 @@
-"""What configurations of families mean, and what families imply where a configuration is silent."""
+"""What configurations of families mean, and what families imply where a configuration is silent.
+
+A family is a model_type of transformers, such as gemma3_text: its code fixes the layout of pairs,
+types of layers, and defaults. Expected values are those of transformers' configuration classes and
+of published configs, written by hand; a source (`sources`) is the key or the default that a value
+comes from.
+"""
 
 import pytest
 
@@ -76,13 +82,16 @@ CLASSES_WITHOUT_POSITIONS = stored("tables.json")["nothing"]
 
 
 def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
+    """tables.json lists configurations of classes whose code has no positions, such as Mamba, with
+    a part of the warning.
+    """
     for config, warning in CLASSES_WITHOUT_POSITIONS:
         model = load_config({"hidden_size": 64, "num_attention_heads": 4, **config})
         assert model.encodings == ()
         assert any(warning in each for each in model.warnings)
 
 
-def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
+def test_phi3_divides_by_short_factors_up_to_the_original_length_and_by_long_ones_beyond() -> None:
     """The original length is 4096; the published short_factor begins with 1.05, by which frequency
     1 is divided.
     """
@@ -96,8 +105,10 @@ def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
     )  # sqrt(1 + ln 32 / ln 4096)
 
 
-def test_settings_that_a_class_adds() -> None:
-    """Those of gpt-oss: limits at 8.0928 and 17.398 of 32, which are not rounded."""
+def test_gpt_oss_without_settings_has_yarn_with_limits_that_are_not_rounded() -> None:
+    """gpt-oss at class defaults is YaRN by 32 from base 150000; its ramp goes from pair 8.0928 to
+    17.398 of 32, which are not rounded as the paper does.
+    """
     found = only_encoding({"model_type": "gpt_oss"})
     plain = [150000.0 ** (-i / 32) for i in range(32)]
     values = found.inverse_frequencies() or []
@@ -130,7 +141,9 @@ FULL, SLIDING = "full_attention", "sliding_attention"
     ],
 )
 def test_settings_that_are_left_out_are_those_of_transformers(name, settings, bases) -> None:
-    """The rope_theta that its configuration classes fill in, release 5.22.2."""
+    """The bases are those that the configuration classes of transformers 5.22.2 fill in. A layer
+    type is scaled only if its own settings say so.
+    """
     model = load_config({"model_type": name, "rope_parameters": settings})
     assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
 
@@ -159,6 +172,7 @@ def test_music_flamingo_rotates_by_time_beside_its_language_model() -> None:
 
 
 def test_one_is_the_language_model_unless_a_part_is_named() -> None:
+    """Qwen2-VL's tower has heads of 80 channels (1280 / 16)."""
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
@@ -178,11 +192,13 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
 def test_a_missing_or_unknown_layer_type_is_refused_with_those_that_exist(
     preset: str, layer_type: str | None, rule: str
 ) -> None:
+    """Gemma 3 has two types of layers, so that one must be named; Llama 3 has one, without a name."""
     with pytest.raises(ParameterError, match=rule):
         load_model(preset).one(layer_type)
 
 
-def test_a_learned_table_makes_no_rotary_scheme() -> None:
+def test_the_rope_of_a_model_with_a_learned_table_is_refused() -> None:
+    """GPT-2 adds a learned table and rotates nothing."""
     with pytest.raises(ParameterError, match="not rope"):
         load_model("gpt2").one().rope(8)
 
@@ -194,7 +210,7 @@ CLIP = {
 }
 
 
-def test_a_part_that_holds_only_what_differs() -> None:
+def test_a_part_of_clip_takes_what_it_omits_from_class_defaults() -> None:
     """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone
     means ViT-B/32.
     """
@@ -216,8 +232,10 @@ def test_a_part_that_holds_only_what_differs() -> None:
         }
 
 
-def test_sam2_video_without_sizes() -> None:
-    """Its memory attention has one head of 256 channels, half of it for each axis."""
+def test_sam2_video_without_sizes_has_those_of_its_class() -> None:
+    """Its memory attention has one head of 256 channels by class default, half of it for each axis;
+    a downsample rate of 2 halves the head.
+    """
     for vision in ({}, {"vision_config": {"model_type": "sam2_vision_model"}}):
         config = {"model_type": "sam2_video", **vision}
         assert has_facts(
@@ -231,7 +249,7 @@ def test_sam2_video_without_sizes() -> None:
         )
 
 
-def test_layers_without_rope_are_named_where_no_key_says_it() -> None:
+def test_layers_without_rope_are_named_although_no_key_states_them() -> None:
     """Attention of these in transformers 5.22.2 rotates its sliding layers alone, or leaves out
     every fourth layer.
     """
@@ -241,7 +259,9 @@ def test_layers_without_rope_are_named_where_no_key_says_it() -> None:
 
 
 def test_a_base_in_the_file_is_not_that_of_compressed_layers() -> None:
-    """DeepSeek-V4's class has a base for each kind of layer; `compress_rope_theta` is another key."""
+    """DeepSeek-V4's class has a base for each kind of layer; 160000 is its default for
+    `compress_rope_theta`.
+    """
     model = load_config({"model_type": "deepseek_v4", "head_dim": 64, "rope_theta": 2e5})
     bases = {encoding.layer_type: encoding.parameters["base"] for encoding in model}
     assert bases == {"main": 2e5, "compress": 1.6e5}

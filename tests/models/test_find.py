@@ -1,4 +1,10 @@
-"""A model by whatever says what it is, and how long a context it claims."""
+"""A model is found by whatever describes it: a preset, a repository of Hugging Face in the local
+cache, a path, a mapping or an object.
+
+Nothing is downloaded: the cache is a folder that the fixture lays out as huggingface_hub does, with
+one repository some-lab/Tiny-1B, a small Llama of base 500000 and heads of 64 / 4 = 16 channels.
+Presets are models that come with pecli.
+"""
 
 import json
 import os
@@ -15,17 +21,22 @@ from tests.exit_codes import USAGE_ERROR
 from tests.models.facts import stored
 
 
-def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(tmp_path: Path) -> None:
-    """The context is the length that the config states, or None if it states no number."""
-    for config, expected in (
+@pytest.mark.parametrize(
+    ("config", "context"),
+    [
         ({"n_positions": 1024}, 1024),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
         ({"max_position_embeddings": "long"}, None),
         ({"dim": 4096, "n_layers": 32}, None),
-    ):
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        for path in (tmp_path, tmp_path / "config.json", tmp_path / "model.safetensors.index.json"):
-            assert load_model(path).context == expected
+    ],
+)
+@pytest.mark.parametrize("path", [".", "config.json", "model.safetensors.index.json"])
+def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(
+    tmp_path: Path, path: str, config: dict[str, object], context: int | None
+) -> None:
+    """The context is the length that the config states, or None if it states no number."""
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_model(tmp_path / path).context == context
 
 
 LLAMA_CONFIG = {
@@ -55,8 +66,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_revisions_of_a_repository(cache: Path) -> None:
-    """By a ref, the newest snapshot or not; a ref leads to no other folder."""
+def test_a_revision_of_a_repository_is_the_snapshot_that_its_ref_names(cache: Path) -> None:
+    """A ref, such as main or v1, holds the name of a snapshot, whose base is 500000 or 7; a path in
+    place of a name («astray») is not followed. Old repositories have no owner (models--tiny).
+    """
     repository = cache / "models--some-lab--Tiny-1B"
     (repository / "snapshots" / ("b" * 40)).mkdir()
     (repository / "snapshots" / ("b" * 40) / "config.json").write_text(
@@ -126,8 +139,10 @@ def test_the_cache_is_where_huggingface_hub_would_look(
     assert load_config("some-lab/Tiny-1B").model_type == "llama"
 
 
-def test_a_cache_without_a_ref(cache: Path) -> None:
-    """A download of one commit leaves no ref; opening a pipe would wait for ever."""
+def test_a_repository_without_a_readable_ref_is_its_only_snapshot(cache: Path) -> None:
+    """A download of one commit leaves no ref, and its only snapshot is taken; a ref that is a pipe
+    would be waited for for ever, and is not opened.
+    """
     ref = cache / "models--some-lab--Tiny-1B" / "refs" / "main"
     ref.unlink()
 
@@ -138,6 +153,7 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
 
 
 def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache: Path) -> None:
+    """`hf download` is the command of huggingface_hub."""
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(
         FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"
@@ -197,8 +213,10 @@ def test_a_folder_with_one_gguf_file_is_that_model() -> None:
     assert load_model(data).one().parameters["base"] == 500000.0
 
 
-def test_names_of_models_and_of_files(cache: Path) -> None:
-    """What a report is given may be either."""
+def test_a_word_is_told_to_be_a_model_a_configuration_or_a_file(cache: Path) -> None:
+    """The same word of a command line may be a model (--model), a configuration (--config) or a
+    file of tensors (None); a file of a preset's name hides the preset.
+    """
     Path("tensors").mkdir()
     np.save("x.npy", np.zeros(3))
     options = {
@@ -274,9 +292,12 @@ ibm-fms 1.13.1, fms/models/ministral3.py, and megatron-bridge 0.3.1 (Ministral 3
     ("name", "rotary_dim", "base", "context"),
     [(name, *values) for values, names in READ_ELSEWHERE.items() for name in names.split()],
 )
-def test_values_agree_with_another_source(
+def test_values_of_presets_agree_with_another_source(
     name: str, rotary_dim: int, base: float, context: int
 ) -> None:
+    """Another public project states the same rotary dimension, base and context as the config.json
+    that the preset was made from; READ_ELSEWHERE names the files.
+    """
     model = load_model(name)
     assert model.one().rotary_dim == rotary_dim
     assert model.one().parameters["base"] == base

@@ -1,7 +1,9 @@
 """Rules by which servers turn flags into frequencies, one command line each.
 
 The model is Llama 2 7B: base 10000, heads of 128 channels, 4,096 positions, no scaling. Its slowest
-pair turns by 10000^(−126/128) radians per position.
+pair turns by 10000^(−126/128) radians per position. The rules were read from the servers' source:
+llama-server is llama.cpp's, server.py text-generation-webui's, /set parameter Ollama's. alpha is a
+factor of the base, in exllama's way: base · alpha^(128/126).
 """
 
 import math
@@ -98,20 +100,25 @@ def rope_of(flags: str, model: str = "llama-2-7b") -> Encoding:
     return pecli.load_model(model, flags).one()
 
 
-def test_the_fastest_pair_has_this_frequency(served: Served) -> None:
+def test_the_fastest_frequency_is_divided_as_the_server_does(served: Served) -> None:
+    """Unscaled it turns by one radian per position; the row states what it is divided by."""
     frequencies = rope_of(served.flags).inverse_frequencies()
     assert frequencies is not None
     assert frequencies[0] == pytest.approx(1 / served.fastest, rel=1e-6)
 
 
-def test_the_slowest_pair_has_this_frequency(served: Served) -> None:
+def test_the_slowest_frequency_has_the_base_and_divisor_of_the_server(served: Served) -> None:
+    """The row states the base and the divisor, by which 10000^(−126/128) changes."""
     frequencies = rope_of(served.flags).inverse_frequencies()
     assert frequencies is not None
     expected = served.base ** (-(DIM - 2) / DIM) / served.slowest
     assert frequencies[-1] == pytest.approx(expected, rel=1e-6)
 
 
-def test_cos_and_sin_have_this_factor(served: Served) -> None:
+def test_cos_and_sin_have_the_attention_factor_of_the_server(served: Served) -> None:
+    """It is 1 unless YaRN computes it, as 1 + 0.1 ln(factor), which is 1.1386 for 4, or a flag
+    states it.
+    """
     attention = rope_of(served.flags).attention_factor()
     assert attention == pytest.approx(served.attention, rel=1e-6)
 
@@ -141,6 +148,9 @@ def test_cos_and_sin_have_this_factor(served: Served) -> None:
     ],
 )
 def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str) -> None:
+    """Each flag is accepted by the server but ignored, or has the opposite effect of what its name
+    suggests.
+    """
     (sentence,) = pecli.load_model("llama-2-7b", flags).warnings
     assert sentence.startswith(warning)
 
@@ -157,10 +167,14 @@ def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str)
     ],
 )
 def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
+    """1 is a neutral factor, −1 means «unset» in llama.cpp."""
     assert pecli.load_model("llama-2-7b", flags).warnings == ()
 
 
 def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling() -> None:
+    """text-generation-webui passes alpha to transformers as rope_scaling dynamic; the base stays,
+    while other loaders multiply it.
+    """
     encoding = rope_of("server.py --loader transformers --alpha_value 2")
     assert encoding.parameters["scaling"] == "dynamic"
     assert encoding.parameters["factor"] == 2
@@ -179,7 +193,8 @@ def test_a_factor_comes_on_top_of_longrope(flags: str) -> None:
 
 
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
-def test_flags_are_for_the_language_model_only(flags: str) -> None:
+def test_flags_scale_the_language_model_and_not_the_tower_for_images(flags: str) -> None:
+    """Qwen2.5-VL has a rotary tower for images, which these servers do not scale."""
     text, vision = pecli.load_model("qwen2.5-vl-7b", flags)
     assert text.parameters["scaling"] == "linear"
     assert vision.parameters["scaling"] == "none"
@@ -187,6 +202,7 @@ def test_flags_are_for_the_language_model_only(flags: str) -> None:
 
 @pytest.mark.parametrize("flags", ["exllamav2 -rs 2", "koboldcpp --contextsize 8192"])
 def test_a_learned_table_is_left_as_it_is(flags: str) -> None:
+    """BERT has 512 learned rows and no frequencies that a flag could scale."""
     (encoding,) = pecli.load_model("bert-base-uncased", flags)
     assert encoding.scheme == "learned"
     assert encoding.parameters["max_len"] == 512
@@ -201,6 +217,9 @@ def test_a_learned_table_is_left_as_it_is(flags: str) -> None:
     ],
 )
 def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -> None:
+    """The context asked for is longer than the model's, and no flag scales: KoboldCpp stretches
+    neither Qwen2.5 nor learned tables, and vLLM only allows the length.
+    """
     (warning,) = pecli.load_model(model, flags).warnings
     assert "positions that the model has, and nothing stretches them" in warning
 
@@ -223,6 +242,9 @@ def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -
     ],
 )
 def test_flags_that_no_server_understands_are_refused(flags: str, rule: str) -> None:
+    """A flag without a value, text that is no command line, flags of other matters, unknown words,
+    a length beyond 2^40, and a misspelled flag.
+    """
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.load_model("llama-2-7b", flags)
 
@@ -238,6 +260,7 @@ NEW_SETTINGS = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "f
 def test_sglang_keeps_the_base_when_a_flag_replaces_the_settings(
     own: dict[str, object], base: float
 ) -> None:
+    """--json-model-override-args replaces all of rope_parameters, in which no base is given here."""
     config = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, **own}
     flags = NEW_SETTINGS.replace("--hf-overrides", "--json-model-override-args")
     encoding = pecli.load_model(config, f"sglang.launch_server {flags}").one()

@@ -1,4 +1,11 @@
-"""Headers of GGUF files, as llama.cpp reads them, and the factors that they hold."""
+"""Headers of GGUF files, llama.cpp's format, are read as llama.cpp reads them, with the divisors of
+frequencies in their tensors.
+
+`write_gguf` writes a header from a mapping, whose keys are llama.cpp's without the name of the
+architecture: rope.freq_base is the base, rope_freqs.weight divides the frequencies, attn_factor
+multiplies cos and sin. Expected values are base^(−2i/d), divided or scaled by hand, and rules of
+llama.cpp's source.
+"""
 
 import contextlib
 import json
@@ -12,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_model
-from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.models.facts import facts_by_layer_type, has_facts, only_encoding, stored, write_gguf
 
 QWEN2_HEADER = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
@@ -31,7 +38,9 @@ LONG_FACTORS, SHORT_FACTORS, ROPE_FREQS = (
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -> None:
+def test_a_header_of_gguf_is_read_as_the_config_it_was_made_from(
+    tmp_path: Path, version: int
+) -> None:
     """The header is Qwen2.5's with YaRN by 4; the config beside it says the same in Hugging Face's
     keys.
     """
@@ -128,6 +137,9 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
 def test_longrope_without_both_tensors_and_unknown_scalings_are_refused(
     tmp_path: Path, kind: str, rule: str
 ) -> None:
+    """longrope needs the tensors of long and short factors; «su» is its name in older configs,
+    which llama.cpp never writes.
+    """
     for tensors in ({}, {SHORT_FACTORS: [1.0, 1.5]}, {LONG_FACTORS: [2.0, 4.0]}):
         path = write_gguf(
             tmp_path / "m.gguf", "phi3", {**PHI3_HEADER, "rope.scaling.type": kind}, tensors
@@ -136,7 +148,7 @@ def test_longrope_without_both_tensors_and_unknown_scalings_are_refused(
             load_model(path)
 
 
-def test_yarn_and_linear(tmp_path: Path) -> None:
+def test_yarn_linear_and_no_scaling_are_read_from_a_header(tmp_path: Path) -> None:
     """llama.cpp multiplies YaRN's 1 + 0.1 ln(factor) by attn_factor; yarn_log_multiplier is what
     Hugging Face calls mscale_all_dim.
     """
@@ -185,7 +197,7 @@ LAYERS = stored("tables.json")["gguf"]
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
+def test_layers_of_an_architecture_are_those_of_llama_cpp(tmp_path: Path, name: str) -> None:
     """The expected layers of each architecture were read by hand from the source of llama.cpp; 8 is
     ALiBi's usual max_bias.
     """
@@ -303,27 +315,35 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, run_
 FACTORS = [
     (
         llama3_factors(8.0)[:32],
-        2,
+        USAGE_ERROR,
         f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
     ),
-    ([math.nan] * 64, 3, f"{ROPE_FREQS} is [nan, "),
-    ([0.0] * 64, 2, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+    ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
+    ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
 ]
 
 
+@pytest.mark.parametrize(
+    ("factors", "code", "problem"), FACTORS, ids=["32 of 64", "not a number", "zero"]
+)
 def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
-    tmp_path: Path, run_pecli
+    tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
 ) -> None:
-    for factors, code, problem in FACTORS:
-        path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
-        outcome = run_pecli("verify", path)
-        assert outcome.exit_code == code
-        assert problem in outcome.err
-        assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
+    """A Llama with heads of 128 channels has 64 frequencies. NaN is no content of a file, other
+    numbers are wrong values; against a given config each file fails the check.
+    """
+    path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
+    outcome = run_pecli("verify", path)
+
+    assert outcome.exit_code == code
+    assert problem in outcome.err
+    assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 
 
-def test_long_and_short_factors(tmp_path: Path, run_pecli) -> None:
-    """Each is read at lengths that it is for: swapped, both are wrong."""
+def test_exchanged_long_and_short_factors_are_named(tmp_path: Path, run_pecli) -> None:
+    """phi3 has both lists; verified against a config with the same ones they pass, and exchanged
+    they fail with that reason.
+    """
     long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
     scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
     lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
@@ -394,7 +414,12 @@ def test_a_header_that_claims_more_than_the_file_can_hold_is_refused(
     ],
     ids=["float", "text", "negative"],
 )
-def test_an_alignment_is_a_positive_integer(tmp_path: Path, value: bytes, problem: str) -> None:
+def test_an_alignment_that_is_no_positive_integer_is_refused(
+    tmp_path: Path, value: bytes, problem: str
+) -> None:
+    """Types 6, 8 and 5 of GGUF are float32, text and int32; general.alignment must be an unsigned
+    number.
+    """
     key = struct.pack("<QQQ", 0, 1, 17) + b"general.alignment"
     path = tmp_path / "m.gguf"
     path.write_bytes(START + key + value)
@@ -428,5 +453,6 @@ MISSING = stored("tables.json")["gguf without"]
 def test_a_header_without_a_needed_key_is_refused_by_its_name(
     tmp_path: Path, arch: str, values: dict[str, Any], problem: str
 ) -> None:
+    """tables.json has architectures with one key too few, and the message that names it."""
     with pytest.raises(pecli.FileError, match=problem):
         load_model(write_gguf(tmp_path / "m.gguf", arch, values))

@@ -1,4 +1,9 @@
-"""GGUF's names and shapes of the tensors of Hugging Face's checkpoints."""
+"""GGUF's names and shapes of the tensors of Hugging Face's checkpoints, so that both files can be
+compared.
+
+Names and shapes are those that llama.cpp's converter (convert_hf_to_gguf.py) gives them: it splits
+packed tensors and transposes some. blk.0 is layer 0.
+"""
 
 import numpy as np
 import pytest

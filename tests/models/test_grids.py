@@ -1,5 +1,9 @@
-"""Models whose positions are those of images and videos, or relative: what their configurations ask
-for.
+"""Models whose positions are points of images and videos, or distances: what their configurations
+ask for.
+
+Expected tables are dumps of the models' own code in transformers and diffusers
+(tests/engine/schemes/data/grids), or formulas written out here. `place` in the index has the
+options that a configuration does not state, such as the grid.
 """
 
 import json
@@ -13,6 +17,7 @@ import pytest
 from pecli import load_config
 from pecli.cli.app import run
 from pecli.views.encodings import commands
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.models.facts import stored
 
 DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
@@ -25,20 +30,20 @@ TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.sample(4)
 def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
-    """The dumps are tables of the models' own code (transformers, diffusers), at 1e-4; rolled by
-    one position they must fail.
+    """The dumps are tables of the models' own code (transformers, diffusers), which computes in
+    float32: 1e-4. Rolled by one position they must fail.
     """
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
     words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
 
-    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == 0
+    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == SUCCESS
 
     wrong = {
         tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()
     }
     np.savez(tmp_path / "wrong.npz", **wrong)
-    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == 1
+    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == CHECK_FAILED
 
 
 COMMANDS = stored("tables.json")["commands"]
@@ -61,7 +66,10 @@ def test_the_command_of_a_configuration_is_given_and_runs(
 
 
 def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
-    """Qwen2-VL's patches come in blocks of 2 x 2; h has the first half of the pairs."""
+    """Qwen2-VL's patches come in blocks of 2 x 2, so that rows count 0 0 1 1 2 2 3 3 and columns 0
+    1 0 1 …; rows (h) have the first half of the pairs, columns the second. A tower of an unknown
+    model gives half a head to each axis.
+    """
     (tmp_path / "config.json").write_text(json.dumps(COMMANDS[-1][0]))
     words = [
         "rope",

@@ -1,4 +1,9 @@
-"""Configurations that lie or break: one line, exit code 3 or 2, never a traceback."""
+"""Configurations that lie or break: one line, exit code 3 (the file) or 2 (a value), never a
+traceback.
+
+Each text or value is wrong in one way and was written by hand; PLAIN_LLAMA, a Llama with heads of
+16 channels, is what they change. The largest configuration has 4 MB.
+"""
 
 import contextlib
 import io
@@ -60,6 +65,7 @@ def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
 
 
 def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`{}` has two bytes, and the limit is set to two."""
     monkeypatch.setattr(config_files, "MAX_CONFIG_BYTES", 2)
     assert config_files.parse_config("config.json", b"{}") == {}
 
@@ -79,8 +85,10 @@ def test_the_limit_of_bytes_is_the_same_for_files_and_standard_input(
     assert run_pecli("config", source).exit_code == exit_code
 
 
-def test_an_infinity_matters_only_where_it_is_read(run_pecli, tmp_path) -> None:
-    """Falcon-H1 and Mamba-2 save `time_step_limit` so, in Python's spelling."""
+def test_an_infinity_is_refused_only_in_a_key_that_is_read(run_pecli, tmp_path) -> None:
+    """Falcon-H1 and Mamba-2 save `time_step_limit` with Python's word Infinity, and it is not about
+    positions; as a base it is refused.
+    """
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN_LLAMA, "time_step_limit": [0.0, float("inf")]}))
 
@@ -180,6 +188,7 @@ def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: in
 
 
 def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeypatch) -> None:
+    """`is_config` is asked of any file that a user names, and must not fail."""
     path = tmp_path / "model.json"
     path.write_text(json.dumps(PLAIN_LLAMA))
 
@@ -206,15 +215,20 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
 def test_a_json_file_describes_a_model_by_its_contents(
     tmp_path: Path, name: str, text: str, expected: bool
 ) -> None:
+    """Indices of shards, files of tables, specs and lists are JSON, too; only the suffix .json is
+    looked at.
+    """
     (tmp_path / name).write_text(text)
     assert config_files.is_config(str(tmp_path / name)) == expected
 
 
 def test_a_folder_that_is_called_like_a_file_describes_no_model(tmp_path: Path) -> None:
+    """It cannot be opened as a file."""
     (tmp_path / "llama.json").mkdir()
     assert not config_files.is_config(str(tmp_path / "llama.json"))
 
 
 @pytest.mark.parametrize("name", ["config.json", "params.json", "model.gguf"])
-def test_files_of_these_names_describe_a_model_unread(name: str) -> None:
+def test_the_usual_names_of_configurations_describe_a_model_unread(name: str) -> None:
+    """Hugging Face, Meta and llama.cpp call their files so; the file need not exist."""
     assert config_files.is_config(f"nowhere/{name}")

@@ -1,4 +1,10 @@
-"""llama.cpp's load log as a dialect of configurations."""
+"""llama.cpp's load log, which it prints when it starts, as a dialect of configurations.
+
+It lists the stored keys of the .gguf file («kv» lines), what llama.cpp makes of them (print_info),
+and what the server uses (llama_context). LOG_OF_LLAMA is such a log, shortened: heads of 128
+channels, base 10000, no scaling. Logs of llama_cpp_logs.json come from public threads, and what
+they mean was read from the same lines by hand.
+"""
 
 import json
 from pathlib import Path
@@ -34,7 +40,7 @@ def log(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
-def test_model_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
+def test_a_public_log_is_of_its_model(log: dict[str, Any], tmp_path: Path) -> None:
     """The lines and the model they are of come from public threads, whose addresses are the ids."""
     model = model_of_log(tmp_path, "\n".join(log["lines"]))
     assert model.model_type == log["model_type"]
@@ -42,7 +48,7 @@ def test_model_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
     assert set(model.layer_types()) == set(log["layers"])
 
 
-def test_encodings_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
+def test_a_public_log_has_the_encodings_of_its_lines(log: dict[str, Any], tmp_path: Path) -> None:
     """What each layer type has was read by hand from the same lines."""
     model = model_of_log(tmp_path, "\n".join(log["lines"]))
     for layer_type, expected in log["layers"].items():
@@ -52,12 +58,14 @@ def test_encodings_of_a_public_log(log: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_the_source_of_a_value_is_the_line_of_the_log(tmp_path: Path) -> None:
+    """Reports show it in place of a key."""
     encoding = model_of_log(tmp_path, LOG_OF_LLAMA).one()
     assert encoding.sources["base"] == "print_info: freq_base_train"
     assert encoding.sources["layout"] == "print_info: rope type"
 
 
-def test_lines_about_positions_are_all_read(tmp_path: Path) -> None:
+def test_no_line_about_positions_is_left_unread(tmp_path: Path) -> None:
+    """A line that nothing read would have a warning."""
     assert model_of_log(tmp_path, LOG_OF_LLAMA).warnings == ()
 
 
@@ -68,6 +76,7 @@ def test_info_lines_take_precedence_over_stored_keys(tmp_path: Path) -> None:
 
 
 def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> None:
+    """0.25 scales positions by four; the model's own scale in LOG_OF_LLAMA is 1."""
     model = model_of_log(tmp_path, LOG_OF_LLAMA + "llama_context: freq_scale    = 0.25\n")
     (warning,) = model.warnings
 
@@ -75,11 +84,13 @@ def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> No
 
 
 def test_a_server_that_uses_the_models_own_scale_is_not_warned_about(tmp_path: Path) -> None:
+    """Base and scale are those of LOG_OF_LLAMA."""
     lines = "llama_context: freq_base     = 10000.0\nllama_context: freq_scale    = 1\n"
     assert model_of_log(tmp_path, LOG_OF_LLAMA + lines).warnings == ()
 
 
 def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> None:
+    """The log has no scaling; --rope-scale 4 divides by 4."""
     path = tmp_path / "server.log"
     path.write_text(LOG_OF_LLAMA)
 
@@ -87,24 +98,26 @@ def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> N
 
 
 def test_longrope_in_a_log_is_read_as_unscaled_with_a_warning(tmp_path: Path) -> None:
+    """longrope's factors are tensors, which a log does not print."""
     model = model_of_log(tmp_path, LOG_OF_LLAMA.replace("= linear", "= longrope"))
     assert model.one().parameters["scaling"] == "none"
     assert "a log does not show its factors" in model.warnings[0]
 
 
-def test_first_of_two_models_counts(tmp_path: Path) -> None:
+def test_the_first_of_two_models_in_a_log_counts(tmp_path: Path) -> None:
     """The log of speculative decoding shows the draft model after the main one."""
     draft = LOG_OF_LLAMA.replace("10000.0", "500000.0")
     assert model_of_log(tmp_path, LOG_OF_LLAMA + draft).one().parameters["base"] == 10000.0
 
 
-def test_log_without_sizes_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_sizes_is_refused(tmp_path: Path) -> None:
+    """Without n_rot or the width of a head there is no number of frequencies."""
     with pytest.raises(pecli.FileError, match=r"rope\.dimension_count"):
         model_of_log(tmp_path, "print_info: arch = llama\nprint_info: freq_base_train = 10000.0\n")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
-def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) -> None:
+def test_a_scale_that_is_no_number_above_zero_is_ignored(value: str, tmp_path: Path) -> None:
     """A broken line must neither be an error nor make a scaling."""
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
     model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
@@ -112,7 +125,7 @@ def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) 
     assert model.one().parameters["scaling"] == "none"
 
 
-def test_stored_key_names_the_architecture(tmp_path: Path) -> None:
+def test_a_stored_key_names_the_architecture_if_no_info_line_does(tmp_path: Path) -> None:
     """Without the print_info line, general.architecture of the stored keys counts."""
     stored = "llama_model_loader: - kv   0: general.architecture str = llama\n"
     without_architecture = LOG_OF_LLAMA.partition("\n")[2]

@@ -1,5 +1,9 @@
 """The encodings of a model as an object: layer types, JSON, representation, and the schemes that
 they make.
+
+An encoding is one way in which a part of a model uses positions; layers of one type share it. Gemma
+3 has two, for full and for sliding attention. Sizes are those of published configs; SMALL_CONFIG is
+a rotary model with heads of 16 channels.
 """
 
 import pytest
@@ -9,26 +13,31 @@ from tests.models.configs import DYNAMIC_SCALING, LLAMA_CONFIG, SMALL_CONFIG, UN
 
 
 def test_a_model_is_a_sequence_of_its_encodings() -> None:
+    """Gemma 3 1B has two types of layers."""
     model = load_model("gemma-3-1b")
     assert len(model) == 2
     assert [encoding.layer_type for encoding in model] == ["full_attention", "sliding_attention"]
 
 
 def test_the_rotary_encodings_are_those_of_the_language_model() -> None:
+    """Gemma 3 1B has rotary encodings in its text alone, one per type of layers."""
     types = [encoding.layer_type for encoding in load_model("gemma-3-1b").ropes()]
     assert types == ["full_attention", "sliding_attention"]
 
 
 def test_a_model_without_encodings_is_false() -> None:
+    """Mamba, a state space model, has no positional encoding."""
     assert not load_config({"model_type": "mamba", "hidden_size": 512})
 
 
 def test_the_representation_lists_the_layer_types() -> None:
+    """Each type is followed by the scheme of its layers."""
     expected = "<ModelEncodings of gemma-3-1b: full_attention rope, sliding_attention rope>"
     assert repr(load_model("gemma-3-1b")) == expected
 
 
-def test_the_representation_of_a_model_without_encodings() -> None:
+def test_the_representation_of_a_model_without_encodings_ends_in_none() -> None:
+    """A configuration that was given as a mapping is called «config»."""
     assert repr(load_config({"hidden_size": 3})) == "<ModelEncodings of config: none>"
 
 
@@ -36,7 +45,9 @@ def test_the_representation_of_a_model_without_encodings() -> None:
     ("model_type", "layout", "tables_in_halves"),
     [("llama", "halves", False), ("cohere", "interleaved", False), ("glm", "interleaved", True)],
 )
-def test_the_layout_is_the_familys(model_type: str, layout: str, tables_in_halves: bool) -> None:
+def test_the_layout_of_pairs_is_that_of_the_family(
+    model_type: str, layout: str, tables_in_halves: bool
+) -> None:
     """Llama rotates halves, Cohere interleaved pairs; GLM rotates interleaved pairs, but its tables
     repeat by halves.
     """
@@ -105,6 +116,7 @@ def test_tables_and_biases_have_these_parameters_and_no_others(
 
 
 def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
+    """`described` adds sections, grids and layers without rope, none of which Llama 3 has."""
     encoding = load_model("llama-3-8b").one()
     assert encoding.described() == encoding.parameters
 
@@ -117,6 +129,7 @@ def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) ->
 
 
 def test_json_has_no_length_of_a_scaling_that_does_not_follow_it() -> None:
+    """An unscaled rope is the same at every length: 64 is given and left out."""
     parameters = (
         load_config({**SMALL_CONFIG, "model_type": "llama"}).one().as_json(64)["parameters"]
     )
@@ -157,6 +170,7 @@ def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, request
 
 
 def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
+    """FoPE is a variant of RoPE."""
     assert load_model("gpt2").one().use_fope is False
 
 
@@ -171,8 +185,12 @@ def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
         ("rotary_emb_local.inv_freq", "sliding_attention"),
     ],
 )
-def test_the_layer_type_of_a_tensor_by_its_number(tensor: str, layer_type: str | None) -> None:
-    """The model has two layers, so that there is no layer 2."""
+def test_the_layer_type_of_a_tensor_follows_from_its_name(
+    tensor: str, layer_type: str | None
+) -> None:
+    """The number in a tensor's name is looked up in layer_types, which has two layers; there is no
+    layer 2, and a tower's layers are others. Tables are told by «local».
+    """
     model = load_config(
         {
             "model_type": "gemma3_text",

@@ -1,5 +1,11 @@
-"""Parts of a configuration: which objects are parts, what they are, and what their encodings are
-called.
+"""Parts of a configuration: which nested objects are parts of a model, what they are, and what
+their encodings are called.
+
+A part is a text model, a tower for images or sound, or another model within the file, such as
+text_config or vision_config; the names of its encodings begin with its own («vision»,
+«vision.patches»). Sizes without another source are those that transformers 5.23.0 makes of a
+configuration. SMALL_CONFIG is a rotary model with heads of 16 channels, LLAMA_CONFIG a Llama of
+usual size.
 """
 
 from typing import Any
@@ -39,6 +45,7 @@ def test_an_object_is_a_part_by_its_name(name: str, types: list[str]) -> None:
 
 
 def test_an_object_that_is_no_part_does_not_change_the_base() -> None:
+    """«teacher» does not end with _config; its base is 5, Llama's default 10000."""
     assert load_config({**LLAMA_CONFIG, "teacher": TEACHER}).one().parameters["base"] == 10000.0
 
 
@@ -51,10 +58,12 @@ def test_a_base_without_a_width_makes_a_part() -> None:
 
 
 def test_a_width_of_heads_alone_makes_no_part() -> None:
+    """A base is needed besides: the test before this one has both."""
     assert layer_types({**SMALL_CONFIG, "audio_config": {"head_dim": 8}}) == [""]
 
 
 def test_a_model_type_that_reads_images_has_two_axes() -> None:
+    """«vision» in the model_type of an unknown class says so: rows and columns."""
     assert load_config({**SMALL_CONFIG, "model_type": "my_vision"}).one().grid.described() == {
         "axes": 2
     }
@@ -67,6 +76,7 @@ def test_the_language_model_of_one_that_reads_images_has_no_axes() -> None:
 
 
 def test_a_visual_part_has_two_axes() -> None:
+    """visual_config is the tower; the text beside it counts along no grid."""
     text, visual = load_config({**SMALL_CONFIG, "visual_config": SMALL_CONFIG})
     assert text.grid.axes is None
     assert visual.layer_type == "visual"
@@ -74,16 +84,21 @@ def test_a_visual_part_has_two_axes() -> None:
 
 
 def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
+    """Warnings call a tower without a model_type PARENT_vision, and a text model PARENT, as
+    transformers names such classes.
+    """
     config = {"model_type": "foo", "text_config": SMALL_CONFIG, "vision_config": SMALL_CONFIG}
     assert unknown_types(config) == ["text: model_type 'foo'", "vision: model_type 'foo_vision'"]
 
 
 def test_an_empty_type_counts_as_missing() -> None:
+    """The part then has its parent's type."""
     config = {"model_type": "foo", "text_config": {**SMALL_CONFIG, "model_type": ""}}
     assert unknown_types(config) == ["text: model_type 'foo'"]
 
 
 def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
+    """A file may be nested 32 levels deep; a mapping of Python without end is followed no deeper."""
     cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["again"] = cycle
 
@@ -91,6 +106,7 @@ def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
 
 
 def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
+    """As above, by way of text_config, which is followed to the language model."""
     cycle: dict[str, Any] = {**SMALL_CONFIG}
     cycle["text_config"] = cycle
 
@@ -98,6 +114,7 @@ def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
 
 
 def test_a_text_model_in_the_file_replaces_the_classs_own() -> None:
+    """LLaVA's class has a Llama by default, which would be reported if it were read besides."""
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL_CONFIG}}
     assert load_config(config).warnings == ()
 
@@ -109,6 +126,7 @@ def test_a_class_with_a_text_model_also_has_its_tower() -> None:
 
 
 def test_a_class_with_a_text_model_also_reports_tables_that_no_scheme_has() -> None:
+    """Mllama (Llama 3.2 Vision) adds learned tables by tile of an image."""
     (warning,) = load_config({"model_type": "mllama"}).warnings
     assert "learned tables by tile and aspect ratio" in warning
 
@@ -125,6 +143,7 @@ def test_a_tower_has_a_family_of_its_own(vision: bool, axes: int) -> None:
     ("vision", "name"), [(False, "clip_text_model"), (True, "clip_vision_model")]
 )
 def test_a_tower_has_a_class_of_its_own(vision: bool, name: str) -> None:
+    """In transformers, clip has a class for its text and one for its images, with other defaults."""
     assert class_defaults("clip", vision=vision).model_type == name
 
 
@@ -181,6 +200,7 @@ def test_the_one_table_of_a_model_without_rotation_is_that_of_its_text() -> None
 
 
 def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
+    """CLIP at class defaults: 77 tokens, and 7² patches of an image with one class token."""
     model = load_config({"model_type": "clip"})
     sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}
 

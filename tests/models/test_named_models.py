@@ -1,4 +1,9 @@
-"""Names of models: labels in reports, repositories, and names that nothing has."""
+"""Names of models: their labels in reports, which words can name a repository, and names that
+nothing has.
+
+A name comes with the option that it was given by: --model for a preset or a repository, --config
+for a file. Repositories have Hugging Face's form OWNER/NAME@REVISION.
+"""
 
 import pytest
 
@@ -25,6 +30,9 @@ NOTHING = ModelEncodings("nothing", None, ())
 def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(
     name: str, option: str, label: str
 ) -> None:
+    """config.json is called by its folder, if it has one in the path; «mistral» is short for a
+    preset only after --model.
+    """
     assert NamedModel(name, option, NOTHING).label == label
 
 
@@ -32,17 +40,22 @@ def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(
     ("name", "can_be_one"),
     [("some-lab/Tiny-1B@v1.0", True), ("some-lab/Tiny..1B", False), ("some lab", False)],
 )
-def test_which_words_can_name_a_repository(name: str, can_be_one: bool) -> None:
+def test_only_words_in_hugging_faces_form_can_name_a_repository(
+    name: str, can_be_one: bool
+) -> None:
+    """Hugging Face allows letters, digits and single signs of «-_.», but no «..» and no blanks."""
     assert is_repository(name) is can_be_one
 
 
 @pytest.mark.parametrize("name", ["a/b/c", "wibble.json", "~wibble", ""])
 def test_a_name_that_looks_like_a_path_is_a_missing_file(name: str) -> None:
+    """More than one slash, a suffix, ~, or nothing at all: the error is about a file (exit code 3)."""
     with pytest.raises(FileError):
         load_model(name)
 
 
 @pytest.mark.parametrize("name", ["wibble", "some/wibble"])
 def test_any_other_name_is_a_missing_model(name: str) -> None:
+    """The error is about the value of --model (exit code 2)."""
     with pytest.raises(ParameterError):
         load_model(name)

@@ -1,5 +1,9 @@
-"""Tables that are added, biases, and what pecli has no scheme for: which families have them, by
-which keys.
+"""Tables that are added, biases, and encodings that pecli has no scheme for: which families have
+them, by which keys.
+
+The families' code in transformers decides; lengths are the configurations' own, and tables of the
+data file tables.json were written by hand from that code. A style is a convention for sines and
+cosines: paper (Vaswani et al. 2017), fairseq, whisper.
 """
 
 import math
@@ -84,7 +88,7 @@ CONFIGS_OF_TOWERS = stored("tables.json")["towers"]
 
 
 @pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
-def test_learned_tables_of_vision_towers(name: str) -> None:
+def test_vision_towers_have_learned_tables_of_their_patches(name: str) -> None:
     """The rows of each tower's tables were written by hand from the models' code; (448 / 14)²
     patches, and one for a class token.
     """
@@ -109,6 +113,9 @@ DESCRIBED = stored("tables.json")["described"]
 def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
     config: dict[str, Any], description: str
 ) -> None:
+    """tables.json has a configuration per family, and a part of the description, written by hand
+    from the family's code.
+    """
     model = load_config(config)
     assert model.encodings == ()
 
@@ -118,6 +125,9 @@ def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
 
 @pytest.mark.parametrize(("value", "count"), [(True, 0), (False, 1)])
 def test_deberta_without_relative_attention_is_warned_about(value: bool, count: int) -> None:
+    """relative_attention switches DeBERTa's distances on; without it, the buckets of the
+    configuration are unused.
+    """
     config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": value}
     assert len(load_config({**config, "max_position_embeddings": 512}).warnings) == count
 

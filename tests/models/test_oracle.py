@@ -1,5 +1,10 @@
-"""Configurations against what transformers and the code of other projects compute from them, and
-against what papers and cards of models say.
+"""Configurations against what transformers, diffusers and the code of other projects compute from
+them, and against what papers and cards of models say.
+
+The expected numbers were computed by those projects and are stored in tests/models/data, whose
+README.md states versions and scripts. Frequencies (inv_freq) are compared to 2e-5 or better,
+because the projects compute them in float32. KNOWN_QUIRKS, UNLIKE and OTHER_PARTS list the classes
+that differ on purpose, each with its reason.
 """
 
 import json
@@ -55,7 +60,7 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     )
 
 
-def test_the_old_spelling_is_equal() -> None:
+def test_the_spelling_of_transformers_4_is_read_as_that_of_transformers_5() -> None:
     """`rope_parameters` (transformers 5) and `rope_theta` beside `rope_scaling` (transformers 4)
     mean the same.
     """
@@ -117,7 +122,8 @@ def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: li
 
 
 @pytest.mark.parametrize("name", FREQUENCIES_OF_DIFFUSERS)
-def test_the_base_of_diffusers_may_be_given(name: str) -> None:
+def test_a_given_base_replaces_that_of_a_diffusers_class(name: str) -> None:
+    """3 is the default of no class, so that the frequencies must change."""
     config = diffusers_config(name)
     changed = only_encoding({**config, "rope_theta": 3.0}).inverse_frequencies()
 
@@ -137,7 +143,9 @@ def test_the_base_of_diffusers_may_be_given(name: str) -> None:
         ({"_class_name": "Cosmos3OmniTransformer"}, 128, 5e6),
     ],
 )
-def test_classes_of_diffusers_with_one_axis(config: dict[str, Any], dim: int, base: float) -> None:
+def test_classes_of_diffusers_with_one_axis_have_its_dimension_and_base(
+    config: dict[str, Any], dim: int, base: float
+) -> None:
     """The rotary dimensions and bases are those of the modules of diffusers 0.42.1."""
     encoding = only_encoding(config)
     assert encoding.rotary_dim == dim
@@ -154,7 +162,9 @@ def test_classes_of_diffusers_with_one_axis(config: dict[str, Any], dim: int, ba
         ("MiniMaxMusic3RVQDepthDecoder", 16, 4096),
     ],
 )
-def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
+def test_tables_of_diffusers_classes_have_the_shapes_of_their_tensors(
+    name: str, rows: int, dim: int
+) -> None:
     """The shapes are those of the tensors of diffusers 0.42.1 at class defaults."""
     parameters = only_encoding({"_class_name": name}).parameters
     found = parameters["max_len"] if "max_len" in parameters else math.prod(parameters["grid"])
@@ -164,7 +174,10 @@ def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["AutoencoderKL", "UNet2DConditionModel"])
-def test_classes_of_diffusers_without_positions(name: str) -> None:
+def test_classes_of_diffusers_without_positions_are_reported(name: str) -> None:
+    """A VAE and a U-Net have none; scaling_factor and freq_shift are keys of other matters,
+    although their names sound like it.
+    """
     model = load_config({"_class_name": name, "scaling_factor": 0.18, "freq_shift": 0})
     (warning,) = model.warnings
 

@@ -1,4 +1,8 @@
-"""Language models within a part, and keys that only another runtime reads."""
+"""Language models within a part, and keys that only another runtime reads.
+
+A «thinker» is the part of Qwen's speech models that holds the language model. mlx-lm is Apple's
+runtime, which reads keys that transformers ignores.
+"""
 
 from typing import Any
 
@@ -26,7 +30,8 @@ def test_a_thinker_holds_the_only_language_model(model_type: str, audio: dict[st
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "mistral"])
-def test_rope_traditional_is_read_by_mlx(model_type: str) -> None:
+def test_rope_traditional_changes_nothing_but_is_reported_for_mlx(model_type: str) -> None:
+    """In mlx-lm it means interleaved pairs; transformers' classes rotate halves whatever it says."""
     sizes = {"hidden_size": 256, "num_attention_heads": 2}
     model = load_config({"model_type": model_type, **sizes, "rope_traditional": True})
 

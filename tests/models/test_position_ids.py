@@ -1,4 +1,11 @@
-"""Position ids, compared with those of transformers 5.23.0 and diffusers 0.42.1."""
+"""Position ids of prompts with text, images and videos, compared with those of transformers 5.23.0
+and diffusers 0.42.1.
+
+A prompt is spelled as segments: text:12 has 12 tokens, image:1x16x22 is one frame of 16 x 22
+patches, video:3x2x2@0.5 three frames at half a second each. Qwen2.5-VL merges 2 x 2 patches to one
+token, and gives every token three ids (time, row, column). Stored ids are those of get_rope_index
+in transformers and of the pipelines of diffusers; others are counted by hand.
+"""
 
 import json
 from pathlib import Path
@@ -32,7 +39,8 @@ def config_of(model: str) -> dict[str, Any]:
     return {"model_type": model, **MROPE}
 
 
-def test_there_are_twelve_models_with_four_prompts() -> None:
+def test_stored_ids_are_of_at_least_twelve_models_with_four_prompts() -> None:
+    """The stored cases must not become fewer."""
     assert sum(len(rows) >= 4 for rows in CASES.values()) >= 12
 
 
@@ -55,13 +63,15 @@ def test_an_image_of_qwen2_5_vl_takes_as_many_positions_as_its_longer_side() -> 
     assert ids[:, -1].tolist() == [27, 27, 27]
 
 
-def test_rate_of_the_preset_is_two_ids_per_second() -> None:
-    """Three frames at intervals of half a second, of 2 x 2 patches that merge to one token each."""
+def test_videos_of_qwen2_5_vl_have_two_ids_per_second() -> None:
+    """Three frames at intervals of half a second are 1 id apart: the preset has tokens_per_second
+    2. Each frame has 2 x 2 patches, which merge to one token.
+    """
     ids = pecli.positions("qwen2.5-vl-7b", "video:3x2x2@0.5")
     assert ids[0].tolist() == [0, 1, 2]
 
 
-def test_attention_mask_places_the_ids() -> None:
+def test_an_attention_mask_places_the_ids_of_a_prompt() -> None:
     """Masked places get id 0 here; the three tokens of the prompt count from 0 in the places that
     are left.
     """
@@ -72,8 +82,8 @@ def test_attention_mask_places_the_ids() -> None:
     assert ids[0, 0].tolist() == [0, 0, 1, 0, 2]
 
 
-def test_other_models_count_text() -> None:
-    """With padding on the left, the shorter prompt begins one place later."""
+def test_a_model_of_text_counts_tokens_after_padding() -> None:
+    """Llama counts tokens. With padding on the left, the shorter prompt begins one place later."""
     ids = pecli.positions("llama-3.1-8b", ["text:3", "text:2"], padding="left")
     assert ids.tolist() == [[0, 1, 2], [0, 0, 1]]
 
@@ -111,6 +121,9 @@ def test_styles_without_text_have_the_points_of_a_grid() -> None:
 def test_segments_that_a_model_cannot_have_are_refused(
     model: Any, segments: Any, rule: str
 ) -> None:
+    """Sizes that do not merge, words that are no segments, images with several frames or seconds,
+    sizes of 0 or beyond the limit, and styles without a rule for text or images.
+    """
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.positions(model, segments)
 
@@ -118,22 +131,28 @@ def test_segments_that_a_model_cannot_have_are_refused(
 @pytest.mark.parametrize(
     "segments", ["text:2", "text:2,image:2x2,image:2x2", "text:2,text:3,image:2x2"]
 )
-def test_a_prompt_of_lumina_is_one_text_and_one_image(segments: str) -> None:
+def test_a_prompt_of_lumina_that_is_not_one_text_and_one_image_is_refused(segments: str) -> None:
+    """Lumina 2's code in diffusers numbers a caption first, and then one image."""
     with pytest.raises(pecli.ParameterError, match="this model has one text and one image"):
         pecli.positions(config_of("lumina2"), segments)
 
 
-def test_segments_are_texts() -> None:
+def test_segments_that_are_no_text_are_refused() -> None:
+    """A list of texts would be several prompts."""
     with pytest.raises(pecli.KindError, match="segments is 5; it must be a text, or several"):
         pecli.positions("llama-3.1-8b", 5)
 
 
-def test_padding_is_left_or_right() -> None:
+def test_padding_that_is_neither_left_nor_right_is_refused() -> None:
+    """It matters only for prompts of different lengths."""
     with pytest.raises(pecli.ParameterError, match="padding is 'middle'; it must be left or right"):
         pecli.positions("llama-3.1-8b", ["text:2", "text:3"], padding="middle")
 
 
 def test_a_model_that_was_read_has_the_ids_of_its_name() -> None:
+    """Two tokens of text, and an image that is one token after merging: it continues the count
+    along all three axes.
+    """
     model = pecli.load_model("qwen2.5-vl-7b")
     ids = pecli.positions(model, "text:2,image:1x2x2")
     assert ids.tolist() == [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
@@ -143,12 +162,16 @@ def test_a_model_that_was_read_has_the_ids_of_its_name() -> None:
 def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
     vision: dict[str, int], tokens: int
 ) -> None:
+    """4 x 4 patches are 4 tokens if 2 x 2 are merged, which is Qwen2-VL's default, or one if 4 x 4
+    are.
+    """
     config = {"model_type": "qwen2_vl", "hidden_size": 512, "num_attention_heads": 8}
     ids = pecli.positions({**config, "vision_config": vision}, "image:1x4x4")
     assert ids.shape == (3, tokens)
 
 
 def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
+    """The first place is padding, and has id 0, as in transformers."""
     ids = pecli.positions("llama-3.1-8b", "text:2", attention_mask=[0, 1, 1])
     assert ids.tolist() == [0, 0, 1]
 
@@ -163,5 +186,6 @@ def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
     ids=["more tokens", "more rows", "three axes"],
 )
 def test_a_mask_that_does_not_fit_is_refused(mask: list[Any], problem: str) -> None:
+    """The prompt is one row of two tokens."""
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.positions("llama-3.1-8b", "text:2", attention_mask=mask)

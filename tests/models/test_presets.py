@@ -1,4 +1,9 @@
-"""Presets are found by many names; unknown names are answered with a hint."""
+"""Presets are found by many names; unknown names are answered with a hint.
+
+A preset is a model that comes with pecli, such as llama-3.1-8b, with its repository of Hugging
+Face. Hints name presets that are spelled alike, or several of the same beginning; the names were
+chosen by hand among the presets.
+"""
 
 import pytest
 
@@ -27,6 +32,7 @@ from pecli.models.presets import advice, stands_for
     ],
 )
 def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) -> None:
+    """A misspelled name gets one suggestion, the name of a series several; nonsense gets none."""
     assert advice(name) == hint
 
 
@@ -39,10 +45,12 @@ def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) 
     ],
 )
 def test_the_shell_completes_names_of_presets(start: str, names: list[str]) -> None:
+    """These are all presets whose names begin so, in the order of the list, in either case."""
     assert preset_names(start) == names
 
 
 def test_the_shell_completes_repositories() -> None:
+    """A slash shows that a repository is meant."""
     assert "Qwen/Qwen3-8B" in preset_names("qwen/")
 
 
@@ -56,4 +64,5 @@ def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
 
 
 def test_a_preset_with_its_scaling_has_no_warning() -> None:
+    """Llama 3.1 without its scaling would have one."""
     assert load_model("llama-3.1-8b").warnings == ()

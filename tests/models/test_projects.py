@@ -1,4 +1,9 @@
-"""Configurations of projects other than Hugging Face's: what their own code computes from them."""
+"""Configurations of projects other than Hugging Face's: what their own code computes from them.
+
+MaxText, GPT-NeoX, DeepSeek's inference code, diffusers, FunASR, V-JEPA, SAM 2, audiocraft and
+others: each rule was read from the project's source, which the docstring of its test names if the
+rule is not its configuration's own. MAXTEXT_CONFIG has heads of 128 channels.
+"""
 
 import math
 
@@ -43,6 +48,7 @@ def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
 def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     block: str, layout: str
 ) -> None:
+    """MaxText has a decoder block of its own for each family; «default» means no YaRN."""
     config = {**MAXTEXT_CONFIG, "decoder_block": block, "rope_type": "default"}
     assert load_config(config).one().layout == layout
 
@@ -51,6 +57,9 @@ def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
 )
 def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:
+    """rope_interleave is true by default in MaxText's base.yml; the layout «deepseek» reads
+    interleaved pairs and writes halves.
+    """
     config = {**MAXTEXT_CONFIG, "rope_type": "yarn", "rope_interleave": interleave}
     assert load_config(config).one().layout == layout
 
@@ -118,7 +127,7 @@ def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
         (4.0, 0.5, 1 + 0.05 * math.log(4)),
     ],
 )
-def test_the_magnitude_of_yarn(
+def test_the_magnitude_of_yarn_is_that_of_the_paper(
     factor: float | None, mscale: float | None, magnitude: float
 ) -> None:
     """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing."""
@@ -141,7 +150,9 @@ def test_the_magnitude_of_yarn(
         ("HunyuanImageTransformer2DModel", {"rope_axes_dim": [16, 56, 56]}, "hunyuan-video"),
     ],
 )
-def test_the_style_of_a_class_of_diffusers(name: str, keys: Config, style: str | None) -> None:
+def test_the_style_of_a_diffusers_class_follows_from_its_name_and_keys(
+    name: str, keys: Config, style: str | None
+) -> None:
     """HunyuanImage was published with two layouts of axes; rope_axes_dim distinguishes them."""
     assert load_config({"_class_name": name, **keys}).one().grid.style == style
 
@@ -159,6 +170,7 @@ def test_ltx_rotates_all_heads_together() -> None:
 
 
 def test_cogvideox_stretches_time_and_space() -> None:
+    """The keys are CogVideoX's, in the order time, height, width."""
     config = {
         "_class_name": "CogVideoXTransformer3DModel",
         "temporal_interpolation_scale": 2.0,
@@ -173,7 +185,8 @@ def test_cogvideox_compresses_48_frames_to_12() -> None:
     assert load_config(config).encodings[0].parameters["grid"][0] == 12
 
 
-def test_the_scale_of_pixart_may_be_given() -> None:
+def test_a_given_scale_replaces_that_of_pixart() -> None:
+    """interpolation_scale is PixArt's key for the factor of its grid."""
     config = {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 3.0}
     assert load_config(config).encodings[0].parameters["grid_scale"] == (3.0,)
 
@@ -196,7 +209,9 @@ FUNASR: Config = {
         ({"pos_enc_layer_type": "abs_pos"}, None),
     ],
 )
-def test_encoders_of_funasr(encoder: Config, relative: bool | None) -> None:
+def test_encoders_of_funasr_have_absolute_or_relative_tables(
+    encoder: Config, relative: bool | None
+) -> None:
     """RelPositionalEncoding in FunASR's transformer/embedding.py has 2 · 5000 − 1 rows."""
     model = load_config({**FUNASR, "encoder_conf": {"output_size": 512, **encoder}})
     table = model.one("encoder")
@@ -208,11 +223,13 @@ def test_encoders_of_funasr(encoder: Config, relative: bool | None) -> None:
 
 
 def test_the_order_of_a_legacy_table_of_funasr_is_reported() -> None:
+    """Without rel_pos_type, FunASR takes its legacy class, whose table is reversed."""
     (warning,) = load_config({**FUNASR, "encoder_conf": {"output_size": 512}}).warnings
     assert "from the last position to the first" in warning
 
 
-def test_sanm_encoders_of_funasr_are_named() -> None:
+def test_the_encoding_of_sanm_encoders_of_funasr_is_named_in_a_warning() -> None:
+    """SANM encoders add FunASR's SinusoidalPositionEncoder, which pecli does not make."""
     config = {**FUNASR, "encoder": "SANMEncoder", "encoder_conf": {"output_size": 512}}
     assert "SinusoidalPositionEncoder" in load_config(config).warnings[0]
 
@@ -234,7 +251,7 @@ def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place:
     assert encoding.grid.axes == 3
 
 
-def test_memory_attention_of_sam_2() -> None:
+def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() -> None:
     """sam2.1_hiera_b+.yaml; compute_axial_cis of SAM 2 has dim // 4 = 64 frequencies per axis."""
     attention: Config = {
         "_target_": "sam2.modeling.sam.transformer.RoPEAttention",
@@ -253,7 +270,9 @@ def test_memory_attention_of_sam_2() -> None:
 @pytest.mark.parametrize(
     ("word", "schemes"), [("rope", ["rope"]), ("sin", ["sinusoidal"]), (None, ["sinusoidal"])]
 )
-def test_transformers_of_audiocraft(word: str | None, schemes: list[str]) -> None:
+def test_transformers_of_audiocraft_add_sines_unless_rope_is_named(
+    word: str | None, schemes: list[str]
+) -> None:
     """StreamingTransformer of audiocraft's transformer.py adds sines unless it is told otherwise."""
     keys: Config = {"dim": 1024, "num_heads": 16, "num_layers": 24, "positional_embedding": word}
     model = load_config({"transformer_lm": keys})
@@ -285,6 +304,9 @@ def test_transformers_of_audiocraft(word: str | None, schemes: list[str]) -> Non
     ids=["OLMo-core", "OLMo-core without a block", "diffusers", "mindformers"],
 )
 def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: str) -> None:
+    """The reason depends on the project: OLMo-core has nothing but rope, a class of diffusers is
+    unknown, and a configuration of mindformers has no key that names an encoding.
+    """
     model = load_config(config)
     assert model.encodings == ()
     assert model.warnings == (warning,)
@@ -302,5 +324,8 @@ def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: 
     ],
 )
 def test_layers_are_listed_or_follow_a_pattern(keys: Config, layers: tuple[str, ...]) -> None:
+    """sliding_window_pattern n means that every n-th layer is full, as in Gemma; 0 and absurd
+    numbers mean nothing.
+    """
     model = load_config({"model_type": "llama", "head_dim": 64, **keys})
     assert model.layers[:2] == layers

@@ -1,7 +1,10 @@
-"""Configurations of public projects: their encodings are those that the projects' own code computes.
+"""Configurations of public projects: their encodings are those that the projects' own code
+computes.
 
-A row of public_configs.jsonl has the file of a project (`source`), as text or as an object, and what
-the code named in `notes` makes of it.
+A row of public_configs.jsonl has the file of a project (`source`), as text or as an object, and
+what the code named in `notes` makes of it. The tests after those of the rows are single projects
+(Step, Megatron, MaxText, BERT, GPT-2, KerasHub, Levanter, LLM Foundry) and rules about keys; their
+docstrings name the code. SIZES are heads of 256 / 4 = 64 channels.
 """
 
 import json
@@ -78,7 +81,9 @@ def test_tables_are_those_of_the_projects_code(row: Row) -> None:
         ("'5e5'", "5e5"),
     ],
 )
-def test_references_and_numbers_of_yaml(text: str, value: object) -> None:
+def test_references_and_numbers_of_yaml_are_read_as_omegaconf_reads_them(
+    text: str, value: object
+) -> None:
     """References are OmegaConf's: relative to the section or absolute; those that cannot be
     resolved stay text. Numbers such as 5e5 are text only if they are quoted.
     """
@@ -139,6 +144,7 @@ def test_lists_by_layer_are_settings_by_layer_type(
     ],
 )
 def test_lists_that_fit_no_layer_types_are_refused(keys: dict[str, Any], problem: str) -> None:
+    """STEP has three layers of two types; the values of layers of one type must agree."""
     with pytest.raises(FileError, match=problem):
         load_config({**STEP, **keys})
 
@@ -147,6 +153,7 @@ MEGATRON = {**SIZES, "rotary_base": 10000}
 
 
 def test_megatron_has_sections_by_its_position_type() -> None:
+    """«mrope» is a position_embedding_type of Megatron-LM; 8 + 12 + 12 are the 32 pairs of a head."""
     config = {**MEGATRON, "position_embedding_type": "mrope", "mrope_section": [8, 12, 12]}
     assert load_config(config).one().sections.mrope_section == (8, 12, 12)
 
@@ -204,6 +211,7 @@ def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
 
 
 def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
+    """The words differ by two letters; a hint at «use_nope» would mislead."""
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
 
@@ -220,6 +228,9 @@ def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
 def test_a_default_size_beside_a_key_of_another_project_is_reported(
     model_type: str, key: str, size: str
 ) -> None:
+    """nanoGPT's block_size in a config of GPT-2, for example, looks like its length, but the class
+    does not read it.
+    """
     warnings = load_config({"model_type": model_type, key: 96}).warnings
     assert f"{key} is 96, and nothing here reads it: {size} has its default" in warnings
 

@@ -1,4 +1,9 @@
-"""Notes about values that stand only where some programs look for them."""
+"""Notes about values that stand only where some programs look for them.
+
+transformers 5 writes rope_parameters, version 4 rope_theta and rope_scaling. A program that knows
+one spelling silently takes its default where the other is used; a note names the key and that
+default.
+"""
 
 from typing import Any
 
@@ -37,7 +42,7 @@ def test_keys_that_only_some_programs_read_are_noted(
     assert [note.partition(":")[0] for note in notes] == beginnings
 
 
-def test_note_names_the_consequence() -> None:
+def test_a_note_names_the_base_that_older_code_falls_back_to() -> None:
     """10000 is the default of Llama's class in transformers 4."""
     config = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config(config).notes
@@ -46,6 +51,7 @@ def test_note_names_the_consequence() -> None:
 
 
 def test_the_note_on_a_part_names_the_part() -> None:
+    """The key has its full path, as users search for it."""
     inner = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
 

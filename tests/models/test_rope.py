@@ -1,5 +1,9 @@
 """Rotary settings: what is left out, what is said twice, layers without rope, names with two
 meanings.
+
+Unscaled frequencies are base^(−2i/d); the expected ones apply each paper's or class's formula to
+them by hand. The original length (ORIGINAL) is that of training before a model was stretched;
+sources name the key that a value came from.
 """
 
 import math
@@ -31,9 +35,10 @@ SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling"
 LONGROPE_FACTORS = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
-def test_what_presets_and_unknown_classes_say() -> None:
-    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root
-    1.368888. Phi-3's spelling «yarn» of 2024 means longrope.
+def test_presets_warn_of_factors_that_no_table_shows_and_unknown_classes_need_a_head_dim() -> None:
+    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root 1.368888. gpt-oss does
+    not round YaRN's limits. An unknown class needs the width of its heads. Phi-3's spelling «yarn»
+    of 2024 means longrope.
     """
     assert any(
         "1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings
@@ -68,23 +73,29 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
         assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
-def test_ntk_has_two_meanings() -> None:
-    """In GTE's code «ntk» divides by 8^(2/64) as well; in other projects the base is multiplied by
-    factor^(dim / (dim − 2)).
-    """
-    scaling = {"type": "ntk", "factor": 8.0}
-    for name in ("gte", "new"):
-        model = load_config(
-            {"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling}
-        )
-        expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
-        assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-        assert (
-            model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
-        )
-        assert model.warnings == ()
+NTK_BY_8 = {"type": "ntk", "factor": 8.0}
 
-    model = load_config({**LLAMA_CONFIG, "rope_scaling": scaling})
+
+@pytest.mark.parametrize("name", ["gte", "new"])
+def test_ntk_in_gte_multiplies_the_base_and_divides_frequencies(name: str) -> None:
+    """GTE's code, whose model_type is also «new», multiplies the base by the factor 8 itself, and
+    divides frequencies by 8^(2/64) for heads of 64 channels.
+    """
+    model = load_config(
+        {"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": NTK_BY_8}
+    )
+    expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
+
+    assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+    assert model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
+    assert model.warnings == ()
+
+
+def test_ntk_elsewhere_multiplies_the_base_by_a_power_of_the_factor() -> None:
+    """The base is multiplied by factor^(dim / (dim − 2)), with dim 128; the other meaning is
+    mentioned.
+    """
+    model = load_config({**LLAMA_CONFIG, "rope_scaling": NTK_BY_8})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
     assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
 
@@ -92,7 +103,7 @@ def test_ntk_has_two_meanings() -> None:
     assert "ntk-fixed" in warning
 
 
-def test_telechat_3_sharpens_less() -> None:
+def test_telechat_3_has_a_smaller_attention_factor_than_yarn() -> None:
     """Its code has 0.07 in place of YaRN's 0.1 in the attention factor."""
     scaling = {"factor": 8.0, ORIGINAL: 8192}
     found, plain = (
@@ -116,16 +127,17 @@ NO_TABLES = {
 }
 
 
-def test_no_table_is_made_that_a_model_never_uses() -> None:
+@pytest.mark.parametrize(("name", "said"), NO_TABLES.items())
+def test_no_table_is_made_that_a_model_never_uses(name: str, said: str) -> None:
     """These vision models rotate by fractions of the image, so a table over positions 0, 1, 2, … is
     refused.
     """
-    for name, said in NO_TABLES.items():
-        model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
-        assert any(said in warning for warning in model.warnings)
-        assert model.one().inverse_frequencies() is not None
-        with pytest.raises(pecli.ParameterError, match=said):
-            model.one().rope(8)
+    model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
+
+    assert any(said in warning for warning in model.warnings)
+    assert model.one().inverse_frequencies() is not None
+    with pytest.raises(pecli.ParameterError, match=said):
+        model.one().rope(8)
 
 
 def llama_encoding_scaled_by(scaling: dict[str, Any]) -> Any:

@@ -1,4 +1,11 @@
-"""Rotary settings: layer types, heads, scalings, sections, and the warnings about them."""
+"""Rotary settings of configurations: layer types, heads, scalings, sections, and the warnings about
+them.
+
+Most configurations are SMALL_CONFIG, a rotary model of no known family with heads of 64 / 4 = 16
+channels and base 10000, to which keys are added. The rules are those of the classes of
+transformers, or of the models' own code, that the docstrings name; «latent attention» is
+DeepSeek's, whose heads have rotary and other channels (qk_rope_head_dim, qk_nope_head_dim).
+"""
 
 from typing import Any
 
@@ -32,6 +39,7 @@ def small_encoding(**keys: Any) -> Encoding:
     ],
 )
 def test_the_context_is_the_first_length_above_0(keys: Config, context: int) -> None:
+    """1 is the shortest; 0 counts as missing, and the next key is read."""
     assert load_config({**SMALL_CONFIG, **keys}).context == context
 
 
@@ -73,6 +81,7 @@ def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept:
 
 
 def test_an_alpha_of_0_stands_for_none() -> None:
+    """An alpha below 1 shrinks nothing and 0 would make the base 0: the scaling stays dynamic."""
     assert encoding_with_alpha(0).parameters["scaling"] == "dynamic"
 
 
@@ -108,6 +117,7 @@ def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
 
 @pytest.mark.parametrize("settings", [LINEAR_SCALING, {"full_attention": LINEAR_SCALING}])
 def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
+    """rope_scaling is the key of transformers 4, rope_parameters that of 5; some files have both."""
     config = {
         **SMALL_CONFIG,
         "model_type": "llama",
@@ -118,6 +128,7 @@ def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
 
 
 def test_of_settings_that_differ_rope_scaling_wins() -> None:
+    """The factors 2 and 4 contradict each other, which is reported."""
     other = {**LINEAR_SCALING, "factor": 4.0}
     config = {
         **SMALL_CONFIG,
@@ -137,6 +148,7 @@ def test_64_layer_types_are_read() -> None:
 
 
 def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none() -> None:
+    """Gemma 3's class has a base for sliding layers, but this model lists only full ones."""
     config = {
         "model_type": "gemma3_text",
         "layer_types": ["full_attention"],
@@ -147,6 +159,9 @@ def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none()
 
 @pytest.mark.parametrize(("keys", "dims"), [({}, [8, 8]), ({"swa_rotary_dim": 4}, [8, 4])])
 def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
+    """rotary_dim holds for all layers unless swa_rotary_dim (sliding-window attention) states
+    another.
+    """
     settings = {"full_attention": UNSCALED, "sliding_attention": UNSCALED}
     config = {**SMALL_CONFIG, "rotary_dim": 8, "rope_parameters": settings, **keys}
 
@@ -160,6 +175,7 @@ def test_an_interval_needs_the_number_of_layers(keys: Config) -> None:
 
 
 def test_a_layer_with_base_0_has_no_rope() -> None:
+    """layer_rope_theta has one base per layer; layer 1 has 0."""
     assert small_encoding(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
 
 
@@ -172,6 +188,9 @@ LLAMA4_TEMPERATURE: Config = {
 
 
 def test_queries_of_layers_without_rope_have_a_temperature() -> None:
+    """Llama 4's code multiplies them by 1 + 0.1 · ln(1 + ⌊(p + 1) / 8⌋), from the keys attn_scale
+    and floor_scale.
+    """
     expected = {"nope_layers": (1,), "attn_scale": 0.1, "floor_scale": 8}
     assert small_encoding(**LLAMA4_TEMPERATURE).unrotated.described() == expected
 
@@ -186,6 +205,7 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
+    """One of Llama 4's three keys is missing or false."""
     assert small_encoding(**{**LLAMA4_TEMPERATURE, **keys}).unrotated.described() == {
         "nope_layers": (1,)
     }
@@ -204,17 +224,18 @@ def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
         ({"model_type": "efficientloftr", "partial_rotary_factor": 2.0}, 32),
     ],
 )
-def test_the_rotary_dimension(keys: Config, dim: int) -> None:
-    """Heads have 16 channels.
-
-    Zero counts as missing; MiniMax-M3's class ignores rotary_dim; EfficientLoFTR's factor may
-    exceed 1.
+def test_the_rotary_dimension_follows_from_the_key_that_the_class_reads(
+    keys: Config, dim: int
+) -> None:
+    """Heads have 16 channels. By the classes of transformers: zero counts as missing; MiniMax-M3's
+    ignores rotary_dim; EfficientLoFTR's factor may exceed 1 (16 · 2 = 32).
     """
     assert small_encoding(**keys).parameters["dim"] == dim
 
 
 @pytest.mark.parametrize("keys", [{}, {"qk_rope_head_dim": 8}])
 def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
+    """It means that all channels rotate, which needs no parameter."""
     encoding = small_encoding(**keys, partial_rotary_factor=1.0)
     assert "partial_rotary_factor" not in encoding.parameters
 
@@ -242,6 +263,7 @@ def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
 
 
 def test_the_warning_about_deepseeks_head_dim_names_both_dimensions() -> None:
+    """192 = 128 + 64 is the whole head; only the 64 rotary channels have frequencies."""
     config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": 192}
     (warning,) = load_config(config).warnings
 
@@ -252,6 +274,7 @@ def test_the_warning_about_deepseeks_head_dim_names_both_dimensions() -> None:
 
 
 def test_a_partial_factor_above_1_is_refused() -> None:
+    """More than all channels of a head cannot rotate."""
     config = {
         "model_type": "gpt_neox_japanese",
         "hidden_size": 64,
@@ -270,10 +293,12 @@ def test_a_partial_factor_above_1_is_refused() -> None:
 
 
 def test_a_base_below_1_is_read() -> None:
+    """Frequencies would grow; no rule forbids it."""
     assert small_encoding(rope_theta=0.5).parameters["base"] == 0.5
 
 
 def test_a_base_of_0_is_refused() -> None:
+    """Powers of 0 are no frequencies."""
     with pytest.raises(PecliError) as caught:
         small_encoding(rope_theta=0)
     assert str(caught.value) == "config: rope_theta is 0; a base must be above 0"
@@ -297,6 +322,7 @@ def test_longrope_has_two_attention_factors_if_both_are_given(
 
 
 def test_only_longrope_has_two_attention_factors() -> None:
+    """The same keys beside YaRN are not read."""
     settings = {
         "type": "yarn",
         "factor": 4.0,
@@ -318,6 +344,7 @@ def test_the_softmax_scale_is_reported_for_latent_attention() -> None:
 
 
 def test_the_softmax_scale_of_other_attention_is_not_multiplied() -> None:
+    """A Llama with mscale in its YaRN has no latent attention, and no warning."""
     assert (
         load_config({**SMALL_CONFIG, "model_type": "llama", "rope_scaling": YARN_SCALING}).warnings
         == ()
@@ -347,6 +374,7 @@ def test_llama_31_without_its_scaling_is_recognised(keys: Config, count: int) ->
 
 
 def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
+    """The preset's own config, whose rope_scaling is removed, as some converters do."""
     preset = find("llama-3.1-8b")
     assert preset is not None
 
@@ -389,6 +417,7 @@ def test_the_base_of_sliding_layers_of_gemma_3() -> None:
 def test_a_key_outside_rope_parameters_is_reported_if_it_differs(
     key: str, value: float, is_reported: bool
 ) -> None:
+    """rope_parameters has 0.5; the same value beside it is harmless, 0.25 contradicts it."""
     config = {
         "model_type": "glm4",
         "hidden_size": 256,

@@ -1,4 +1,8 @@
-"""Runtimes that replace parameters of a model because of other keys of its configuration."""
+"""Runtimes that replace parameters of a model because of other keys of its configuration.
+
+A runtime is a program that runs models (candle, TensorRT-LLM, exllamav3, vLLM, …); an adaptation
+has the parameters that it changes, and the cause in words. What each does was read from its source.
+"""
 
 import pytest
 
@@ -27,10 +31,12 @@ def test_candle_reads_no_scaling_of_qwen(keys: Config, departs: bool) -> None:
 
 
 def test_candle_keeps_the_parameters_of_a_model_without_a_scaling() -> None:
+    """Without rope_scaling there is nothing that candle could miss."""
     assert adaptation_by("candle", {**SMALL_CONFIG, "model_type": "qwen2"}).parameters == {}
 
 
 def test_tensorrt_keeps_the_parameters_of_yarn() -> None:
+    """Here the original length is given; TensorRT-LLM differs only if it is missing."""
     assert (
         adaptation_by("tensorrt-llm", {**SMALL_CONFIG, "rope_scaling": YARN_SCALING}).parameters
         == {}
@@ -66,6 +72,7 @@ def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> Non
 
 
 def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
+    """Only a missing one is derived differently than in transformers."""
     changes = adaptation_by(
         "exllamav3", {**LLAMA_CONFIG, "rope_scaling": without_keys(YARN_SCALING, "mscale")}
     ).parameters
@@ -90,7 +97,7 @@ def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
         ("sglang", False, False, False),
     ],
 )
-def test_how_runtimes_treat_context_and_prompts(
+def test_runtimes_treat_context_and_prompts_as_their_source_does(
     name: str, limits_to_context: bool, ignores_prompt: bool, text_only: bool
 ) -> None:
     """Read from the source of each runtime: whether tables end at the context, follow the prompt's
@@ -104,6 +111,7 @@ def test_how_runtimes_treat_context_and_prompts(
 
 @pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
 def test_only_yarn_depends_on_an_original_length_that_is_missing(runtime: str) -> None:
+    """longrope without it is read alike by these runtimes and transformers."""
     factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
     config = {
         "model_type": "phi3",

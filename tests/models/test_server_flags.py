@@ -1,4 +1,11 @@
-"""Server flags: command lines of public threads and documentation, and what the servers make of them."""
+"""Server flags: command lines of public threads and documentation, and what the servers make of
+them.
+
+A row of server_flags.jsonl has a command line with its address (`source`), the model, and what the
+server computes, read from its source by hand (see data/README.md): base, scaling, factor, and
+problems, which are codes such as «inverted-scale» or «beyond-context». `Ggml` is llama.cpp's
+formula, written again. Llama 2 7B has base 10000, heads of 128 channels, and 4,096 positions.
+"""
 
 import json
 import math
@@ -92,18 +99,19 @@ def llama3_factors() -> list[float]:
     return factors
 
 
-def test_there_are_sixty_command_lines() -> None:
+def test_there_are_at_least_sixty_stored_command_lines() -> None:
+    """The stored rows must not become fewer."""
     assert len(ROWS) >= 60
 
 
-def test_the_flags_belong_to_this_server(row: dict[str, Any]) -> None:
+def test_flags_are_recognised_as_those_of_their_server(row: dict[str, Any]) -> None:
     """The row's command line is from a public thread or documentation; its server was read there."""
     report = model_with_flags(row).flags
     assert report is not None
     assert report.server == row["server"]
 
 
-def test_the_flags_make_this_base(row: dict[str, Any]) -> None:
+def test_flags_make_the_base_of_the_server(row: dict[str, Any]) -> None:
     """The base was read from the server's source (see data/README.md), for the layers with the
     largest base.
     """
@@ -111,12 +119,12 @@ def test_the_flags_make_this_base(row: dict[str, Any]) -> None:
     assert base == pytest.approx(row["base"], rel=2e-6)
 
 
-def test_the_flags_make_this_scaling(row: dict[str, Any]) -> None:
+def test_flags_make_the_scaling_of_the_server(row: dict[str, Any]) -> None:
     """The scaling was read from the server's source (see data/README.md)."""
     assert full_layers(model_with_flags(row)).parameters["scaling"] == row["scaling"]
 
 
-def test_the_flags_make_this_factor(row: dict[str, Any]) -> None:
+def test_flags_make_the_factor_of_the_server(row: dict[str, Any]) -> None:
     """The factor was read from the server's source (see data/README.md); None is no scaling by a
     factor.
     """
@@ -124,7 +132,7 @@ def test_the_flags_make_this_factor(row: dict[str, Any]) -> None:
     assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
 
 
-def test_the_flags_have_these_problems(row: dict[str, Any]) -> None:
+def test_flags_have_the_problems_that_were_found_by_hand(row: dict[str, Any]) -> None:
     """Problems are codes such as «inverted-scale», which the row lists by hand."""
     report = model_with_flags(row).flags
     assert report is not None
@@ -148,14 +156,14 @@ def problems_with_flags(model: str, flags: str) -> set[str]:
     return {warning.problem for warning in report.warnings}
 
 
-def test_equivalent_of_alpha() -> None:
+def test_alpha_is_noted_with_the_base_that_it_means() -> None:
     """text-generation-webui: theta = 10000 · alpha^(64/63), which is 25,366 for 2.5."""
     report = pecli.load_model("llama-2-7b", "alpha_value=2.5").flags
     assert report is not None
     assert report.notes == ("alpha 2.5 is theta 25,366 for heads of 128 with base 10000",)
 
 
-def test_attention_factor_of_yarn() -> None:
+def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     """YaRN's paper: 1 + 0.1 ln(factor)."""
     model = pecli.load_model("llama-2-7b", "--rope-scaling yarn --rope-scale 4")
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
@@ -189,11 +197,13 @@ def test_sliding_layers_keep_their_base() -> None:
 
 
 def test_the_source_of_a_value_is_its_flag() -> None:
+    """Reports show it in place of a key."""
     encoding = pecli.load_model("llama-2-7b", "--rope-scale 2").one()
     assert encoding.sources["factor"] == "--rope-scale"
 
 
-def test_sources_of_overrides_name_the_key() -> None:
+def test_the_source_of_an_overridden_value_names_flag_and_key() -> None:
+    """vLLM accepts one key of the configuration after a dot; the factor is within its JSON."""
     flags = """vllm serve --hf-overrides.rope_scaling '{"rope_type": "linear", "factor": 2}'"""
     encoding = pecli.load_model("llama-2-7b", flags).one()
 
@@ -213,7 +223,7 @@ def test_an_override_without_its_factor_is_refused() -> None:
         pecli.load_model("llama-2-7b", flags)
 
 
-def test_self_extend_has_no_table() -> None:
+def test_self_extend_is_reported_as_having_no_table() -> None:
     """Self-extend of llama-cli (grp-attn-n) groups positions while it runs; no table shows it."""
     assert problems_with_flags(
         "llama-2-7b", "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048"
@@ -241,16 +251,21 @@ def test_self_extend_has_no_table() -> None:
     ],
 )
 def test_wrong_flags_are_refused_with_advice(flags: str, advice: str) -> None:
+    """Misspelled flags, flags of another server, values that are missing or no number, broken
+    quotes, and no command line at all.
+    """
     with pytest.raises(pecli.ParameterError, match=advice):
         pecli.load_model("llama-2-7b", flags)
 
 
 def test_flags_about_other_matters_are_ignored() -> None:
+    """None of these changes frequencies; -c 4096 is the model's own context."""
     flags = "llama-server -m m.gguf --context-shift --ctx-checkpoints 4 --temp 0.7 -ngl 99 -c 4096"
     assert problems_with_flags("llama-2-7b", flags) == set()
 
 
 def test_overrides_need_a_configuration() -> None:
+    """A model that was read already no longer has the keys that --hf-overrides replaces."""
     model = pecli.load_model("llama-2-7b")
     with pytest.raises(pecli.ParameterError, match=r"config\.json"):
         pecli.load_model(model, """--hf-overrides '{"rope_theta": 1}'""")
@@ -269,7 +284,10 @@ def test_overrides_need_a_configuration() -> None:
         ('--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x")),
     ],
 )
-def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:
+def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -> None:
+    """Command lines, YAML, JSON, lines continued as in Windows (^), and JSON values with blanks:
+    key and values are the same.
+    """
     flag = parse_command_line(text, {"rope_scale"}).flags[-1]
     assert flag.key == "rope_scale"
     assert flag.values == values
@@ -284,11 +302,13 @@ def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:
     ],
 )
 def test_values_that_no_server_computes_are_refused(model: str, flags: str, rule: str) -> None:
+    """A negative base, NaN, and a linear factor for Gemma 4's proportional frequencies."""
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.load_model(model, flags)
 
 
-def test_last_override_counts() -> None:
+def test_the_last_of_two_overrides_counts() -> None:
+    """The factors are 2 and 4; rope_scaling and rope_parameters are two spellings of one key."""
     first = """--hf-overrides '{"rope_scaling": {"rope_type": "linear", "factor": 2}}'"""
     last = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 4}}'"""
     encoding = pecli.load_model("llama-2-7b", f"vllm serve m {first} {last}").one()
@@ -302,7 +322,7 @@ def notes_about_flags(model: str, flags: str) -> tuple[str, ...]:
     return report.notes
 
 
-def test_server_that_caps_a_stretched_context() -> None:
+def test_a_server_that_caps_a_stretched_context_is_noted() -> None:
     """llama-server limits -c to the trained context, 4096 here, whatever the scale is."""
     flags = "llama-server -c 16384 --rope-scaling yarn --rope-scale 4"
     assert "caps the context at the trained one" in notes_about_flags("llama-2-7b", flags)[-1]
@@ -316,18 +336,21 @@ def test_a_server_whose_trained_context_is_replaced_too_needs_no_note() -> None:
 
 @pytest.mark.parametrize("word", ["foo", "YARN2", "dynamic"])
 def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
+    """Its --help lists these four words, in lower case."""
     with pytest.raises(ParameterError, match="one of none, linear, yarn, longrope"):
         pecli.load_model("qwen3-8b", f"llama-server --rope-scaling {word}")
 
 
 @pytest.mark.parametrize("scale", ["1", "1.5"])
-def test_scale_of_one_or_more_is_not_inverted(scale: str) -> None:
+def test_a_scale_of_one_or_more_is_not_reported_as_inverted(scale: str) -> None:
+    """llama.cpp divides positions by --rope-scale: from 1 on they are stretched, as is usual."""
     assert "inverted-scale" not in problems_with_flags(
         "llama-2-7b", f"--rope-scaling linear --rope-scale {scale}"
     )
 
 
-def test_scale_below_one_is_inverted() -> None:
+def test_a_scale_below_one_is_reported_as_inverted() -> None:
+    """0.5 doubles positions, which is meant for --rope-freq-scale, the inverse."""
     assert "inverted-scale" in problems_with_flags(
         "llama-2-7b", "--rope-scaling linear --rope-scale 0.5"
     )

@@ -1,4 +1,9 @@
-"""Words and keys that name an encoding, beside the family that a model_type names."""
+"""Words and keys that name an encoding, beside the family that a model_type names.
+
+position_embedding_type is such a word («absolute», «alibi», «rope»), rope_theta and attn_config are
+such keys. Which classes read them was read from transformers; LLAMA_CONFIG and SMALL_CONFIG have
+the sizes of rotary models.
+"""
 
 import pytest
 
@@ -35,6 +40,7 @@ def test_a_class_that_always_rotates_ignores_the_word(
 
 @pytest.mark.parametrize("word", ["nope", "none"])
 def test_granite_hybrid_may_have_no_positions(word: str) -> None:
+    """GraniteMoeHybrid's class rotates only if the word is «rope»."""
     config = {**SMALL_CONFIG, "model_type": "granitemoehybrid", "position_embedding_type": word}
     assert schemes_of(config) == []
 
@@ -51,6 +57,7 @@ def test_granite_hybrid_may_have_no_positions(word: str) -> None:
 def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
     model_type: str, word: str
 ) -> None:
+    """Granite's class has no such choice."""
     config = {**SMALL_CONFIG, "model_type": model_type, "position_embedding_type": word}
     assert schemes_of(config) == ["rope"]
 
@@ -75,7 +82,7 @@ def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
         ({"d_model": 64, "n_heads": 4, "attn_config": {"rope": True}}, "rope"),
     ],
 )
-def test_keys_name_the_encoding(config: Config, scheme: str) -> None:
+def test_keys_name_the_encoding_of_a_class_without_a_choice(config: Config, scheme: str) -> None:
     """For a class without a choice, or an unknown one, keys such as rope_theta and attn_config
     decide.
     """
@@ -89,7 +96,7 @@ def test_keys_name_the_encoding(config: Config, scheme: str) -> None:
         {"model_type": "bert", "position_embedding_type": "relative"},
     ],
 )
-def test_a_model_without_an_encoding_that_pecli_makes(config: Config) -> None:
+def test_a_model_without_an_encoding_that_pecli_makes_has_none(config: Config) -> None:
     """MPT without rope and alibi has none; BERT's «relative» adds learned embeddings of distances,
     which no scheme is.
     """
@@ -97,12 +104,14 @@ def test_a_model_without_an_encoding_that_pecli_makes(config: Config) -> None:
 
 
 def test_a_learned_table_may_be_called_absolute() -> None:
+    """BERT's own word for its table."""
     model = load_config({"model_type": "bert", "position_embedding_type": "absolute"})
     assert [encoding.scheme for encoding in model] == ["learned"]
     assert model.warnings == ()
 
 
 def test_keys_about_rope_overrule_a_word() -> None:
+    """SMALL_CONFIG has rope_theta and no model_type that would decide."""
     model = load_config({**SMALL_CONFIG, "position_embedding_type": "learned"})
     assert model.warnings[1] == (
         "position_embedding_type is 'learned', but other keys ask for rope, which is what is read"
@@ -110,6 +119,7 @@ def test_keys_about_rope_overrule_a_word() -> None:
 
 
 def test_a_word_that_agrees_is_not_reported() -> None:
+    """A Llama rotates, and its word says so."""
     config = {**SMALL_CONFIG, "model_type": "llama", "position_embedding_type": "rope"}
     assert load_config(config).warnings == ()
 
@@ -125,16 +135,19 @@ def test_a_word_that_agrees_is_not_reported() -> None:
         ),
     ],
 )
-def test_the_reason_why_nothing_was_found(config: Config, reason: str) -> None:
+def test_a_warning_states_why_no_encoding_was_found(config: Config, reason: str) -> None:
+    """torchtune names a function in `_component_`, whose code decides."""
     assert load_config(config).warnings == (f"no positional encoding was found: {reason}",)
 
 
 def test_nothing_is_found_in_an_unknown_key() -> None:
+    """rope_wibble sounds like an encoding, but no project has it."""
     expected = "no positional encoding was found: no key that is read here names one"
     assert load_config({"rope_wibble": 3}).warnings[0] == expected
 
 
 def test_learned_embeddings_of_distances_are_described() -> None:
+    """VITS in transformers has them; pecli has no scheme for them."""
     assert load_config({"model_type": "vits"}).warnings == (
         "attention of its text encoder adds learned embeddings by distance, up to window_size on either side:"
         " emb_rel_k to keys, emb_rel_v to values",
@@ -150,10 +163,11 @@ def test_a_table_of_patches_without_a_class_token() -> None:
 
 @pytest.mark.parametrize("model_type", ["dpr", "canine"])
 def test_a_class_with_one_table_gives_it_no_name(model_type: str) -> None:
+    """DPR and CANINE are encoders with a single learned table."""
     assert [encoding.layer_type for encoding in load_config({"model_type": model_type})] == [""]
 
 
-def test_the_buckets_of_t5() -> None:
+def test_the_buckets_of_t5_are_read_from_its_keys() -> None:
     """T5's keys, under the names of pecli's parameters; its encoder sees both sides (not causal)."""
     config = {
         "model_type": "t5",

@@ -1,4 +1,8 @@
-"""A new dialect is a module with a function `read`, and a row that names its keys."""
+"""A new dialect is a module with a function `read`, and a row that names its keys.
+
+A dialect is the way in which a project spells its configurations. The toy is registered here: it
+calls the base `toy_base`, 12345 in CONFIG, and is recognised by that key.
+"""
 
 import sys
 from types import ModuleType
@@ -34,17 +38,21 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ModelEncodings:
 
 
 def test_the_base_of_the_toy_dialect_is_read(model: ModelEncodings) -> None:
+    """12345 is CONFIG's toy_base."""
     assert model.one().parameters["base"] == 12345.0
 
 
 def test_the_source_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None:
+    """Reports show the key of the file, not rope_theta, to which it is translated."""
     assert model.one().sources["base"] == "toy_base"
 
 
 def test_no_key_of_the_toy_dialect_is_left_unread(model: ModelEncodings) -> None:
+    """A key that was not read would have a warning."""
     assert model.warnings == ()
 
 
 def test_a_config_of_another_dialect_is_read_as_before(model: ModelEncodings) -> None:
+    """10000 is the default of Llama's class."""
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     assert load_model(config).one().parameters["base"] == 10000.0

@@ -1,5 +1,8 @@
 """Keys about positions that nothing reads are reported; keys that are read, true or about other
 things are not.
+
+A key is about positions by its name (rope, rotary, pos, …). «wibble» is a word of no project. The
+classes of transformers decide which keys are read; LLAMA_CONFIG is a Llama with 8,192 positions.
 """
 
 import pytest
@@ -72,19 +75,27 @@ def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[st
 def test_an_unread_key_of_a_llama_is_reported_unless_it_changes_nothing(
     keys: Config, warnings: tuple[str, ...]
 ) -> None:
+    """Comments, a length that is the model's own (8192), and a switch for what the class does
+    anyway change nothing.
+    """
     assert load_config({**LLAMA_CONFIG, **keys}).warnings == warnings
 
 
 def test_an_unknown_switch_is_reported() -> None:
+    """No class reads rope_embedding_theta."""
     assert len(load_config({**LLAMA_CONFIG, "rope_embedding_theta": True}).warnings) == 1
 
 
 def test_an_unknown_object_about_positions_is_reported_as_a_whole() -> None:
+    """Its only value may be anything, so it is shown; rope_pct is the known key that is spelled
+    most alike.
+    """
     expected = "rope_foo is {'a': 1.5}, and nothing here reads it: did you mean 'rope_pct'?"
     assert load_config({**SMALL_CONFIG, "rope_foo": {"a": 1.5}}).warnings[1] == expected
 
 
 def test_a_key_with_dots_leads_to_its_object() -> None:
+    """The message has the full path, also if a key contains dots itself."""
     config = {**SMALL_CONFIG, "a.b.c.d.e.f.g.h": {"x": {"rope_foo": 3}}}
     expected = (
         "a.b.c.d.e.f.g.h.x.rope_foo is 3, and nothing here reads it: did you mean 'rope_pct'?"
@@ -110,5 +121,6 @@ def test_an_mscale_is_not_read_without_latent_attention() -> None:
 @pytest.mark.parametrize("key", ["position_embedding_type", "pos_emb_type"])
 @pytest.mark.parametrize("word", ["absolute", "alibi"])
 def test_a_rotary_class_ignores_other_types_of_positions(key: str, word: str) -> None:
+    """Llama's class always rotates."""
     expected = f"{key} is {word!r}, which the code of LlamaConfig ignores"
     assert load_config({**LLAMA_CONFIG, key: word}).warnings == (expected,)

@@ -1,4 +1,10 @@
-"""What is applied to tensors, against NumPy's formulas, Arb's sums rounded once, and transformers' own models."""
+"""What `apply` does to tensors: it rotates queries and keys, adds tables, and adds biases to
+attention scores.
+
+Expected values are the textbook formulas in NumPy (float64), sums by Arb's arbitrary precision
+rounded once, and queries that transformers' own models rotated. A shift rotates all positions by
+the same distance, as for a cache that moves; `seq_axis` is the axis of positions.
+"""
 
 import json
 import math
@@ -38,7 +44,9 @@ def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
     "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
 )
 def test_apply_rotates_queries_backwards_by_shifts_and_at_positions(rope: Any) -> None:
-    """The expected rotations are the textbook formula in float64."""
+    """The expected rotations are the textbook formula in float64; float32 holds 24 bits, so values
+    of up to about 4 are off by up to 3e-7 after one rounding, twice that after two.
+    """
     found = pecli.apply(QUERIES, rope, offset=3)
     assert found.dtype == np.float32
     assert np.abs(found - rotated(QUERIES, range(3, 9))).max() < 3e-7
@@ -55,7 +63,10 @@ def test_apply_rotates_queries_backwards_by_shifts_and_at_positions(rope: Any) -
     assert np.array_equal(other.swapaxes(1, 2), pecli.apply(QUERIES, rope))
 
 
-def test_layouts_and_partial_rotations() -> None:
+def test_interleaved_pairs_and_the_last_channels_rotate_as_halves_do() -> None:
+    """Interleaved pairs are the channels of halves in another order, so the results are too, bit by
+    bit. Rope(6, 32) rotates the last 32 of 128 channels (trailing), and leaves the others.
+    """
     pairs = (
         np.arange(128).reshape(2, 64).T.ravel()
     )  # interleaved: channels of halves, in another order
@@ -93,7 +104,11 @@ def test_apply_adds_tables_sinusoids_and_biases() -> None:
     assert np.array_equal(pecli.apply(scores, pecli.Alibi(2)), expected)
 
 
-def test_heads_are_no_positions_and_a_recipe_counts() -> None:
+def test_an_axis_of_heads_is_refused_as_positions_and_a_recipe_changes_angles() -> None:
+    """An axis of 32 beside Llama 2's 32 heads is probably heads, unless the user names the axis or
+    the place does not matter. A recipe is the way in which a runtime computes: float32 angles at
+    position 10^6 are off by up to 2^-24 of it, 0.06.
+    """
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
@@ -148,6 +163,7 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
 @pytest.mark.parametrize("block", [1 << 16, 8])
 def test_rows_of_a_learned_table_are_added_in_float64(shape, block, monkeypatch):
+    """From row 3 on; blocks of 8 numbers instead of 2^16 must change nothing."""
     monkeypatch.setattr("pecli.engine.application._BLOCK_NUMBERS", block)
     x, weight = random_normal(*shape), random_normal(9, 4, seed=1, dtype=np.float64)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)
@@ -193,7 +209,9 @@ NARROW = {"float32": np.float32, "float16-table": np.float16, "bfloat16-table": 
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
 @pytest.mark.parametrize("recipe", NARROW)
 def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, form):
-    """A table of another dtype holds the products rounded to it, not products of rounded slopes."""
+    """A table of another dtype holds the products rounded to it, not products of rounded slopes;
+    the «naive» rule gives six heads the slopes 2^(−8j/6).
+    """
     dtype, slopes = NARROW[recipe], [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
@@ -217,7 +235,9 @@ def name(case: dict) -> str:
 
 @pytest.mark.parametrize("case", ROTATED_BY_TRANSFORMERS, ids=name)
 def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
-    """rotated.jsonl holds queries that transformers' own models rotated."""
+    """rotated.jsonl holds queries that transformers' own models rotated, in float32; the tolerance
+    is that of their phases.
+    """
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
     np.save(tmp_path / "q.npy", np.array([queries(*case["shape"][1:])], np.float32))
@@ -242,25 +262,30 @@ def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
 
 
 def test_numpy_arrays_stay_numpy_arrays_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for torch is imported, whose Tensor is another class."""
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=str))
     assert isinstance(pecli.apply(np.ones((2, 4)), pecli.Rope(2, 4)), np.ndarray)
 
 
-def test_rows_of_a_learned_table_from_an_offset_on() -> None:
+def test_an_offset_selects_the_rows_of_a_learned_table() -> None:
+    """The table holds its row numbers; two rows from 2 on are 2 and 3."""
     table = np.arange(4.0)[:, None]
     assert pecli.apply(np.zeros((2, 1)), table, offset=2).tolist() == [[2.0], [3.0]]
 
 
-def test_the_last_position_that_can_be_rotated() -> None:
+def test_position_2_to_the_40_can_be_rotated() -> None:
+    """2^40 is pecli's limit of positions."""
     assert pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2), offset=2**40).shape == (1, 2)
 
 
 def test_rows_may_be_as_many_as_heads_if_there_is_no_other_axis() -> None:
+    """Four rows and four heads: a tensor of two axes has no axis of heads."""
     config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4}
     assert pecli.apply(np.ones((4, 8)), config).shape == (4, 8)
 
 
 def test_one_row_of_ids_is_that_of_all_axes() -> None:
+    """mrope has three axes of positions; id 0 along all of them rotates nothing."""
     rope = pecli.Rope(4, 16, mrope_section=[2, 3, 3])
     x = np.ones((4, 16))
 
@@ -276,7 +301,9 @@ def test_nan_spoils_its_pair_only() -> None:
 
 
 def test_the_offset_of_a_scheme_is_where_rows_begin() -> None:
-    """(1, 1) rotated by one radian."""
+    """A head of two channels is one pair with frequency 1, so that (1, 1) at position 1 is rotated
+    by one radian: (cos 1 − sin 1, cos 1 + sin 1).
+    """
     rotated = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
     cos, sin = math.cos(1), math.sin(1)
 

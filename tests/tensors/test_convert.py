@@ -1,4 +1,11 @@
-"""Conversions move what they should, change no score, and leave every other byte alone."""
+"""Conversions of weights from one layout of pairs to another move the rows of queries and keys,
+change no attention score, and leave every other byte alone.
+
+In the layout «halves» channel i rotates with channel i + d/2, in «interleaved» channels 2i and 2i +
+1. The checkpoint of these tests has two layers with 4 query heads and 2 key heads of 8 channels,
+with random weights. Expected rows are moved by `moved_by_hand`, the view and transpose of the
+public conversion scripts; the `--check` of a conversion computes scores q·k before and after it.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +112,12 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> No
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_there_and_back_is_the_same_file(tmp_path: Path, run_pecli, dtype: type) -> None:
+def test_a_conversion_there_and_back_gives_the_same_file(
+    tmp_path: Path, run_pecli, dtype: type
+) -> None:
+    """Interleaved to halves changes the file, and back to interleaved gives the same bytes, in
+    three dtypes.
+    """
     tensors = {name: array for name, array in checkpoint(dtype).items() if "norm" not in name}
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     save_file(tensors, paths[0], metadata={"format": "pt"})
@@ -128,7 +140,7 @@ def without_move(made: Converted, name: str) -> Converted:
 @pytest.mark.parametrize("rotary_dim", [None, 4])
 @pytest.mark.parametrize("trailing", [False, True])
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
-def test_scores_stay_and_a_wrong_claim_shows(
+def test_a_check_finds_scores_unchanged_unless_a_tensor_was_forgotten(
     rotary_dim: int | None, trailing: bool, source: str
 ) -> None:
     """The check computes q·k before and after; forgetting one tensor changes scores by more than a
@@ -147,6 +159,7 @@ def test_scores_stay_and_a_wrong_claim_shows(
 def test_scores_of_zeros_do_not_change_and_infinite_ones_prove_nothing(
     value: float, change: float
 ) -> None:
+    """The change is relative; one that cannot be computed counts as infinite, not as zero."""
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
     assert converted_to_halves(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
@@ -157,6 +170,9 @@ def moved_weight(name: str, weight: np.ndarray, layout: HeadDivision) -> np.ndar
 
 
 def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pecli) -> None:
+    """The spec is the note of what a file holds; after the columns moved it would be wrong. The
+    expected table is the one that pecli makes in halves.
+    """
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
 
@@ -175,6 +191,7 @@ def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pec
 def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
     tmp_path: Path, run_pecli, layout: str, words: str
 ) -> None:
+    """The user claims halves, but the file's own note states another layout."""
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
     done = run_pecli(
         "convert",
@@ -193,6 +210,7 @@ def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_a_conversion_of_the_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None:
+    """Without --from and --to nothing moves, and `verify` can use the note."""
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
     assert (
         run_pecli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").exit_code
@@ -238,6 +256,9 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("shape", [(DIM,), (KV_HEADS * DIM,), (KV_HEADS, DIM)])
 def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
+    """Forgetting to move the norm of keys, in one of its three shapes, or a bias must change
+    scores.
+    """
     at = "model.layers.0.self_attn"
     made = converted_to_halves(
         checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)},
@@ -254,6 +275,9 @@ def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     "include", ["*q_proj.weight", "*q_proj*", "*[qk]_proj.weight", "*[qk]_proj*"]
 )
 def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
+    """The patterns of --include choose weights without their biases, or queries without keys:
+    scores would change.
+    """
     with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
         converted_to_halves(
             checkpoint(), heads=HEADS, kv_heads=KV_HEADS, head_dim=DIM, include=[include]
@@ -261,6 +285,7 @@ def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
 
 
 def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> None:
+    """The second layer has a query weight alone, which makes no score; the first is checked."""
     whole = checkpoint()
     lone = {
         name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
@@ -282,7 +307,8 @@ def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> N
         ).check()
 
 
-def test_one_pattern_is_a_text() -> None:
+def test_a_single_pattern_may_be_given_as_a_text() -> None:
+    """«a.*» must not be taken for the patterns a, . and *."""
     weights = {
         name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")
     }
@@ -293,13 +319,17 @@ def test_one_pattern_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("option", [{"heads": 2}, {"rotary_dim": 4}, {"include": "*.q_proj.*"}])
-def test_a_cast_has_no_options_of_moves(option: dict[str, Any]) -> None:
+def test_options_about_moves_are_refused_for_a_cast(option: dict[str, Any]) -> None:
+    """A cast changes the dtype alone, so that heads and channels do not matter; an option without
+    effect is an error.
+    """
     weights = {"a.q_proj.weight": np.ones((8, 8))}
     with pytest.raises(ParameterError, match="say how pairs move"):
         convert(weights, dtype="float16", **option)
 
 
 def test_integers_and_booleans_are_not_cast() -> None:
+    """Only «b» holds floats; ids and masks would lose their meaning."""
     tensors = {"a": np.arange(3), "b": np.ones(2), "c": np.ones(2, bool)}
     dtypes = {name: str(array.dtype) for name, array in convert(tensors, dtype="float16").items()}
 
@@ -325,12 +355,15 @@ def test_rows_of_every_head_move_alike() -> None:
 
 
 def test_projections_of_one_tower_alone_need_no_pattern() -> None:
+    """--include is needed only if towers of different heads are in one file."""
     tower = {"vision_model.q_proj": np.zeros((8, 2)), "vision_model.k_proj": np.zeros((8, 2))}
     assert [*convert(tower, "interleaved", "halves", heads=2)] == [*tower]
 
 
-def test_a_model_without_layouts_is_refused() -> None:
-    """A model states how heads are divided, which a cast does not need."""
+def test_a_model_is_refused_for_a_cast_without_layouts() -> None:
+    """A model states how heads are divided; that matters only if pairs move, for which from and to
+    are missing, and not for a cast.
+    """
     weights = {"model.layers.0.self_attn.q_proj.weight": np.zeros((4, 4), np.float32)}
     with pytest.raises(ParameterError, match="from is missing; `heads`, `rotary_dim` and"):
         pecli.convert(weights, model="llama-2-7b", dtype="float16")
@@ -345,6 +378,7 @@ def test_the_only_weight_of_a_file_needs_no_name() -> None:
 
 
 def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
+    """Neither «a» nor «b» tells which of them holds queries."""
     weights = {name: np.zeros((8, 8), np.float32) for name in ("a", "b")}
     with pytest.raises(
         ParameterError, match="is called like a query or key projection; it has 'a'"
@@ -353,6 +387,7 @@ def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
 
 
 def test_vectors_beside_tables_stay() -> None:
+    """Columns of cos move; inv_freq has one number per pair, in an order that no layout changes."""
     tables = {"cos": np.array([[0, 1, 2, 3]]), "inv_freq": np.array([0, 1])}
     moved = convert(tables, "interleaved", "halves")
     assert moved["cos"].tolist() == [[0, 2, 1, 3]]
@@ -360,11 +395,13 @@ def test_vectors_beside_tables_stay() -> None:
 
 
 def test_no_pattern_means_all_tables() -> None:
+    """None stands for no pattern; the pairs (0, 1) and (2, 3) become 0 2 1 3."""
     moved = convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves", include=None)
     assert moved.tolist() == [[0, 2, 1, 3]]
 
 
 def test_only_tensors_of_another_dtype_are_cast() -> None:
+    """«single» is float32 already."""
     tensors = {"single": np.zeros(3, np.float32), "double": np.zeros(3)}
     plan = converted(tensors, "a file", None, None, dtype="float32")
     assert plan.cast == ["double"]

@@ -1,7 +1,12 @@
-"""Tiny random models of each family, converted: their attention scores, by formulas of their own, stay the same.
+"""Tiny random models of each family, converted: their attention scores, by formulas of their own,
+stay the same.
 
-The formulas are written from the published layouts of the families: how q and k are cut out of the projections, which
-channels rotate and how they pair. A pair is a complex number, multiplied by exp(i · position · base^(−2i/d)).
+The formulas are written here from the published layouts of the families: how q and k are cut out of
+the projections (fused rows, in one tensor, or separate ones), which channels rotate and how they
+pair. A pair is a complex number, multiplied by exp(i · position · base^(−2i/d)). Models have 4
+heads of 8 channels, mostly with 2 key heads (kv heads); `write_model` writes model.safetensors and
+config.json. CONVERT_TO_INTERLEAVED is the command line without a model, BY_MODEL the one with
+--config config.json.
 """
 
 import json
@@ -288,7 +293,9 @@ OPTIONS_THAT_MEAN_THE_SAME = {
 def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
     run_pecli, write_model, name
 ) -> None:
-    """The options state what config.json states, and must write the same bytes."""
+    """The options state what config.json states, and must write the same bytes. Without --fused,
+    names that tell no order are refused, whatever else is stated.
+    """
     write_model(FAMILIES[name])
     words, options = words_of_conversion(FAMILIES[name]), OPTIONS_THAT_MEAN_THE_SAME[name].split()
 
@@ -311,6 +318,9 @@ def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked
 
 
 def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> None:
+    """Each option contradicts or completes what config.json states; the report names the origin of
+    both.
+    """
     for name, option, value in (
         ("phi3", "rotary_dim", 4),
         ("gpt_neox", "trailing", True),
@@ -327,8 +337,12 @@ def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> 
     assert said in run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
 
 
-def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
-    """Twice as many heads of half the size pass the check, which is then no proof for the model."""
+def test_a_check_says_that_no_model_confirms_the_heads_of_the_command_line(
+    run_pecli, write_model
+) -> None:
+    """The model has 4 heads of 8 and 2 key heads. Twice as many of half the size fit its rows and
+    pass the check, too, which is therefore no proof for the model.
+    """
     write_model(FAMILIES["llama"])
     done = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8)
 
@@ -337,19 +351,31 @@ def test_a_check_says_whose_heads_it_proves(run_pecli, write_model) -> None:
 
     proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
     assert proved in done.out
-    assert (
-        run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json["assumed"][
-            "model"
-        ]
-        is None
-    )
+
+
+def test_a_check_without_a_model_names_none_in_json(run_pecli, write_model) -> None:
+    """The number of heads is from the command line, and config.json is not given."""
+    write_model(FAMILIES["llama"])
+    told = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json
+
+    assert told["assumed"]["model"] is None
+
+
+def test_heads_that_contradict_the_model_are_refused(run_pecli, write_model) -> None:
+    """config.json, which is given, states 4 heads."""
+    write_model(FAMILIES["llama"])
     assert run_pecli(*BY_MODEL, "--check", "--heads", 8).exit_code == USAGE_ERROR
 
+
+def test_a_model_that_states_no_heads_does_not_confirm_them(run_pecli, write_model) -> None:
+    """The config.json has the width of a head, but not their number, and Yi is a model_type without
+    class defaults.
+    """
+    write_model(FAMILIES["llama"])
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
-    assert (
-        "the 4 heads given on the command line, which no"
-        in run_pecli(*BY_MODEL, "--heads", 4, "--check").out
-    )
+    checked = run_pecli(*BY_MODEL, "--heads", 4, "--check")
+
+    assert "the 4 heads given on the command line, which no" in checked.out
 
 
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
@@ -378,6 +404,10 @@ REFUSED_FOLDERS = [
 def test_heads_that_do_not_fit_the_tensors_are_refused(
     run_pecli, write_model, tensors, config, options: str, said: str
 ) -> None:
+    """Each row has the tensors of a family (or names and shapes), the config.json of another one or
+    none, options, and a part of the error; 8 channels times the number of heads must be the number
+    of rows.
+    """
     write_model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
     if not isinstance(tensors, str):
         save_file({name: np.zeros(shape) for name, shape in tensors.items()}, "model.safetensors")
@@ -394,6 +424,9 @@ def test_heads_that_do_not_fit_the_tensors_are_refused(
 
 
 def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None:
+    """A tower for images has projections, too; --include leaves it out. Then the rows of a fused
+    tensor: 64 are 8 heads of 8, 4 queries, 2 keys and 2 values.
+    """
     write_model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
     chosen = run_pecli(

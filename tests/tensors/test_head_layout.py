@@ -1,4 +1,11 @@
-"""Heads, key heads and fused rows of models, from configurations as they are published."""
+"""Heads, key heads and the order of fused rows of models, from configurations as they are
+published.
+
+`Heads(4, 2, 8)` are 4 query heads and 2 key heads of 8 channels. Fused rows hold queries, keys and
+values in one tensor, in an order that depends on the family: «groups» (by key head), «blocks» (all
+queries, all keys, all values), «codegen» (four shards). Sizes and orders were written by hand from
+the models' code and configs.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -45,22 +52,27 @@ def heads_stated_by(model: Any) -> HeadDivision:
     return HeadDivision(**stated)
 
 
-def test_fused_and_separate_projections_of_presets() -> None:
+def test_presets_have_the_heads_and_fused_rows_of_their_models() -> None:
+    """Pythia rotates 16 of 64 channels and fuses its rows by head; GPT-J rotates 64 of 256, and has
+    separate projections.
+    """
     pythia = HeadDivision(12, 12, 64, 16, fused="groups", model="pythia-160m")
     assert heads_stated_by("pythia-160m") == pythia
     assert heads_stated_by("gpt-j-6b") == HeadDivision(16, 16, 256, 64, model="gpt-j-6b")
 
 
 def test_the_last_channels_of_deepseek_rotate() -> None:
+    """Its heads have 128 channels without rotation before 64 rotary ones."""
     assert attention_of("deepseek-v3").trailing
 
 
 def test_every_order_of_fused_rows_is_that_of_some_family() -> None:
+    """An order that no family has would never be found by a model's name."""
     orders = {layout.order for layouts in FAMILY_LAYOUTS.values() for layout in layouts}
     assert orders - {None} == {*ORDERS}
 
 
-def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
+def test_fused_rows_of_gguf_are_blocks_whatever_the_family(tmp_path: Path) -> None:
     """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
     path = str(write_gguf(tmp_path / "a.gguf", "falcon", sizes))
@@ -72,6 +84,9 @@ def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
 
 
 def test_layers_whose_heads_differ_require_a_layer_type() -> None:
+    """Gemma 4 has heads of 512 channels in full layers (global_head_dim), and of 256 in sliding
+    ones.
+    """
     theta = {
         name: {"rope_type": "default", "rope_theta": 1e4}
         for name in ("full_attention", "sliding_attention")
@@ -96,6 +111,9 @@ def test_layers_whose_heads_differ_require_a_layer_type() -> None:
     ],
 )
 def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projection | None) -> None:
+    """A Projection has a kind (q, k or qkv), the beginning of the name that layers share, and an
+    order if the name tells it; lora_B has the rows of its projection, lora_A a rank.
+    """
     assert projection(name) == expected
 
 
@@ -129,18 +147,21 @@ def test_a_projection_holds_heads_in_this_order(name: str, heads: HeadDivision, 
         ),
     ],
 )
-def test_heads_in_words(heads: HeadDivision, words: str) -> None:
+def test_heads_are_described_in_words(heads: HeadDivision, words: str) -> None:
+    """Reports show these words; HeadDivision(4, 2, 8, 4) rotates 4 of 8 channels."""
     assert heads.words([weight_of("q_proj", np.zeros(1))]) == words
 
 
 def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
+    """16 rows are 2 key heads of 8 channels, although their number is not given."""
     keys = weight_of("k_proj", np.zeros((16, 2)))
     move = HeadDivision(4, None, 8).move(keys, "interleaved", "halves")
 
     assert len(move.order) == 16
 
 
-def test_fused_rows_that_are_too_few_for_the_queries() -> None:
+def test_fused_rows_that_leave_none_for_keys_are_refused() -> None:
+    """4 heads of 8 take all 32 rows, and none would be left for keys and values."""
     fused = weight_of("attn_qkv", np.zeros((4 * 8, 2)))
     with pytest.raises(ParameterError, match="32 rows are not q, k and v of 4 heads of 8"):
         HeadDivision(4, None, 8).completed([fused])

@@ -1,4 +1,9 @@
-"""Learned tables change their length, and only that."""
+"""Learned tables of positions change their length by interpolation, and nothing else.
+
+Rows are positions, or cells of a grid in row order after `keep` rows for other tokens. Expected
+values are results of torch.nn.functional.interpolate stored in interpolate.json, and properties of
+interpolation: constants and straight lines stay.
+"""
 
 import base64
 import json
@@ -43,6 +48,9 @@ def test_a_grid_is_rows_by_columns() -> None:
 def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
     grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch
 ) -> None:
+    """Large tables are resized in blocks; with 1, 30 and 200 elements per block the bytes are those
+    of one block.
+    """
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
     whole = resize(TABLE_17_BY_4, to, **given)
 
@@ -53,6 +61,9 @@ def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])
 def test_nan_and_infinity_are_resized_without_a_warning(value: float) -> None:
+    """Row 3 of 16 holds the value; the last of 5 rows is made of rows far from it. Warnings of
+    NumPy are errors in tests.
+    """
     array = np.ones((16, 4))
     array[3] = value
     made = resize(array, 5, method="cubic")
@@ -107,9 +118,10 @@ def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> No
 @pytest.mark.parametrize("kernel", ["linear", "cubic"])
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize(("old", "new"), [(1, 7), (7, 1), (5, 5), (3, 100), (100, 3), (16, 24)])
-def test_a_constant_stays_and_weights_add_up(
+def test_weights_of_an_interpolation_add_up_to_1(
     kernel: str, antialias: bool, old: int, new: int
 ) -> None:
+    """Each new row is a weighted mean of old ones: weights add up to 1, and a table of 3 stays 3."""
     made = Interpolation(kernel, antialias).taps(old, new)
     assert np.abs(made.weights.sum(axis=1) - 1).max() < 1e-14
     assert np.abs(made.apply(np.full((old, 2), 3.0)) - 3).max() < 1e-14
@@ -121,6 +133,9 @@ def test_a_constant_stays_and_weights_add_up(
     ("kernel", "antialias"), [("linear", False), ("linear", True), ("cubic", True)]
 )
 def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> None:
+    """From 40 to 100 rows a slope of 1 becomes 40 / 100; ten rows at either end are affected by the
+    border.
+    """
     taps = Interpolation(kernel, antialias).taps(40, 100)
     made = taps.apply(np.arange(40.0)[:, None])[:, 0]
 
@@ -156,6 +171,9 @@ def test_slice_copies_the_first_cells_and_crop_the_middle_ones() -> None:
     ids=["slice", "copies", "two ratios", "negative", "unknown"],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], words: str) -> None:
+    """Nine rows of four: slice only shortens, nearest has nothing to smooth, two options state the
+    same ratio, a negative offset, and a method that is not known.
+    """
     with pytest.raises(ParameterError, match=words):
         resize(np.zeros((4, 2)), 9, **options)
 
@@ -171,7 +189,8 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], wo
         ),
     ],
 )
-def test_an_interpolation_in_words(way: Interpolation, words: str) -> None:
+def test_an_interpolation_is_described_in_words(way: Interpolation, words: str) -> None:
+    """The words are those of reports."""
     assert str(way) == words
 
 
@@ -182,5 +201,6 @@ def test_a_single_row_with_aligned_corners_is_the_first_one() -> None:
 
 
 def test_two_rows_with_aligned_corners_are_the_ends() -> None:
+    """Aligned corners keep the first and the last row."""
     table = np.arange(8.0).reshape(4, 2)
     assert resize(table, 2, method="linear", align_corners=True).tolist() == [[0, 1], [6, 7]]

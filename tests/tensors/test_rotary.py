@@ -1,4 +1,10 @@
-"""Rotated tensors: correctly rounded, there and back, and the same however they are cut."""
+"""Rotated tensors: correctly rounded, the same after turning them back, and the same however they
+are cut.
+
+Exact rotations are computed by Arb, which bounds every number by a ball of arbitrary precision, and
+rounded once. Layouts say which channels pair: halves (i, i + d/2), interleaved (2i, 2i + 1), and
+deepseek, which reads interleaved pairs and writes halves.
+"""
 
 from fractions import Fraction
 
@@ -53,7 +59,9 @@ def exact_bits(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_element_is_the_true_value_rounded_once(dtype, layout):
-    """Arb computes every element exactly and rounds it once."""
+    """Arb computes every element exactly and rounds it once; offsets go up to the last positions
+    that there are, 2^40.
+    """
     for offset in (0, 5000, 2**40 - 30):
         x = random_normal(24, 32, dtype=DTYPES[dtype], seed=offset % 1000)
         found = rotated_by(x, Rope(24, 32), offset, layout=layout)
@@ -62,7 +70,9 @@ def test_every_element_is_the_true_value_rounded_once(dtype, layout):
 
 
 def test_float64_is_within_three_roundings():
-    """Arb computes the true values."""
+    """Arb computes the true values; an error of 2^-53 of a pair's length is one rounding, and two
+    products and a sum are three.
+    """
     x = random_normal(40, 32, dtype=np.float64)
     found = rotated_by(x, Rope(40, 32), 10**6, layout="interleaved")
     true = exact_bits(x, range(10**6, 10**6 + 40), "interleaved", "float64").view(np.float64)
@@ -89,7 +99,9 @@ def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_there_and_back_is_within_two_units(layout):
-    """Each of the two rotations rounds once to float32."""
+    """Each of the two rotations rounds both channels of a pair to float32, by up to half a unit: √½
+    turned back, and a half, are at most 1.21.
+    """
     x, rope = random_normal(8, 2000, 64), Rope(2000, 64)
     back = rotated_by(
         rotated_by(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True
@@ -105,6 +117,7 @@ def test_there_and_back_is_within_two_units(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_shift_is_a_later_offset(layout):
+    """Rotated at 100 and shifted by −60 is rotated at 40, but for the roundings of three rotations."""
     x, rope = random_normal(3, 50, 32), Rope(50, 32)
     moved = rotated_by(rotated_by(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
     later = rotated_by(x, rope, 40, layout=layout)
@@ -116,7 +129,10 @@ def test_a_shift_is_a_later_offset(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("trailing", [False, True])
-def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
+def test_an_inverse_undoes_the_attention_factor_and_leaves_other_channels(layout, trailing):
+    """YaRN by 4 multiplies by 1 + 0.1 ln 4; the inverse divides by it. 24 of 40 channels rotate,
+    the last ones if `trailing`.
+    """
     rope = Rope(50, 24, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     x = random_normal(3, 50, 40, dtype=np.float64)
     there = rotated_by(x, rope, 9, layout=layout, trailing=trailing)
@@ -138,6 +154,9 @@ def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
     st.sampled_from(LAYOUTS),
 )
 def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, layout):
+    """The definition of RoPE (Su et al. 2021): moving all queries and keys by the same shift
+    changes no product q·k.
+    """
     rope = Rope(6, 16)
     q, k = (
         random_normal(6, 16, dtype=np.float64, seed=seed),
@@ -153,6 +172,7 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
 
 
 def test_positions_may_be_given_per_row_and_per_batch():
+    """Every row is compared with itself, rotated alone with its id as the offset."""
     x, rope = random_normal(2, 3, 4, 8), Rope(100, 8)
     ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
     found = rotated_by(x, rope, ids=ids)
@@ -166,7 +186,9 @@ def test_positions_may_be_given_per_row_and_per_batch():
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_sections_of_mrope_take_their_positions_from_their_axis(batch):
-    """Qwen2-VL: the first frequencies follow time, then height, then width."""
+    """Qwen2-VL: of 8 frequencies, 2 follow time, 3 height and 3 width, as the sections (2, 3, 3)
+    say.
+    """
     rope, x = Rope(100, 16, mrope_section=(2, 3, 3)), random_normal(2, 1, 5, 16, dtype=np.float64)
     ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
     found = rotated_by(x, rope, ids=ids if batch > 1 else ids[:, 0])

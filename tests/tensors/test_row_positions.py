@@ -1,4 +1,9 @@
-"""Positions of rows: ranges, ids of a batch or of several axes, and tables that hold them."""
+"""`RowPositions`: the positions of a tensor's rows, as a range from an offset, or as ids of a batch
+or of several axes.
+
+Its span goes from the first position to the one past the last; seq_len is the length of a table
+that holds them. All expected numbers are counted by hand.
+"""
 
 import numpy as np
 import pytest
@@ -22,20 +27,24 @@ def positions_with_ids(*shape: int) -> RowPositions:
 def test_the_span_goes_from_the_first_position_past_the_last(
     rows: RowPositions, length: int, span: tuple[int, int]
 ) -> None:
+    """An offset of 3 and two rows; ids 4 and 2; no ids at all."""
     assert rows.span(length) == span
 
 
 def test_a_table_reaches_to_the_last_id() -> None:
+    """Ids 4 and 2 need rows 0 to 4."""
     assert RowPositions(ids=np.array([4, 2])).seq_len(2, ()) == 5
 
 
 def test_a_table_of_a_range_has_as_many_rows_as_the_tensor() -> None:
+    """The offset is a parameter of the scheme; no rows still make a table of one."""
     assert RowPositions(9).seq_len(2, ()) == 2
     assert RowPositions().seq_len(0, ()) == 1
 
 
 @pytest.mark.parametrize("name", ["grid", "positions"])
 def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
+    """A grid or a list of positions determines the rows."""
     assert RowPositions(ids=np.array([4, 2])).seq_len(2, (name,)) is None
 
 
@@ -54,12 +63,18 @@ def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
 def test_ids_are_arranged_as_axes_batch_and_length(
     shape: tuple[int, ...], axes: int, arranged: tuple[int, ...]
 ) -> None:
+    """Missing axes have length 1: ids of one prompt count for the whole batch, and ids without axes
+    for all three.
+    """
     found = positions_with_ids(*shape).arranged(axes)
     assert found is not None
     assert found.shape == arranged
 
 
 def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
+    """The three ones are tokens 0, 1 and 2; padding before them has 0, after them 2, and is marked
+    as no token.
+    """
     rows = row_positions(attention_mask=[0, 0, 1, 1, 1, 0])
     assert rows.ids is not None
     assert rows.ids.tolist() == [0, 0, 0, 1, 2, 2]
@@ -68,7 +83,8 @@ def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
     assert places.is_token.tolist() == [[False, False, True, True, True, False]]
 
 
-def test_length_and_channels_of_a_sequence_on_another_axis() -> None:
+def test_length_and_channels_are_read_from_a_sequence_on_another_axis() -> None:
+    """(2, 3, 4) with the sequence third from the end: 2 positions, and 4 channels in the last axis."""
     length, dim = Input(np.zeros((2, 3, 4)), "x").check_sequence(-3)
     assert length == 2
     assert dim == 4

@@ -1,4 +1,8 @@
-"""Tensors of torch in and out: dtype, device and gradient stay. Skipped where torch is missing."""
+"""Tensors of torch in and out of `apply`, `convert` and `resize`: dtype, device and gradient stay.
+
+torch.autograd's own checks compare gradients with finite differences; values are those of NumPy.
+The tests are skipped if torch is missing.
+"""
 
 from typing import Any
 
@@ -29,6 +33,7 @@ def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) 
 
 
 def test_learned_tables_get_a_gradient() -> None:
+    """gradcheck compares the gradients of both the input and the table with finite differences."""
     x = torch.randn(2, 6, 4, dtype=torch.float64, requires_grad=True)
     table = torch.nn.Parameter(torch.randn(9, 4, dtype=torch.float64))
 
@@ -37,6 +42,7 @@ def test_learned_tables_get_a_gradient() -> None:
 
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
 def test_tensors_keep_their_dtype_and_device_and_have_the_values_of_numpy(name: str) -> None:
+    """NumPy's result in float64 is rounded once to the tensor's dtype."""
     x = torch.randn(2, 6, 16).to(getattr(torch, name))
     rotated = pecli.apply(x, YARN)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -92,11 +92,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         return report("config.json", "wrong.npz", atol=1e-3)
 
 
-@pytest.fixture
-def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
-    """In a folder of its own, the pictures of reports, none of which is drawn."""
+def keep_pictures(monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
+    """Return a list that gets the pictures of reports, none of which is drawn."""
     kept: list[Picture] = []
-    monkeypatch.chdir(tmp_path)
 
     def keep(draft: Draft, picture: Picture) -> Html:
         kept.append(picture)
@@ -104,6 +102,13 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
 
     monkeypatch.setattr(Draft, "_figure_html", keep)
     return kept
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
+    """In a folder of its own, the pictures of reports, none of which is drawn."""
+    monkeypatch.chdir(tmp_path)
+    return keep_pictures(monkeypatch)
 
 
 def words_of(html: str) -> str:
@@ -215,16 +220,33 @@ def test_heatmaps_of_the_page_are_images_of_many_colours(page: str) -> None:
     assert max(colours_of_images) > 100
 
 
-@pytest.fixture
-def page_of_three_files(pictures: list[Picture]) -> str:
+class ReportOfFiles(NamedTuple):
+    """A report, and its pictures, none of which is drawn."""
+
+    page: str
+    pictures: list[Picture]
+
+
+@pytest.fixture(scope="module")
+def report_of_three_files(tmp_path_factory: pytest.TempPathFactory) -> ReportOfFiles:
     """A report of cosines that are right, of base 10000, and right but only three rows."""
-    Path("config.json").write_text(json.dumps(LLAMA3_CONFIG))
+    folder = tmp_path_factory.mktemp("three files")
+    (folder / "config.json").write_text(json.dumps(LLAMA3_CONFIG))
     right = RIGHT_ROPE.tables()["cos"]
     wrong = replace(RIGHT_ROPE, base=10000.0).tables()["cos"]
-    pecli.save("right.npz", {"cos": right})
-    pecli.save("wrong.npz", {"cos": wrong})
-    pecli.save("short.npz", {"cos": right[:3]})
-    return report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
+    pecli.save(folder / "right.npz", {"cos": right})
+    pecli.save(folder / "wrong.npz", {"cos": wrong})
+    pecli.save(folder / "short.npz", {"cos": right[:3]})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        pictures = keep_pictures(patch)
+        page = report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
+    return ReportOfFiles(page, pictures)
+
+
+@pytest.fixture
+def page_of_three_files(report_of_three_files: ReportOfFiles) -> str:
+    return report_of_three_files.page
 
 
 def test_verdicts_come_first(page_of_three_files: str) -> None:
@@ -268,10 +290,9 @@ def test_files_are_verified_against_the_model_and_compared_with_the_first(
     assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
 
 
-@pytest.mark.usefixtures("page_of_three_files")
-def test_failures_have_pictures(pictures: list[Picture]) -> None:
+def test_failures_have_pictures(report_of_three_files: ReportOfFiles) -> None:
     """wrong.npz fails, and both others differ from right.npz."""
-    titles = [picture.title for picture in pictures]
+    titles = [picture.title for picture in report_of_three_files.pictures]
     assert sum("FAILED" in title or "A: " in title for title in titles) == 3
 
 

@@ -36,7 +36,7 @@ def slopes(heads: int, **options) -> np.ndarray:
 @pytest.mark.parametrize(
     "counts", [[*range(1, 34), 64, 71, 255], range(34, 257)], ids=["some", "all"]
 )
-@pytest.mark.sample(1)
+@pytest.mark.sample("some")
 def test_slopes_of_every_head_count_are_correctly_rounded(counts):
     """Arb computes the powers of 2 by the paper's rule and by the naive one."""
     for heads in counts:
