@@ -146,6 +146,7 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
 PROGRAM_THAT_DROPS_A_SIGNAL = """
 import signal, sys, time, weakref
 from pecli import __main__ as way_in
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell starts background jobs without it.
 class Thing: pass
 def run(arguments):
     thing = Thing()

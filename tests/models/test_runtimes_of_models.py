@@ -72,7 +72,9 @@ def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> Non
 
 
 def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
-    """Only a missing one is derived differently than in transformers."""
+    """Only a missing one is derived differently than in transformers. YARN_SCALING gives one, and
+    an mscale, which exllamav3 reads differently and is left out here.
+    """
     changes = adaptation_by(
         "exllamav3", {**LLAMA_CONFIG, "rope_scaling": without_keys(YARN_SCALING, "mscale")}
     ).parameters

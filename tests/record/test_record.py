@@ -286,7 +286,9 @@ def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
 
 
 def test_the_call_of_a_mistake_is_named() -> None:
-    """From the second new token on, layer 2 is 5 positions off."""
+    """Call 0 is the prompt, and calls 1, 2 and 3 are one new token each. From the second new token
+    on, `fault_from=1`, layer 2 rotates by positions that are 5 too large.
+    """
     result = generate(llama_model(), fault_from=1).verify(reasons=False)
     assert result.first_place == "layers.2"
     assert "in call 2" in result.diagnosis[0]

@@ -190,16 +190,18 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [
-        ((2, 12, HEADS, DIM), 1),
-        ((2, HEADS, 12, DIM), 2),
-        ((2, HEADS, HEADS, DIM), 2),
-        ((HEADS, DIM), 0),
-        ((12, HEADS, DIM), 0),
-        ((2, 12, 3, DIM), 2),
+        pytest.param((2, 12, HEADS, DIM), 1, id="positions before heads"),
+        pytest.param((2, HEADS, 12, DIM), 2, id="heads before positions"),
+        pytest.param((2, HEADS, HEADS, DIM), 2, id="as many positions as heads: heads come first"),
+        pytest.param((HEADS, DIM), 0, id="no axis of heads: 6 positions"),
+        pytest.param((12, HEADS, DIM), 0, id="without a batch"),
+        pytest.param((2, 12, 3, DIM), 2, id="12 folded heads, 3 positions: no axis of 6"),
     ],
 )
 def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
-    """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions."""
+    """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions;
+    `axis` is where positions are. The rotation is the textbook formula along that axis.
+    """
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
 

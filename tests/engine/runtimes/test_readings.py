@@ -164,9 +164,9 @@ def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
     nor blended. With 10.2 it is longer and divided, with 10.1 blended.
     """
     assert np.float32(64) / np.float32(10.185916) == np.float32(2 * math.pi)
-    assert first_mlx_frequency(10.185916) == 1.0
-    assert first_mlx_frequency(10.2) == 0.125
-    assert first_mlx_frequency(10.1) < 1
+    assert first_mlx_frequency(low_freq_factor=10.185916) == 1.0
+    assert first_mlx_frequency(low_freq_factor=10.2) == 1 / 8
+    assert 1 / 8 < first_mlx_frequency(low_freq_factor=10.1) < 1
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(None, [1, 0.1]), (2.0, [0.5, 0.05])])

@@ -129,7 +129,9 @@ def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
 
 
 def test_frequencies_are_drawn_over_their_pairs() -> None:
-    """Two charts: both sides, and their difference."""
+    """Heads of 16 channels have 8 pairs with a frequency each. The vector is drawn as two charts,
+    both sides and their difference; it has columns, the pairs, and no rows.
+    """
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["inv_freq"]
     assert errors.rows == ""
     assert errors.columns == "pair"

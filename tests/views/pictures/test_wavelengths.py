@@ -49,6 +49,9 @@ LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
+    """The unscaled wavelengths of Llama 3.1 are 2π · 500000^(2i/d); its curve is marked as the
+    reference, which is drawn dotted. Other tests have the scaled ones.
+    """
     scaled, unscaled = drawn_picture("wavelengths", LLAMA3).panels[0].curves
     assert scaled.label == "scaled"
     assert unscaled.label == "unscaled"
