@@ -60,16 +60,8 @@ KERNELS = "PECLI_KERNELS"
 ROWS, DIM = 65_536, 1_024
 SUMMARY = """
 65,536 × 1,024 float32 in memory, exact | pecli, every element correctly rounded | torch, float32, 2 threads
-without numba | pecli, every element correctly rounded, NumPy only | torch, float32, 2 threads
-65,536 × 1,024 float32 into existing memory, exact | pecli, into existing memory | memcpy of the same bytes
-65,536 × 1,024 by the arithmetic of float32 | pecli --recipe float32 | NumPy, float32, again
-without numba | pecli --recipe float32, NumPy only | NumPy, float32, again
+the same without numba | pecli, every element correctly rounded, NumPy only | torch, float32, 2 threads
 rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Hugging Face writes it
-without numba | pecli, halves, NumPy only | torch, halves, as Hugging Face writes it
-rotating interleaved pairs | pecli, interleaved | torch, interleaved, as a complex product
-without numba | pecli, interleaved, NumPy only | torch, interleaved, as a complex product
-rotating halves in float64, rounded once | pecli.apply, halves | pecli.RotaryPosEmbedding, halves
-without numba | pecli.apply, halves, NumPy only | pecli.RotaryPosEmbedding, halves, NumPy only
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null
 a small table, start-up included | pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy | import numpy, typer
 """
