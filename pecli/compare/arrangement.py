@@ -11,24 +11,14 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import NamedTuple
 
 from pecli.compare.candidate import CandidateTable, TableShape
-from pecli.compare.factors import (
-    Axis,
-    Factor,
-    FunctionView,
-    Shape,
-    View,
-    find_steps,
-    view_functions,
-    without_ones,
-)
-from pecli.compare.forms import Form
-from pecli.engine.arrays import AnyArray
+from pecli.compare.factors import Axis, Factor, Shape, find_steps, without_ones
+from pecli.compare.forms import Factors, Form
 from pecli.errors import bracketed, counted
 
 MAX_AXES = 6  #: axes of a tensor in which rows are looked for
@@ -38,18 +28,30 @@ class Folding(NamedTuple):
     """The axes that an array had before a program folded, dropped or exchanged some.
 
     Attributes:
-        shape: The lengths of these axes, in the order in which the array has its elements.
+        shape: The lengths of these axes, in the order in which the array has its elements. Heads that are folded
+            into columns have no axis of their own.
         note: What was assumed; empty if it goes without saying.
-        transposed: True if the last two axes were exchanged.
-        heads_are_last: True if the last axis before the columns counts heads, which are copies.
+        transposed: True if all axes are in the reverse order, as frequencies × positions are.
+        heads_in_columns: Four copies of the table side by side in each row are `copy 4`; empty if there are none.
         is_guess: True if values must confirm it: other tables have such a shape, too.
     """
 
     shape: Shape
     note: str = ""
     transposed: bool = False
-    heads_are_last: bool = False
+    heads_in_columns: Factors = ()
     is_guess: bool = False
+
+    @property
+    def upright_shape(self) -> Shape:
+        """The lengths of the axes with rows before columns."""
+        return self.shape[::-1] if self.transposed else self.shape
+
+    def in_order(self, rows: Factors, columns: Factors) -> Factors:
+        """Return the factors of an array: those of rows and copies, and those of columns, the slowest first."""
+        if self.transposed:
+            return (*columns, *rows)
+        return (*rows, *self.heads_in_columns, *columns)
 
 
 @dataclass(frozen=True)
@@ -71,40 +73,6 @@ class Arrangement:
                 copies.add((factor.size, step))
         axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
         return tuple(number for number, axis in enumerate(axes) if axis in copies)
-
-    def views(self, array: AnyArray, row_lengths: TableShape) -> list[FunctionView]:
-        """Return the views of the functions, with an axis for each axis of the table.
-
-        Axes of length 1 that the table has, and the array had dropped, are added again.
-        """
-        views = view_functions(array, self.factors)
-        rows = sum(factor.axis == Axis.ROW for factor in self.factors)
-        if rows == len(row_lengths):
-            return views
-        dropped_axes = [axis for axis, length in enumerate(row_lengths) if length == 1]
-        return [
-            function._replace(view=_with_axes_of_length_1(function.view, rows, dropped_axes))
-            for function in views
-        ]
-
-
-def _with_axes_of_length_1(view: View, rows: int, dropped_axes: Sequence[int]) -> View:
-    """Return a view whose axes of rows have axes of length 1 among them again.
-
-    A bias (1, L, L) that was stored as (L, L) has one axis of rows, and axis 0 was dropped.
-
-    Args:
-        view: The view, (copies…, rows…, columns).
-        rows: The number of its axes of rows.
-        dropped_axes: The places of the others among the axes of rows, in order.
-    """
-    shape = list(view.values.shape)
-    steps = list(view.steps)
-    first_row_axis = len(shape) - 1 - rows
-    for axis in dropped_axes:
-        shape.insert(first_row_axis + axis, 1)
-        steps.insert(first_row_axis + axis, 0)
-    return view._replace(values=view.values.reshape(shape), steps=tuple(steps))
 
 
 def make_straight(shape: Shape) -> Arrangement:
@@ -139,14 +107,10 @@ def find_arrangements(
     unread = _Unread(shape=shape, candidate=candidate, form=form, is_text=is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
-    seen = set()
     for folding in _find_foldings(unread):
-        key = (folding.shape, folding.transposed)
-        if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
-            continue
-        seen.add(key)
-        for factors in _find_factors(folding, candidate, form):
-            yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
+        if folding.is_guess == wants_guesses and len(folding.shape) <= MAX_AXES:
+            for factors in _find_factors(folding, candidate, form):
+                yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
 def _find_foldings(unread: "_Unread") -> Iterator[Folding]:
@@ -155,81 +119,76 @@ def _find_foldings(unread: "_Unread") -> Iterator[Folding]:
         yield from find_foldings(unread)
 
 
-def _find_factors(
-    folding: Folding, candidate: CandidateTable, form: Form
-) -> Iterator[tuple[Factor, ...]]:
+def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> Iterator[Factors]:
     """Yield what the axes of an array count, with every choice of the axes that count rows.
 
     (2, 12, 16) with 8 frequencies, doubled as halves, is `copy 2, row 12, double 2, frequency 8`, or
     `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
     the last axes do not have the lengths that columns of this form have.
     """
-    shape = folding.shape[::-1] if folding.transposed else folding.shape
-    leading = form.axes_before_columns(shape, candidate.width)
+    leading = form.axes_before_columns(folding.upright_shape, candidate.width)
     if leading is None:
         return
-    columns = [*chain(*form.last_axes(candidate.width))]
-    row_places = [place for place, factor in enumerate(leading) if factor.axis == Axis.ROW]
-    lengths = tuple(leading[place].size for place in row_places)
-    for row_axes in _choose_row_axes(lengths, candidate.row_lengths):
-        copy_places = [place for axis, place in enumerate(row_places) if axis not in row_axes]
-        if folding.heads_are_last and row_places[-1] not in copy_places:
-            continue  # That axis counts heads, which are copies.
-        rows_and_copies = _mark_copies(leading, copy_places)
-        if folding.transposed:
-            yield (*columns, *rows_and_copies)
-        else:
-            yield (*rows_and_copies, *columns)
+    columns = tuple(chain(*form.last_axes(candidate.width)))
+    leading = _with_dropped_axes(leading, candidate.row_lengths)
+    for rows in _choose_row_axes(leading, candidate.row_lengths):
+        yield folding.in_order(rows, columns)
 
 
-def _mark_copies(factors: Sequence[Factor], copy_places: Collection[int]) -> list[Factor]:
-    """Return factors of which those at some places count copies of the table.
+def _with_dropped_axes(factors: Sequence[Factor], wanted: TableShape) -> Sequence[Factor]:
+    """Return the factors of an array, and those of length 1 that its table has and the array has dropped.
 
-    `row 2, row 12` with a copy at place 0 is a batch of two tables: `copy 2, row 12`.
-    """
-    marked = [*factors]
-    for place in copy_places:
-        marked[place] = Factor(Axis.COPY, factors[place].size)
-    return marked
-
-
-def _choose_row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
-    """Yield the axes that may count the rows of a table; the others count copies of it.
-
-    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
-    with many rows is never taken for copies of a table with one row.
-
-    >>> [*_choose_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
-    [(1,), (0,)]
+    A bias (1, 64, 64) of one head has rows (1, 64). If it was stored as (64, 64), its only factor
+    before columns is `row 64`, which becomes `row 1, row 64`.
 
     Args:
-        lengths: The lengths of all axes of the array that do not belong to columns.
+        factors: The factors before those of columns.
+        wanted: The lengths of the axes that count rows of the table; None for any length.
+    """
+    row_count = sum(factor.axis == Axis.ROW for factor in factors)
+    dropped_axes = [axis for axis, length in enumerate(wanted) if length == 1]
+    if row_count + len(dropped_axes) != len(wanted):
+        return factors
+    complete = [*factors]
+    first_row = len(factors) - row_count
+    for axis in dropped_axes:
+        complete.insert(first_row + axis, Factor(Axis.ROW, 1))
+    return complete
+
+
+def _choose_row_axes(factors: Sequence[Factor], wanted: TableShape) -> Iterator[Factors]:
+    """Yield factors of which only as many count rows as a table has; the others count copies of it.
+
+    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
+    with many rows is never taken for copies of a table with one row. `row 2, row 12` may be 12 rows
+    in a batch of 2, `copy 2, row 12`, or 2 rows for 12 heads, `row 2, copy 12`.
+
+    Args:
+        factors: The factors before those of columns; all that may count rows do.
         wanted: The lengths that the axes of rows should have; None for any length.
     """
-    row_lengths = wanted
-    if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
-        row_lengths = without_ones(wanted)
-        if len(row_lengths) != len(lengths):
-            return
-    has_one_row = all(length == 1 for length in lengths)
-    later_axes_first = reversed([*combinations(range(len(lengths)), len(row_lengths))])
-    for axes in later_axes_first:
-        axes_with_lengths = zip(axes, row_lengths, strict=True)
-        if all(
-            _may_count_rows(lengths[axis], row_length, has_one_row)
-            for axis, row_length in axes_with_lengths
-        ):
-            yield axes
+    row_places = [place for place, factor in enumerate(factors) if factor.axis == Axis.ROW]
+    has_one_row = math.prod(factors[place].size for place in row_places) == 1
+    later_axes_first = reversed([*combinations(row_places, len(wanted))])
+    for chosen in later_axes_first:
+        lengths = [factors[place].size for place in chosen]
+        if _may_count_rows(lengths, wanted, has_one_row=has_one_row):
+            marked = [*factors]
+            for place in set(row_places).difference(chosen):
+                marked[place] = Factor(Axis.COPY, factors[place].size)
+            yield tuple(marked)
 
 
-def _may_count_rows(length: int, wanted: int | None, has_one_row: bool) -> bool:
-    """Return True if an axis of this length may count rows, of which `wanted` (None: any) should be there.
+def _may_count_rows(lengths: Sequence[int], wanted: TableShape, *, has_one_row: bool) -> bool:
+    """Return True if axes of these lengths may count rows, of which `wanted` (None: any) should be there.
 
     An axis of length 1 rather counts one copy, unless the whole tensor has one row.
     """
-    if wanted is None:
-        return length > 1 or has_one_row
-    return length == wanted
+    for length, wanted_length in zip(lengths, wanted, strict=True):
+        is_any_length = wanted_length is None and (length > 1 or has_one_row)
+        if length != wanted_length and not is_any_length:
+            return False
+    return True
 
 
 class _Unread(NamedTuple):
@@ -263,12 +222,10 @@ class _Unread(NamedTuple):
         return self.form.axes(self.candidate.width)
 
 
-def _as_it_is(unread: _Unread) -> Iterator[Folding]:
-    yield Folding(unread.shape)
-
-
-def _without_axes_of_length_1(unread: _Unread) -> Iterator[Folding]:
-    yield Folding(unread.long_axes)
+def _with_or_without_axes_of_length_1(unread: _Unread) -> Iterator[Folding]:
+    """Yield the shape as it is, and without its axes of length 1: (1, 64, 128), and (64, 128)."""
+    for shape in dict.fromkeys((unread.shape, unread.long_axes)):
+        yield Folding(shape)
 
 
 def _flat_vector(unread: _Unread) -> Iterator[Folding]:
@@ -330,21 +287,18 @@ def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table whose columns are repeated for each head.
 
     A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
-    is read as (64, 4, 128), four heads with a copy of the table each.
+    is read as (64, 128), with the copies of four heads in each row.
     """
     has_one_column_axis = len(unread.last_axes) == 1
     if not unread.candidate.has_frequencies or not has_one_column_axis or len(unread.shape) < 2:
         return
-    if (
-        unread.form.arrangement == "rows"
-    ):  # Rows of cosines, then of sines, would lie between heads.
-        return
     *outer, columns = unread.shape
     width = unread.last_axes[0]
-    if columns > width and columns % width == 0:
-        heads = columns // width
+    heads, rest = divmod(columns, width)
+    if heads > 1 and rest == 0:
         note = f"{counted(heads, 'head')} of {width} folded into columns"
-        yield Folding((*outer, heads, width), note, heads_are_last=True, is_guess=True)
+        copies = (Factor(Axis.COPY, heads),)
+        yield Folding((*outer, width), note, heads_in_columns=copies, is_guess=True)
 
 
 def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
@@ -378,8 +332,7 @@ def _single_row(unread: _Unread) -> Iterator[Folding]:
 
 
 FOLDINGS: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
-    _as_it_is,
-    _without_axes_of_length_1,
+    _with_or_without_axes_of_length_1,
     _flat_vector,
     _heads_in_batch,
     _lines_of_text,

@@ -12,6 +12,7 @@ import numpy as np
 
 from pecli.compare.arrangement import Arrangement, find_arrangements
 from pecli.compare.candidate import CandidateTable, Expected
+from pecli.compare.factors import view_functions
 from pecli.compare.forms import STEPS, Form, stands_for_one
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.reading import Reading
@@ -144,7 +145,7 @@ class _RealTensor:
         is yielded as whole numbers, then with 127, 128 and 64 standing for 1.0.
         """
         # One view per place of a function: [[cos, −sin], [sin, cos]] of rotation matrices are four.
-        views = arrangement.views(self.values, candidate.row_lengths)
+        views = view_functions(self.values, arrangement.factors)
         shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
         row_count = shape[-2] if len(shape) > 1 else 1
         made = candidate.make(row_count)
