@@ -59,7 +59,9 @@ class Verification(Answer):
         return words
 
     def with_doubts(self, doubts: Iterable[Doubt | str]) -> Self:
-        """Return an answer that passed, with further doubts about what it proves; each of them once."""
+        """Return an answer with further doubts about what a pass proves, each of them once; a failed one as it is."""
+        if not self.passed:
+            return self
         weak = dict.fromkeys((*self.weak, *map(str, doubts)))
         return replace(self, weak=tuple(weak))
 

@@ -57,13 +57,13 @@ def split_by_names(file: LoadedFile) -> RotatedFile | None:
     paired = set(chain(*pairs.values()))
     others = {name: name for name in file.outlines if name not in paired}
     return RotatedFile(
-        before=rename_tensors(file, {stem: names.before for stem, names in pairs.items()}),
-        after=rename_tensors(file, {stem: names.after for stem, names in pairs.items()}),
-        others=rename_tensors(file, others),
+        before=_rename_tensors(file, {stem: names.before for stem, names in pairs.items()}),
+        after=_rename_tensors(file, {stem: names.after for stem, names in pairs.items()}),
+        others=_rename_tensors(file, others),
     )
 
 
-def rename_tensors(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
+def _rename_tensors(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
     """Return some tensors of a file under other names; `sources` has their names in the file."""
     tensors: dict[str, Array] = {}
     parts: dict[str, PrintedPart] = {}

@@ -84,7 +84,7 @@ def verify_printed(
     answer = Verification(
         file=label, scheme="rope", tensors=tuple(results), problems=problems, readings=notes
     )
-    return answer.with_doubts(doubts[:1]) if answer.passed else answer
+    return answer.with_doubts(doubts[:1])
 
 
 class _Compared(NamedTuple):

@@ -106,7 +106,7 @@ def verify_resized(
         readings=readings,
         interpolations=finding.ways,
     )
-    if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
+    if required is None and len(finding.ways) > MOST_ALIKE:
         return answer.with_doubts([AnyInterpolation()])
     return answer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pecli.checks.file_problems import MAX_LISTED
-from pecli.checks.verify.named_pairs import find_pair_names, rename_tensors
+from pecli.checks.verify.named_pairs import find_pair_names
 from pecli.compare.comparison import FLOAT_DTYPES
 from pecli.engine.arrays import Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
@@ -74,54 +74,48 @@ def pair_tensors(after: Given, before: Given) -> TensorPairs:
         advice = "verify it without --before: it holds them before and after the rotation"
         raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
-    source = _with_names_of(source, [*tensors])
-    tensors_before = _read_before(source, tensors)
-    _check_names(tensors, tensors_before, label, source.label)
-    is_one_of_several = len(tensors) > 1
+    tensors_before = source.file.read_as(TEXT_DTYPE).tensors
+    _require_real(tensors)
+    _require_real(tensors_before)
+    names_before = _match_names([*tensors], [*tensors_before])
     pairs = []
     for name, array in tensors.items():
-        pair = _make_pair(name, _make_label(name, label), tensors_before[name], array)
+        if name not in names_before:
+            raise _make_name_error(name, label, source)
+        name_before = names_before[name]
+        pair = _make_pair(name, _make_label(name, label), tensors_before[name_before], array)
         pair = pair._replace(
-            source=_name_source(name, source, is_one_of_several=is_one_of_several),
-            is_one_of_several=is_one_of_several,
+            source=_name_source(name_before, source),
+            is_one_of_several=len(tensors) > 1,
             title=_choose_title(name, label),
         )
         pairs.append(pair)
-    unmatched = tuple(name for name in tensors_before if name not in tensors)
+    matched = names_before.values()
+    unmatched = tuple(name for name in tensors_before if name not in matched)
     # A rotation adds up to √2 times the error of the tensor before it.
     rounding = file.rounding + math.sqrt(2) * source.file.rounding
     return TensorPairs(label=label, pairs=pairs, unmatched=unmatched, rounding=rounding)
 
 
-def _read_before(source: Opened, after: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Return the tensors before a rotation; if each file has only one, under the name of that after.
+def _match_names(names: list[str], names_before: list[str]) -> Mapping[str, str]:
+    """Return, by the names of the tensors after, those of the tensors before; without a partner, none.
 
-    Raises:
-        ParameterError: If a tensor, before or after, is complex.
+    The only tensors of two files belong together, whatever their names are. Otherwise, tensors of
+    the same name do; or, if no names are the same, `q_before` and `q_after`.
     """
-    before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
-    _require_real(after)
-    _require_real(before)
-    if len(after) == len(before) == 1:
-        return dict(zip(after, before.values(), strict=True))
-    return before
+    if len(names) == len(names_before) == 1:
+        return dict(zip(names, names_before, strict=True))
+    common = {name: name for name in names if name in names_before}
+    return common or _match_by_endings(names, names_before)
 
 
-def _with_names_of(before: Opened, names: list[str]) -> Opened:
-    """Return the file before the rotation with the names of the tensors after, if none are the same.
-
-    `q_before` is renamed `q_after` if there is a tensor of that name after the rotation.
-    """
-    has_common_names = bool(set(names) & set(before.file.tensors))
-    if has_common_names:
-        return before
-    sources = {}
-    for pair in find_pair_names([*before.file.outlines, *names]).values():
-        if pair.before in before.file.outlines and pair.after in names:
-            sources[pair.after] = pair.before
-    if len(sources) < len(names):
-        return before
-    return before._replace(file=rename_tensors(before.file, sources))
+def _match_by_endings(names: list[str], names_before: list[str]) -> Mapping[str, str]:
+    """Return {"q_after": "q_before"} for names that differ in their endings only."""
+    matched = {}
+    for pair in find_pair_names([*names_before, *names]).values():
+        if pair.before in names_before and pair.after in names:
+            matched[pair.after] = pair.before
+    return matched
 
 
 def _require_real(tensors: Mapping[str, Array]) -> None:
@@ -138,13 +132,14 @@ def _make_label(name: str, label: str) -> str:
     return f"{tensor} of {label}" if label else tensor
 
 
-def _name_source(name: str, source: Opened, *, is_one_of_several: bool) -> str:
+def _name_source(name: str, source: Opened) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
+    file = source.file
     if not source.label:
         return ""
-    if name in source.file.renamed:
-        return f"{source.label}:{source.file.renamed[name]}"
-    return f"{source.label}:{name}" if is_one_of_several else source.label
+    if name in file.renamed:
+        return f"{source.label}:{file.renamed[name]}"
+    return f"{source.label}:{name}" if len(file.outlines) > 1 else source.label
 
 
 def _choose_title(name: str, label: str) -> str:
@@ -154,16 +149,12 @@ def _choose_title(name: str, label: str) -> str:
     return layer_in_stem(os.path.splitext(os.path.basename(label))[0])
 
 
-def _check_names(
-    tensors: Mapping[str, Array], tensors_before: Mapping[str, Array], label: str, source: str
-) -> None:
-    """Raise FileError if a tensor has none of its name before."""
-    for name in tensors:
-        if name not in tensors_before:
-            names = listed(list(tensors_before), MAX_LISTED)
-            rule = f"holds {name}, and {source or 'those before'} {names}"
-            advice = "the names must agree; or name one of each: FILE:NAME"
-            raise FileError(label or "arrays", rule, advice)
+def _make_name_error(name: str, label: str, source: Opened) -> FileError:
+    """Return the error for a tensor after the rotation that has none of its name before."""
+    names_before = listed([*source.file.outlines], MAX_LISTED)
+    problem = f"holds {name}, and {source.label or 'those before'} {names_before}"
+    advice = "the names must agree; or name one of each: FILE:NAME"
+    return FileError(label or "arrays", problem, advice)
 
 
 def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
@@ -181,9 +172,9 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
     pair = TensorPair(
         name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
     )
-    if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
+    if min(before.ndim, after.ndim) == 0:  # A single number has no channels to rotate.
         raise pair.make_shape_error()
-    if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
+    if pair.has_equal_shapes and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")
     return pair
