@@ -130,8 +130,8 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
     if leading is None:
         return
     columns = tuple(chain(*form.last_axes(candidate.width)))
-    leading = _with_dropped_axes(leading, candidate.row_lengths)
-    for rows in _choose_row_axes(leading, candidate.row_lengths):
+    rows_and_copies = _with_dropped_axes(leading, candidate.row_lengths)
+    for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
         yield folding.in_order(rows, columns)
 
 

@@ -88,28 +88,14 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     for order in permutations(unchanged):
         reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
-        if reordered == after:
-            yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
-        heads_axis = _find_repeated_axis(after, reordered)
-        if heads_axis is None or order[heads_axis] in never_repeated:
-            continue
-        heads = reordered[heads_axis]
-        for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
-            yield _make_repeated_axes(after, order, repetition, note)
-
-
-def _find_repeated_axis(after: Shape, before: Shape) -> int | None:
-    """Return the only axis in which two shapes differ, if it is a multiple of what it was.
-
-    >>> _find_repeated_axis((1, 6, 512, 128), (1, 2, 512, 128))
-    1
-    """
-    unequal = [axis for axis, length in enumerate(before) if after[axis] != length]
-    if len(unequal) != 1:
-        return None
-    (axis,) = unequal
-    times, rest = divmod(after[axis], max(1, before[axis]))
-    return axis if times > 1 and not rest else None
+        longer_axes = [axis for axis in unchanged if after[axis] != reordered[axis]]
+        match longer_axes:
+            case []:
+                yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
+            case [heads_axis] if order[heads_axis] not in never_repeated:
+                heads = reordered[heads_axis]
+                for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
+                    yield _make_repeated_axes(after, order, repetition, note)
 
 
 class _Repetition(NamedTuple):
@@ -129,7 +115,7 @@ class _Repetition(NamedTuple):
 
 
 def _find_repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
-    """Yield the ways to repeat heads.
+    """Yield the ways to repeat heads; none if the new number of heads is no multiple of the old one.
 
     With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`), which is an
     axis of 2 heads and then one of 3 copies, or k0 k1 k0 k1 k0 k1 (`tile`), which is an axis of 3
@@ -140,7 +126,9 @@ def _find_repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetit
         repeated: The length of the axis of heads after it.
         axis: That axis.
     """
-    times = repeated // heads
+    times, rest = divmod(repeated, max(1, heads))
+    if times < 2 or rest:
+        return
     words = f"{heads} heads repeated {times}× along axis {axis}"
     yield _Repetition(
         axis=axis, lengths=(heads, times), copies_axis=axis + 1, words=f"{words}, each in a row"

@@ -93,23 +93,48 @@ def verify_added(
     for name in others:
         rule = "inputs have positions, an offset or an attention_mask"
         raise KindError(name, "given", rule, "leave it out")
-    weight = _read_rows(table)
+    added = _AddedTable.of(table)
     rows = row_positions(positions, attention_mask, offset=offset)
     matched = pair_tensors(after, before)
     tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
-    addition = _Addition(table, weight, rows, tolerance)
+    addition = _Addition(added, rows, tolerance)
     checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
     explanations = tuple(chain(*(check.explanations for check in checks)))
     return Verification(
         file=matched.label,
-        scheme=table.name if isinstance(table, Scheme) else "learned table",
+        scheme=added.title,
         tensors=results,
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
         explanations=explanations,
         unchecked=matched.unmatched,
     )
+
+
+class _AddedTable(NamedTuple):
+    """A table whose rows are added to inputs.
+
+    Attributes:
+        title: Its name in results.
+        rows: Its rows in float64, (rows, D).
+        scheme: The scheme that makes it; None if it is learned.
+    """
+
+    title: str
+    rows: Floats
+    scheme: Scheme | None
+
+    @classmethod
+    def of(cls, table: "Scheme | Array") -> "_AddedTable":
+        """Return the table of a scheme, or a learned one.
+
+        Raises:
+            ParameterError: If it is complex.
+        """
+        if isinstance(table, Scheme):
+            return cls(table.name, _read_rows(table.single_array().array()), table)
+        return cls("learned table", _read_rows(table), None)
 
 
 class _CheckedPair(NamedTuple):
@@ -123,25 +148,22 @@ class _Addition(NamedTuple):
     """The addition of rows that should have been made.
 
     Attributes:
-        table: The scheme whose rows are added, or a learned table.
-        weight: Its rows, in float64.
+        table: The table whose rows are added.
         rows: The row for each token.
         tolerance: The errors that pass.
     """
 
-    table: "Scheme | Array"
-    weight: Floats
+    table: _AddedTable
     rows: RowPositions
     tolerance: Tolerance
 
     def check(self, pair: TensorPair, *, search_reasons: bool) -> _CheckedPair:
         """Compare the inputs after the addition with the sums that it should have made."""
-        sums = _make_expected_sums(pair, self.weight, self.rows)
+        sums = _make_expected_sums(pair, self.table.rows, self.rows)
         result = _compare_sums(sums, self.tolerance)
-        is_explainable = result.finding is None and not result.passed
-        if not search_reasons or not is_explainable:
+        if result.passed or result.finding is not None or not search_reasons:
             return _CheckedPair(result, [])
-        explanations = _explain(self.table, sums, self.weight, self.tolerance.atol)
+        explanations = _explain(self.table, sums, self.tolerance.atol)
         return _CheckedPair(result, explanations)
 
 
@@ -168,20 +190,19 @@ def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
     return None
 
 
-def _explain(
-    table: "Scheme | Array", sums: _Sums, weight: Floats, atol: float
-) -> list[Explanation]:
+def _explain(table: _AddedTable, sums: _Sums, atol: float) -> list[Explanation]:
     """Return why inputs are wrong: other rows of the table were added, or rows of another table."""
-    by_rows = [*_explain_by_rows(sums, weight, atol)]
-    if by_rows or not isinstance(table, Scheme):
+    by_rows: list[Explanation] = []
+    for sequence in _split_into_sequences(sums):
+        by_rows += _explain_sequence(sequence, table.rows, sums.pair.dtype, atol)
+    if by_rows or table.scheme is None:
         return by_rows
-    return merged(_explain_by_tables(table, sums, atol))
+    return merged(_explain_by_tables(table.scheme, sums, atol))
 
 
 def _read_rows(table: object) -> Floats:
-    """Return the rows of a scheme, or of a learned table, in float64."""
-    values = table.single_array().array() if isinstance(table, Scheme) else table
-    array = numbers("table", values)
+    """Return the rows of a table in float64; raise ParameterError if they are complex."""
+    array = numbers("table", table)
     if array.dtype.kind == "c":
         given = f"of dtype {dtype_name(array.dtype)}"
         raise ParameterError("table", given, "rows that are added are real")
@@ -285,18 +306,10 @@ def _split_into_sequences(sums: _Sums) -> Iterator[_Sequence]:
         )
 
 
-def _explain_by_rows(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
-    """Yield, for each sequence, the rows of the right table that were added to it by mistake."""
-    for sequence in _split_into_sequences(sums):
-        explanation = _explain_sequence(sequence, weight, sums.pair.dtype, atol)
-        if explanation is not None:
-            yield explanation
-
-
 def _explain_sequence(
     sequence: _Sequence, weight: Floats, dtype: str, atol: float
-) -> Explanation | None:
-    """Return the first of the usual wrong additions that makes exactly these inputs, or None.
+) -> list[Explanation]:
+    """Return the first of the usual wrong additions that makes exactly these inputs; empty if none does.
 
     A port that counts positions from 1 adds rows 1, 2, 3 of the table instead of 0, 1, 2: if
     `before + table[[1, 2, 3]]` is what was observed, this explains it.
@@ -316,8 +329,8 @@ def _explain_sequence(
         # The addition is itself the mistake: no further one is supposed.
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
-            return explanations[0].renamed(addition.tensors)
-    return None
+            return [explanations[0].renamed(addition.tensors)]
+    return []
 
 
 class _WrongAddition(NamedTuple):
@@ -348,16 +361,14 @@ def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_Wron
     if factor is not None:
         tensors = ("table",) if sequence.name == "after" else ("table", sequence.name)
         yield _WrongAddition(edits=factor_edits(factor), rows=factor * expected, tensors=tensors)
-    other_rows = _find_other_rows_added(sequence, weight)
-    if other_rows is not None:
-        yield other_rows
+    yield from _find_other_rows_added(sequence, weight)
 
 
-def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAddition | None:
-    """Return the addition of the table's rows that are nearest to after − before.
+def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
+    """Yield the addition of the table's rows that are nearest to after − before, unless they are the right ones.
 
-    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example. None if the
-    nearest rows are the right ones: the mistake is then not in the positions.
+    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example. If the nearest
+    rows are the right ones, the mistake is not in the positions.
     """
     with np.errstate(invalid="ignore"):  # Values may be infinite.
         nearest_rows = _find_nearest_rows(sequence.added, weight)  # (L,)
@@ -365,11 +376,11 @@ def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> _WrongAdditio
     # What is added to padding does not matter: it counts as right.
     used_rows = np.where(sequence.is_token, nearest_rows, right_rows)
     if np.array_equal(used_rows, right_rows):
-        return None
+        return
     left_padding = int(sequence.is_token.argmax())  # rows before the first token
     mistake = find_position_mistake(right_rows, used_rows, left_padding, rotated=False)
     edit = positions_edit(right_rows, used_rows, mistake)
-    return _WrongAddition(edits=(edit,), rows=weight[used_rows], tensors=(sequence.name,))
+    yield _WrongAddition(edits=(edit,), rows=weight[used_rows], tensors=(sequence.name,))
 
 
 def _find_nearest_rows(added: Floats, weight: Floats) -> Indices:

@@ -169,7 +169,7 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     answer = job.answer(
         LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables), settings, tokens.notes
     )
-    rows = batch if tokens.notes and not answer.passed else None
+    rows = batch if tokens.notes else None
     answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
     return _Attempt(answer=answer, tables=tables, rows=rows)
 

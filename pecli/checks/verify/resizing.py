@@ -39,19 +39,20 @@ def read_learned_table(given: Given, label: str) -> LearnedTable:
         FileError: If there are several, and no name or several names state a learned table.
     """
     path, file = opened(given)
+    source = path or label
     tensors = file.read_as("float32").tensors
     if len(tensors) > 1:
         learned = {name: array for name, array in tensors.items() if role_of(name) == "rows"}
         if len(learned) != 1:
             names = listed(list(tensors), MAX_LISTED)
             problem = f"has {len(tensors)} tensors: {names}"
-            raise FileError(path or label, problem, "name one: FILE:NAME")
+            raise FileError(source, problem, "name one: FILE:NAME")
         tensors = learned
     name, values = next(iter(tensors.items()))
     array = floating(label, values)
-    check_table(path or label, array)
+    check_table(source, array)
     return LearnedTable(
-        label=path or label, name=name, rows=array.reshape(array.shape[-2:]), rounding=file.rounding
+        label=source, name=name, rows=array.reshape(array.shape[-2:]), rounding=file.rounding
     )
 
 

@@ -34,8 +34,11 @@ def find_mistake(resizing: Resizing) -> str:
     """Return the first known mistake that makes the new table, in words; empty if none does.
 
     «rows and columns are swapped: 3x2 becomes 6x4; the interpolation is cubic», for example.
+
+    Args:
+        resizing: Both tables; no known interpolation makes the new one with these grids.
     """
-    if resizing.is_unchanged and resizing.grid != resizing.to:
+    if resizing.is_unchanged:
         return "it is the old table: it is not resized"
     if _differs_in_other_tokens_only(resizing):
         return f"{_describe_other_tokens(resizing)} are not the old ones"
@@ -48,8 +51,6 @@ def find_mistake(resizing: Resizing) -> str:
 
 def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
     """Return True if the rows of the grid are right, and those before it are not."""
-    if not resizing.keep:
-        return False
     same_start = resizing.new.copy()
     same_start[: resizing.keep] = resizing.old[: resizing.keep]
     return bool(find_fitting_ways(replace(resizing, new=same_start)))
@@ -72,16 +73,16 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
             "rows are resized along one axis, as if they were no grid",
             replace(resizing, grid=line, to=new_line),
         )
-    if resizing.keep:
-        every_row = TableGrid(len(resizing.old), 1)
-        yield _Mistake(
-            f"{_describe_other_tokens(resizing)} are resized as well, along one axis with the others",
-            replace(resizing, grid=every_row, to=TableGrid(new_rows, 1), keep=0),
-        )
-        yield _Mistake(
-            f"{_describe_other_tokens(resizing)} are missing",
-            replace(resizing, old=resizing.old[resizing.keep :], keep=0),
-        )
+    # Without other tokens, these are the resizing itself and the line, neither of which fits.
+    every_row = TableGrid(len(resizing.old), 1)
+    yield _Mistake(
+        f"{_describe_other_tokens(resizing)} are resized as well, along one axis with the others",
+        replace(resizing, grid=every_row, to=TableGrid(new_rows, 1), keep=0),
+    )
+    yield _Mistake(
+        f"{_describe_other_tokens(resizing)} are missing",
+        replace(resizing, old=resizing.old[resizing.keep :], keep=0),
+    )
 
 
 def _describe_other_tokens(resizing: Resizing) -> str:

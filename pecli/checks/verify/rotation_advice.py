@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
-from pecli.engine.edits import Layout, Misplacement, Parameter, Positions
+from pecli.engine.edits import Layout, Misplacement, Parameter, PositionMistake, Positions
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
@@ -67,6 +67,37 @@ class _UsedRotation(NamedTuple):
     axis: int
 
 
+@dataclass
+class _FoundPlaces:
+    """The places that the edits of a reason name instead of the expected ones.
+
+    Attributes:
+        axis: The axis of positions, as a negative number; None if it is the expected one.
+        layout: The channels that make a pair, as `pecli apply` names them; empty if they are the
+            expected ones.
+        rows_of_each_run: The rows between two restarts of positions: 6 if 24 rows count 0 … 5 four
+            times; 0 if positions do not restart.
+    """
+
+    axis: int | None = None
+    layout: str = ""
+    rows_of_each_run: int = 0
+
+    @classmethod
+    def of(cls, reason: Explanation) -> "_FoundPlaces":
+        """Return the places that a reason names."""
+        places = cls()
+        for edit in reason.edits:
+            match edit:
+                case Parameter(name="position_axis", found=axis):
+                    places.axis = int(axis)
+                case Layout(found=layout):
+                    places.layout = "deepseek" if layout == DEEPSEEK else layout
+                case Positions(mistake=PositionMistake(kind=Misplacement.RESTARTED, by=rows)):
+                    places.rows_of_each_run = rows
+        return places
+
+
 def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
     """Yield advice on the reason for which a tensor is wrong, if there is exactly one.
 
@@ -75,26 +106,42 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        yield from _advise_on_position_axis(wrong, reason)
-        yield from _advise_on_heads_below_each_other(wrong, reason)
-        yield from _write_command(wrong, reason)
+        places = _FoundPlaces.of(reason)
+        yield from _advise_on_position_axis(wrong, places)
+        yield from _advise_on_heads_below_each_other(wrong, places)
+        yield from _write_command(wrong, reason, places)
 
 
-def _advise_on_position_axis(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_position_axis(wrong: WrongRotation, places: _FoundPlaces) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    axis = _find_position_axis(reason)
-    if axis is not None:
-        number = axis + wrong.tensor.before.ndim
+    if places.axis is not None:
+        number = places.axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
-def _write_command(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
+def _advise_on_heads_below_each_other(wrong: WrongRotation, places: _FoundPlaces) -> Iterator[str]:
+    """Yield the shape of a table whose positions restart, if each run of rows may be a head.
+
+    A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
+    are 0 … 5 four times. These are (4, 6, 64).
+    """
+    shape = wrong.tensor.pair.after.shape
+    positions = places.rows_of_each_run
+    if positions and len(shape) == 2:
+        heads = shape[0] // positions
+        sides = f"{heads},{positions},{shape[1]}"
+        yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
+
+
+def _write_command(
+    wrong: WrongRotation, reason: Explanation, places: _FoundPlaces
+) -> Iterator[str]:
     """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
 
     The command rotates arrays as they are in a file, and has no option for folded heads.
     """
-    used = _find_used_rotation(wrong, reason)
+    used = _find_used_rotation(wrong, reason, places)
     pair = wrong.tensor.pair
     has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
     if used is None or not pair.source or not has_axes_of_file:
@@ -104,62 +151,20 @@ def _write_command(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
         yield f"reproduce with {command}"
 
 
-def _advise_on_heads_below_each_other(wrong: WrongRotation, reason: Explanation) -> Iterator[str]:
-    """Yield the shape of a table whose positions restart, if each run of rows may be a head.
-
-    A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
-    are 0 … 5 four times. These are (4, 6, 64).
-    """
-    shape = wrong.tensor.pair.after.shape
-    positions = _count_rows_of_each_run(reason)
-    if not positions or len(shape) != 2:
-        return
-    heads = shape[0] // positions
-    sides = f"{heads},{positions},{shape[1]}"
-    yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
-
-
-def _count_rows_of_each_run(reason: Explanation) -> int:
-    """Return how many rows lie between two restarts of positions; 0 if they do not restart evenly."""
-    for edit in reason.edits:
-        mistake = edit.mistake if isinstance(edit, Positions) else None
-        if mistake is not None and mistake.kind is Misplacement.RESTARTED:
-            return mistake.by
-    return 0
-
-
-def _find_position_axis(reason: Explanation) -> int | None:
-    """Return the axis of positions that an explanation found instead of the expected one."""
-    for edit in reason.edits:
-        if isinstance(edit, Parameter) and edit.name == "position_axis":
-            return int(edit.found)
-    return None
-
-
-def _find_pair_layout(reason: Explanation, expected: str) -> str:
-    """Return the layout of pairs that an explanation found, by the name that `pecli apply` has for it."""
-    for edit in reason.edits:
-        if isinstance(edit, Layout):
-            return "deepseek" if edit.found == DEEPSEEK else edit.found
-    return expected
-
-
-def _find_used_rotation(wrong: WrongRotation, reason: Explanation) -> _UsedRotation | None:
+def _find_used_rotation(
+    wrong: WrongRotation, reason: Explanation, places: _FoundPlaces
+) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
     The command has options for parameters of the scheme and for layouts of pairs, and none for
     recipes, exchanged heads or wrong rows.
     """
-    layout = _find_pair_layout(reason, wrong.layout)
+    layout = places.layout or wrong.layout
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
-    if layout not in LAYOUTS or not has_options:
-        return None
     rope = cast("Rope | None", reason.scheme)
-    if rope is None or rope.recipe != "exact":
+    if rope is None or rope.recipe != "exact" or layout not in LAYOUTS or not has_options:
         return None
-    axis = _find_position_axis(reason)
-    if axis is None:
-        axis = wrong.tensor.axis
+    axis = wrong.tensor.axis if places.axis is None else places.axis
     return _UsedRotation(rope=rope, layout=layout, axis=axis)
 
 
