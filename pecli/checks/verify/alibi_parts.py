@@ -95,7 +95,7 @@ def _find_parts_of_heads(all_heads: AlibiPart, array: AnyArray) -> Iterator[Alib
     length = len(array)
     if length == count:
         yield all_heads
-    elif length < count and count % length == 0:
+    elif count % length == 0:
         for start in range(0, count, length):
             heads = f"heads {start}–{start + length - 1} of {count}"
             yield AlibiPart(table[start : start + length], _join_words(heads, words))

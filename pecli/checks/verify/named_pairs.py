@@ -80,43 +80,25 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     >>> find_pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    sides = _Sides(before={}, after={}, plain={})
-    for name in names:
-        sides.add(name)
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for name in names:  # The first of several names that have the same stem counts.
+        if _BEFORE.search(name):
+            before.setdefault(_BEFORE.sub("", name), name)
+        elif _AFTER.search(name):
+            after.setdefault(_AFTER.sub("", name), name)
+        else:
+            plain[name] = name
+    # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
+    names_before = {**plain, **before}
+    names_after = {**plain, **after}
     pairs = {}
-    for stem in dict.fromkeys((*sides.before, *sides.after)):
-        pair = sides.pair(stem)
-        if pair is not None and _may_be_query(stem):
+    for stem in (*before, *after):
+        if stem in names_before and stem in names_after and _may_be_query(stem):
+            pair = PairNames(names_before[stem], names_after[stem])
             pairs[stem or pair.after] = pair
     return pairs
-
-
-class _Sides(NamedTuple):
-    """Names of tensors before and after a rotation, by what is left without the ending that states it.
-
-    A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
-    """
-
-    before: dict[str, str]
-    after: dict[str, str]
-    plain: dict[str, str]
-
-    def add(self, name: str) -> None:
-        """Add a name to its side; the first of several that have the same stem counts."""
-        if _BEFORE.search(name):
-            self.before.setdefault(_BEFORE.sub("", name), name)
-        elif _AFTER.search(name):
-            self.after.setdefault(_AFTER.sub("", name), name)
-        else:
-            self.plain[name] = name
-
-    def pair(self, stem: str) -> PairNames | None:
-        """Return the names of both sides; None if one is missing."""
-        before = self.before.get(stem) or self.plain.get(stem)
-        after = self.after.get(stem) or self.plain.get(stem)
-        if before is None or after is None:
-            return None
-        return PairNames(before, after)
 
 
 def _may_be_query(stem: str) -> bool:

@@ -19,7 +19,7 @@ from pecli.checks.verify.rotated_check import RotatedCheck, UnrotatedCheck
 from pecli.checks.verify.rotation_advice import find_advice
 from pecli.checks.verify.rotation_job import RotationJob
 from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
-from pecli.compare.comparison import problems_of
+from pecli.compare.comparison import Comparison, problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import NamedValues
 from pecli.explain.explanation import Explanation
@@ -60,7 +60,7 @@ def verify_rotated(
         scheme="rope",
         tensors=results,
         problems=problems_of(results),
-        reasons=tuple(_write_reasons(checks, explanations, tolerance)),
+        reasons=tuple(_write_reasons(checks, results, explanations, tolerance)),
         readings={check.name: check.note for check in checks if check.note},
         explanations=tuple(explanations),
         weak=tuple(map(str, _find_doubts(checks))),
@@ -69,14 +69,16 @@ def verify_rotated(
 
 
 def _write_reasons(
-    checks: Sequence[RotatedCheck], explanations: Sequence[Explanation], tolerance: Tolerance
+    checks: Sequence[RotatedCheck],
+    results: Sequence[Comparison],
+    explanations: Sequence[Explanation],
+    tolerance: Tolerance,
 ) -> Iterator[str]:
     """Yield the reasons of all tensors, and then advice on each of them.
 
     A command that makes a table does not rotate queries, so explanations go without it; the advice
     has one that does.
     """
-    results = [check.result for check in checks]
     without_commands = [explanation.made_by(None) for explanation in explanations]
     for line in diagnose(without_commands, results, tolerance):
         yield line.text
@@ -108,7 +110,7 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
     for check in checks:
         if check.result.passed:
-            check.rivals = [rival for rival in checks if rival is not check]
+            check.rivals = checks
             return check
     return min(checks, key=RotatedCheck.misfit)
 

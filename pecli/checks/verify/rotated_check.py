@@ -65,7 +65,7 @@ class RotatedCheck:
             several axes (M-RoPE), or sequences have positions of their own.
         is_token: False for rows of padding, (sequences, L).
         plan: The same rotation for a search for reasons; with a shift, that of one shift.
-        rivals: Checks with the encodings of other layers, if this one passed.
+        rivals: Checks with the encodings of all layers in question, if this one passed.
         result: The comparison.
     """
 
@@ -98,25 +98,25 @@ class RotatedCheck:
             self.encoding,
             self.rows,
             seq_axis=self.tensor.axis,
-            layout="interleaved" if self._rotates_neighbours() else settings.layout,
+            layout="interleaved" if self._reason_for_neighbours else settings.layout,
             offset=settings.first_position,
         )
 
-    def _has_permuted_weights(self) -> bool:
-        """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
-        settings = self.job.settings
-        is_llama_cpp = settings.runtime == LLAMA_CPP and not settings.layout
-        return is_llama_cpp and has_permuted_weights(self.encoding)
+    @property
+    def _reason_for_neighbours(self) -> str:
+        """The reason for which the runtime rotates channels (0, 1), whatever the model's own pairs are.
 
-    def _is_traditional(self) -> bool:
-        """Return True if mlx-lm rotates neighbours, because of a key that other runtimes ignore."""
+        It is empty if the runtime rotates the model's pairs, such as (0, 64), or the user states them.
+        llama.cpp's converter permutes the weights of Llama; mlx-lm reads a key that others ignore.
+        """
         settings = self.job.settings
-        is_mlx = settings.runtime == "mlx-lm" and not settings.layout
-        return is_mlx and self.encoding.rope_traditional
-
-    def _rotates_neighbours(self) -> bool:
-        """Return True if the runtime rotates neighbouring channels, whatever the model's own layout is."""
-        return self._has_permuted_weights() or self._is_traditional()
+        if settings.layout:
+            return ""
+        if settings.runtime == LLAMA_CPP and has_permuted_weights(self.encoding):
+            return "interleaved, as llama.cpp permutes the weights"
+        if settings.runtime == "mlx-lm" and self.encoding.rope_traditional:
+            return "interleaved, as mlx-lm reads rope_traditional"
+        return ""
 
     def _find_positions(self) -> tuple[Indices, Flags]:
         """Return the positions by which rows rotate, and which rows are tokens and not padding.
@@ -222,10 +222,7 @@ class RotatedCheck:
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
         notes.append(self.tensor.note)
-        if self._has_permuted_weights():
-            notes.append("interleaved, as llama.cpp permutes the weights")
-        if self._is_traditional():
-            notes.append("interleaved, as mlx-lm reads rope_traditional")
+        notes.append(self._reason_for_neighbours)
         if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
             notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
         padded = np.count_nonzero(~self.is_token)
