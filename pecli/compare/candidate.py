@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.compare.forms import READABLE, SIGNED, Form
+from pecli.compare.forms import DOUBLED_LAYOUTS, READABLE, SIGNED, Form
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.files.tensor_roles import role_of
@@ -88,8 +88,8 @@ class CandidateTable:
         return sorted(forms, key=self.is_doubled_differently)
 
     def is_doubled_differently(self, form: Form) -> bool:
-        """Return True if a form doubles columns in another way than the model rotates them."""
-        return self.layout != form.doubled and bool(self.layout and form.doubled)
+        """Return True if a form has columns in halves, and the model rotates interleaved ones, or the reverse."""
+        return {self.layout, form.doubled} == {*DOUBLED_LAYOUTS}
 
 
 class Waves(NamedTuple):

@@ -12,7 +12,7 @@ tables, and the index of each of their elements in the array.
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
@@ -136,14 +136,17 @@ class _Place(NamedTuple):
 
 
 _ALONE = (_Place(0, False, ()),)
-_BOTH = (_Place(0, False, (0,)), _Place(1, False, (1,)))
-_SIGNED = (_Place(0, True, (0,)), _Place(0, False, (1,)))
-_IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
-    _Place(0, False, (0, 0)),
-    _Place(0, False, (1, 1)),
-    _Place(1, False, (1, 0)),
-    _Place(1, True, (0, 1)),
-)
+_PLACES_BY_FIRST_AXIS: Mapping[Axis, tuple[_Place, ...]] = {
+    Axis.MATRIX_ROW: (  # [[cos, -sin], [sin, cos]]
+        _Place(0, False, (0, 0)),
+        _Place(0, False, (1, 1)),
+        _Place(1, False, (1, 0)),
+        _Place(1, True, (0, 1)),
+    ),
+    Axis.FUNCTION: (_Place(0, False, (0,)), _Place(1, False, (1,))),
+    Axis.SIGNED_DOUBLE: (_Place(0, True, (0,)), _Place(0, False, (1,))),
+}
+"""The places of functions in arrays that hold them along their first axis, in the order of `Axis`."""
 
 
 def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
@@ -167,8 +170,9 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
     values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
     steps_in_order = tuple(steps[number] for number in order)
+    first_axis = factors[order[0]].axis
     views = []
-    for place in _places(factors):
+    for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE):
         depth = len(place.at)  # place.at is (0,) for cosines, (1,) for sines
         first_element = sum(map(operator.mul, place.at, steps_in_order))
         view = View(
@@ -179,14 +183,3 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         )
         views.append(FunctionView(function=place.function, negated=place.negated, view=view))
     return views
-
-
-def _places(factors: Sequence[Factor]) -> tuple[_Place, ...]:
-    axes = {factor.axis for factor in factors}
-    if Axis.MATRIX_ROW in axes:
-        return _IN_MATRIX
-    if Axis.FUNCTION in axes:
-        return _BOTH
-    if Axis.SIGNED_DOUBLE in axes:
-        return _SIGNED
-    return _ALONE
