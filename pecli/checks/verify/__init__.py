@@ -134,7 +134,7 @@ def _verify_without_spec(
 ) -> Verification:
     """Compare a file with the configuration beside it, or else with the spec that it carries."""
     config = _find_config_beside(given)
-    if config is not None:
+    if config:
         return _verify_by_config(given, config, tolerance, reasons, options)
     _refuse_model_options(options)
     return _verify_carried(given, tolerance, reasons)
@@ -196,16 +196,20 @@ def _verify_resized(
     return verify_resized(given, tolerance, **options)
 
 
-def _find_config_beside(given: Given) -> str | None:
-    """Return the configuration in a folder of tensors, beside an index, or in the header of a .gguf file."""
+def _find_config_beside(given: Given) -> str:
+    """Return the file that is the configuration of a folder of tensors, an index, or a .gguf file.
+
+    The header of a .gguf file is its own configuration: `m.gguf` for `m.gguf`. Of the folder
+    `llama`, it is `llama/config.json`. The result is empty if there is none, or arrays are given.
+    """
     if not isinstance(given, (str, os.PathLike)):
-        return None
+        return ""
     path = split_name(os.fspath(given))[0]
     if not os.path.isdir(path) and not path.lower().endswith((INDEX, ".gguf")):
-        return None
+        return ""
     from pecli.models.config_files import config_file
 
-    return config_file(path) or None
+    return config_file(path)
 
 
 def _verify_by_config(

@@ -141,15 +141,20 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 
 
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
-    """Compare tables whose rows stand at the same positions for all sequences."""
+    """Compare tables whose rows stand at the same positions for all sequences.
+
+    Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
+    """
     file = job.source.file
-    without_mask = {name: value for name, value in options.items() if name != "attention_mask"}
-    settings = TableSettings.of(without_mask)
+    others = dict(options)
+    others.pop("attention_mask", None)  # It is None: a mask states positions per sequence.
+    settings = TableSettings.of(others)
     answer = job.answer(file, settings, notes={})
     is_placed = bool(settings.offset) or bool(settings.stated_rows)
-    if answer.passed or is_placed:
-        return _Attempt(answer=answer, tables=file.tensors, rows=None)
-    return _Attempt(answer=answer, tables=file.tensors, rows=count_rows_per_sequence(file.tensors))
+    rows = None
+    if not answer.passed and not is_placed:
+        rows = count_rows_per_sequence(file.tensors)
+    return _Attempt(answer=answer, tables=file.tensors, rows=rows)
 
 
 def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:

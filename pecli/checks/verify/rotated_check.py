@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permute
 from pecli.compare.comparison import Comparison, compare_arrays, compare_parts
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.engine.application import LAYOUTS, PairLayouts
-from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Indices, as_dtype, widened
+from pecli.engine.arrays import AnyArray, Array, Flags, Floats, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
@@ -34,6 +34,7 @@ from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undete
 from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding
 from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.row_positions import RowPositions, TensorPositions
 from pecli.tensors.row_rotation import RowRotation
 
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
@@ -52,40 +53,44 @@ class _RotationMisfit(NamedTuple):
     largest_error: float
 
 
+@dataclass(eq=False)
 class RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings requires.
 
     Attributes:
         tensor: The tensor before and after.
         encoding: The encoding.
-        rotation: How the layers of the encoding rotate it.
-        before: The tensor before, (…, L, D).
-        after: The tensor after, (…, L, D).
-        positions: The positions of the rows, (axes, sequences, L): (1, 1, L) unless there are
-            several axes (M-RoPE), or sequences have positions of their own.
-        is_token: False for rows of padding, (sequences, L).
-        plan: The same rotation for a search for reasons; with a shift, that of one shift.
+        job: The model, the positions of tokens and the settings.
         rivals: Checks with the encodings of all layers in question, if this one passed.
-        result: The comparison.
     """
 
-    def __init__(self, tensor: HeadTensor, encoding: Encoding, job: RotationJob) -> None:
-        """Rotate the tensor before as the encoding requires, and compare it with the one after."""
-        self.tensor = tensor
-        self.encoding = encoding
-        self.job = job
-        self.name = tensor.pair.name
-        self.rows = job.tokens.rows(job.settings.offset)
-        self.rotation = self._make_model_rotation()
-        self.before = np.moveaxis(tensor.before, tensor.axis, SEQ_AXIS)
-        self.after = np.moveaxis(tensor.after, tensor.axis, SEQ_AXIS)
-        self.positions, self.is_token = self._find_positions()
-        self.plan = self._make_plan()
-        self.rivals: Sequence[RotatedCheck] = ()
-        self.result = self._compare_all()
+    tensor: HeadTensor
+    encoding: Encoding
+    job: RotationJob
+    rivals: Sequence["RotatedCheck"] = ()
 
-    def _make_model_rotation(self) -> RowRotation:
-        """Return the rotation of the encoding for this tensor, in the pair layout of the runtime.
+    @property
+    def name(self) -> str:
+        return self.tensor.pair.name
+
+    @cached_property
+    def before(self) -> Array:
+        """The tensor before, (…, L, D)."""
+        return np.moveaxis(self.tensor.before, self.tensor.axis, SEQ_AXIS)
+
+    @cached_property
+    def after(self) -> AnyArray:
+        """The tensor after, (…, L, D)."""
+        return np.moveaxis(self.tensor.after, self.tensor.axis, SEQ_AXIS)
+
+    @cached_property
+    def rows(self) -> RowPositions:
+        """The positions of the rows, as options state them."""
+        return self.job.tokens.rows(self.job.settings.offset)
+
+    @cached_property
+    def rotation(self) -> RowRotation:
+        """The rotation of the encoding for this tensor, in the pair layout of the runtime.
 
         If the user names a runtime that rotates neighbours (0, 1) instead of halves (0, 64), as
         llama.cpp does with Llama's weights, the pairs are interleaved.
@@ -118,24 +123,34 @@ class RotatedCheck:
             return "interleaved, as mlx-lm reads rope_traditional"
         return ""
 
-    def _find_positions(self) -> tuple[Indices, Flags]:
-        """Return the positions by which rows rotate, and which rows are tokens and not padding.
+    @cached_property
+    def positions(self) -> TensorPositions:
+        """The positions by which rows rotate, (axes, sequences, L), and which rows are tokens, (sequences, L).
 
-        All keys of a cache that moves by 8 positions rotate by the angle of position 8, wherever
-        they are.
+        It is (1, 1, L) unless positions have several axes (M-RoPE), or differ between sequences. All
+        keys of a cache that moves by 8 positions rotate by the angle of position 8, wherever they
+        are.
         """
         after = Input(self.tensor.after, self.tensor.pair.label)
         axes = self.rotation.rope.position_axes
-        positions, is_token = self.rows.positions_of(after, self.tensor.axis, axes)
-        if self.job.tokens.shift is not None:
-            positions = np.full_like(positions, self.job.tokens.shift)
-        return positions, is_token
+        places = self.rows.positions_of(after, self.tensor.axis, axes)
+        shift = self.job.tokens.shift
+        if shift is None:
+            return places
+        return places._replace(ids=np.full_like(places.ids, shift))
 
-    def _make_plan(self) -> HeadRotation:
-        """Return the rotation for a search for reasons.
+    @property
+    def is_token(self) -> Flags:
+        """False for rows of padding, (sequences, L)."""
+        return self.positions.is_token
+
+    @cached_property
+    def plan(self) -> HeadRotation:
+        """The same rotation for a search for reasons; with a shift, that of one shift.
 
         Keys of a moved cache are rotated already: the attention factor was applied then, and
-        channels stay in the layout that this first rotation left.
+        channels stay in the layout that this first rotation left. DeepSeek's first rotation takes
+        interleaved channels and leaves halves, so that a shift takes halves and leaves halves.
         """
         rope = self.rotation.rope
         layouts = LAYOUTS[self.rotation.layout]
@@ -150,8 +165,9 @@ class RotatedCheck:
             axis=self.tensor.axis,
         )
 
-    def _compare_all(self) -> Comparison:
-        """Compare the whole tensor with the rotation of the one before.
+    @cached_property
+    def result(self) -> Comparison:
+        """The comparison of the whole tensor with the rotation of the one before.
 
         Values before that are not finite are reported first: nothing can be expected of them.
         """
@@ -260,7 +276,7 @@ class RotatedCheck:
             before=self.before.reshape(shape),
             after=self.after.reshape(shape),
             plan=self.plan,
-            positions=self.positions,
+            positions=self.positions.ids,
             is_token=self.is_token,
             are_stated=self.job.tokens.are_placed,
             dtype=self.tensor.pair.dtype,
@@ -347,6 +363,7 @@ class RotatedCheck:
                 yield LikelyPadding(equal_rows, number if self.before.ndim > 3 else None)
 
 
+@dataclass(eq=False)
 class UnrotatedCheck(RotatedCheck):
     """A tensor of a layer without rope (NoPE), which should be as it was before."""
 
@@ -370,7 +387,7 @@ class UnrotatedCheck(RotatedCheck):
         tuned = self.encoding.unrotated
         assert tuned.attn_scale is not None
         assert tuned.floor_scale is not None
-        steps = np.floor((self.positions[0] + 1.0) / tuned.floor_scale)
+        steps = np.floor((self.positions.ids[0] + 1.0) / tuned.floor_scale)
         return self._spread_along_rows(1 + tuned.attn_scale * np.log1p(steps))
 
     @property
