@@ -65,7 +65,12 @@ class Arrangement:
 
     @property
     def copy_axes(self) -> tuple[int, ...]:
-        """The axes of the array along which the whole table is repeated."""
+        """The axes of the array along which the whole table is repeated.
+
+        An array (2, 64, 128) that holds `copy 2, row 64, frequency 128` is repeated along axis 0. Its
+        factor `copy 2` and its axis 0 both have 2 indices, each 64 · 128 elements after the other.
+        Heads folded into columns are copies as well, but have no axis of their own.
+        """
         sizes = [factor.size for factor in self.factors]
         copies = set()
         for factor, step in zip(self.factors, find_steps(sizes), strict=True):
@@ -251,14 +256,18 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
 
 
 def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
-    """Yield the shape of biases whose heads lie in one axis with the batch: (2·4, L, L), as BLOOM has them."""
+    """Yield the shape of biases whose heads lie in one axis with the batch, as BLOOM has them.
+
+    For the bias (4, L, L) of a model with 4 heads, (8, L, L) is read as (2, 4, L, L): the heads of
+    the first sequence, then those of the second.
+    """
     if len(unread.candidate.row_lengths) != 2 or len(unread.shape) < 2:
         return
     heads = unread.candidate.row_lengths[0]
-    first, *rest = unread.shape
-    if heads and first > heads and first % heads == 0:
-        batch = first // heads
-        yield Folding((batch, heads, *rest), f"{batch} × {heads} heads along axis 0")
+    sequences_and_heads, *rest = unread.shape
+    if heads and sequences_and_heads > heads and sequences_and_heads % heads == 0:
+        sequences = sequences_and_heads // heads
+        yield Folding((sequences, heads, *rest), f"{sequences} × {heads} heads along axis 0")
 
 
 def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
@@ -272,12 +281,15 @@ def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
 
 
 def _transposed_table(unread: _Unread) -> Iterator[Folding]:
-    """Yield the shape of a table (frequencies, positions), as ggml's (ne0, ne1) reads in a dump."""
-    if (
-        not unread.candidate.transposable
-        or len(unread.long_axes) != 2
-        or len(unread.last_axes) != 1
-    ):
+    """Yield the shape of a table with a row per frequency and a column per position.
+
+    ggml lists the axes of a tensor in reverse, so that its (64, 4096) may be meant as 4096 positions
+    of 64 frequencies. Forms whose columns have several axes, such as pairs (L, D/2, 2), are not read
+    so.
+    """
+    is_matrix = len(unread.long_axes) == 2
+    has_one_column_axis = len(unread.last_axes) == 1
+    if not unread.candidate.transposable or not is_matrix or not has_one_column_axis:
         return
     if unread.long_axes[0] == unread.last_axes[0]:
         yield Folding(unread.long_axes, "transposed", transposed=True)

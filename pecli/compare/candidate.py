@@ -100,7 +100,12 @@ class Waves(NamedTuple):
 
 
 def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
-    """Return the cosines and sines of a file by their names; None unless it has one table of each, of one shape."""
+    """Return the cosines and sines of a file, which their names state.
+
+    {"rope.cos": (64, 128), "rope.sin": (64, 128), "inv_freq": (64,)} has them. None is returned if
+    there are several tables of one function, as of several layer types, if one function is missing,
+    or if their shapes differ.
+    """
     tables: dict[str | None, list[Array]] = {"cos": [], "sin": []}
     for name, array in tensors.items():
         tables.setdefault(role_of(name), []).append(array)

@@ -192,15 +192,22 @@ def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | Non
 
 
 def _merge_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
-    """Return the ranges of wrong rows (or columns, heads, batch) of several tensors as one list."""
-    numbers = []
+    """Return the places along one axis at which any of several tensors is wrong; None if none is.
+
+    If rows 0–2 are wrong in the cosines and rows 2–5 in the sines, it is [[0, 5]].
+
+    Args:
+        tensors: The comparisons.
+        name: The axis: rows, columns, heads or batch.
+    """
+    wrong_numbers = []
     for tensor in tensors:
-        for low, high in tensor.where.get(name, ()):
-            numbers.append(np.arange(low, high + 1))
-    if not numbers:
+        for first, last in tensor.where.get(name, ()):
+            wrong_numbers.append(np.arange(first, last + 1))
+    if not wrong_numbers:
         return None
-    wrong = np.unique(np.concatenate(numbers))
-    return [[low, high] for low, high in ranges(wrong)]
+    merged = np.unique(np.concatenate(wrong_numbers))
+    return [[first, last] for first, last in ranges(merged)]
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:

@@ -320,7 +320,11 @@ def _count_strange(values: AnyArray, alike: Flags) -> int:
 
 
 def _measure_integers(expected: Array, found: Array) -> _Errors:
-    """Return the errors of integers, or booleans; unsigned differences cannot overflow."""
+    """Return the errors of integers, or of booleans as 0 and 1.
+
+    −128 and 127 are 255 apart, which int8 cannot hold: 127 − (−128) becomes −1, whose bits are those
+    of 255 in uint8. So the larger of two numbers minus the smaller is computed without signs.
+    """
     if expected.dtype.kind == "b":
         expected = expected.view(np.uint8)
         found = found.view(np.uint8)

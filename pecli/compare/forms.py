@@ -265,6 +265,16 @@ class Form:
 
 @lru_cache(MAX_CACHED)
 def _make_last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
+    """Return the factors of each of the last axes of a tensor.
+
+    The pattern of `pairs` is `f, p`: an axis of frequencies and one of two functions. With columns
+    doubled in halves, f is replaced by `d f`, and 8 frequencies have the axes (2 · 8, 2).
+
+    Args:
+        arrangement: One of ARRANGEMENTS.
+        doubled: One of DOUBLINGS.
+        frequencies: The number of frequencies; every other factor is 2.
+    """
     letters_of_columns = _SIGNED_FACTORS if arrangement == "signed" else _DOUBLED_FACTORS
     pattern = ARRANGEMENTS[arrangement].axes.replace("f", letters_of_columns[doubled])
     axes = []

@@ -34,7 +34,12 @@ class HeadAxes(NamedTuple):
     note: str = ""
 
     def view(self, array: AnyArray) -> View:
-        """Return the array with copies and then the axes before the rotation."""
+        """Return the array with copies and then the axes before the rotation.
+
+        Keys (1, 512, 6, 128) in which 2 heads are repeated 3 times have the shape (1, 512, 2, 3, 128).
+        By the order 3 0 2 1 4, their view is (3, 1, 2, 512, 128): three copies of the keys before,
+        (1, 2, 512, 128).
+        """
         steps = find_steps(self.shape)
         values = array.reshape(self.shape).transpose(self.order)
         return View(

@@ -70,7 +70,10 @@ class Part:
         return numpy_dtype(dtype) if isinstance(dtype, str) else dtype
 
     def decoded(self, values: AnyArray) -> AnyArray:
-        """Return the numbers that elements stand for."""
+        """Return the numbers that elements stand for.
+
+        With a step of 1/127, the integer 127 stands for 1.0. In a mask, −3.4e38 stands for −∞.
+        """
         if self.step:
             return np.multiply(values, self.step, dtype=np.float64)
         if not self.masked:

@@ -16,7 +16,11 @@ MAX_ERROR = 2.0  #: error that an element counts for if it is further off, or no
 
 
 def take_found_probes(part: Part) -> AnyArray:
-    """Return the probed rows of the first and of the last copies in a tensor."""
+    """Return the probed rows of the first and of the last copies in a tensor.
+
+    Of 8 copies of a table (64, 128), (8, 64, 128), these are copies 0 and 7 and rows 0, 1, 2, 3, 32
+    and 63 of each: (2, 6, 128).
+    """
     first_and_last = tuple(slice(None, None, max(1, count - 1)) for count in part.copies)
     copies = part.found[first_and_last]
     table_shape = part.expected.shape
@@ -27,7 +31,10 @@ def take_found_probes(part: Part) -> AnyArray:
 
 
 def take_expected_probes(part: Part) -> AnyArray:
-    """Return the probed rows of the expected table."""
+    """Return the probed rows of the expected table, of which only these are computed.
+
+    Of a table (64, 128) they are (6, 128).
+    """
     shape = part.expected.shape
     probed = np.ix_(*_choose_indices(shape))
     if isinstance(part.expected, np.ndarray):

@@ -16,6 +16,7 @@ import numpy as np
 from pecli.compare.arrangement import Arrangement, make_straight
 from pecli.compare.candidate import CandidateTable, EncodingOrigin, Expected, candidate_of
 from pecli.compare.comparison import Comparison, compare_parts
+from pecli.compare.factors import first_along
 from pecli.compare.forms import Form, joined
 from pecli.compare.part import Part
 from pecli.compare.probes import measure_mean_error, take_found_probes
@@ -62,7 +63,14 @@ class Reading:
 
     @classmethod
     def straight(cls, name: str, expected: Expected, array: AnyArray, *, masked: bool) -> "Reading":
-        """Return the reading of an array as it stands."""
+        """Return the reading of an array as it stands, without copies or doubled columns.
+
+        Args:
+            name: The name of the table.
+            expected: The table, of the shape of the array.
+            array: The tensor.
+            masked: True if the most negative number of a dtype stands for −∞.
+        """
         return cls(
             array=array,
             candidate=candidate_of({name: expected}),
@@ -167,14 +175,17 @@ class Reading:
         return FoundTables(scheme, tables)
 
     def _take_both_columns(self) -> list[AnyArray]:
-        """Return one copy of the first and of the second columns of all frequencies."""
+        """Return one copy of the first and of the second columns of all frequencies.
+
+        Of a batch of 3 tables (12, 16) with 8 frequencies, each is (12, 8): columns 0 … 7 and
+        8 … 15 of the first table if they are doubled in halves.
+        """
         if self.form.is_signed:
             first, second = self.parts
             return [-first.first_copy, second.first_copy]
-        columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
-        for _ in self.parts[0].copies[1:]:
-            columns = columns[:, 0]
-        return [*columns]
+        both_columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
+        other_copies = len(self.parts[0].copies) - 1
+        return [first_along(columns, other_copies) for columns in both_columns]
 
     def has_equal_copies(self, atol: float = 0.0, *, columns_may_differ: bool = False) -> bool:
         """Return True if all copies of a table, such as those of a batch, are the same.
@@ -216,7 +227,11 @@ class Reading:
         return self._has_alike_probes()
 
     def _has_alike_probes(self) -> bool:
-        """Return True if some rows are the same in the first and the last copies, doubled columns included."""
+        """Return True if some rows are the same in the first and the last copies, doubled columns included.
+
+        Rotation matrices [[cos, −sin], [sin, cos]] hold each function in two parts, one of them
+        negated: these are copies of each other as well.
+        """
         first_copy = (slice(1),) * len(self.parts[0].copies)
         first_rows_by_name: dict[str, AnyArray] = {}
         for part in self.parts:
