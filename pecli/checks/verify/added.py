@@ -288,7 +288,10 @@ class _Sequence(NamedTuple):
 
 
 def _split_into_sequences(sums: _Sums) -> Iterator[_Sequence]:
-    """Yield the sequences of a batch; inputs (L, D) are one sequence, whose name is «after»."""
+    """Yield the sequences of a batch: of inputs (3, L, D), three of (L, D), «sequence 0» to «sequence 2».
+
+    Inputs (L, D) are one sequence, whose name is «after», as results then speak of the whole tensor.
+    """
     pair = sums.pair
     before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])  # (batch, L, D)
     after = widened(pair.after).reshape(-1, *pair.after.shape[-2:])
@@ -384,7 +387,12 @@ def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> Iterator[_Wro
 
 
 def _find_nearest_rows(added: Floats, weight: Floats) -> Indices:
-    """Return the row of the table that is nearest to each of the rows that were added."""
+    """Return the row of the table that is nearest to each of the rows that were added, (L,).
+
+    Args:
+        added: The differences after − before of one sequence, (L, D).
+        weight: The table, (rows, D).
+    """
     sizes = (weight**2).sum(axis=1)
     step = max(1, BLOCK_ELEMENTS // len(weight))
     nearest: list[Indices] = [np.empty(0, np.intp)]

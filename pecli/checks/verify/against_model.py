@@ -199,6 +199,11 @@ class _Misfit(NamedTuple):
 
     @classmethod
     def of(cls, answer: Verification) -> "_Misfit":
+        """Return the misfit of an answer.
+
+        If `cos` and `sin` fail, and one explanation names «base is 500000» for both, no tensor is
+        unexplained, and there is 1 mistake.
+        """
         failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
         mistakes = len(answer.problems)
         explained: set[str] = set()

@@ -1,6 +1,6 @@
 """A file compared with the spec that it carries."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 
 import numpy as np
@@ -45,28 +45,30 @@ def verify_carried(
     spec = _read_carried_spec(path, file)
     scheme = _read_scheme(path, spec)
     expected = tensors_by_name(scheme)
-    problems = _find_unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
-    tensors = {name: array for name, array in file.tensors.items() if name in expected}
+    problems: list[FileProblem] = []
     checked = []
-    for name, array in tensors.items():
+    for name, array in file.tensors.items():
+        if name not in expected:
+            problems.append(UnexpectedTensor(name, scheme.name))
+            continue
         result = compare_arrays(expected[name], array, tolerance, name=name)
         checked.append(
             CheckedTensor(tensor=name, result=result, scheme=scheme, found={name: array})
         )
+    if is_complete:
+        problems += [MissingTensor(name) for name in expected if name not in file.tensors]
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
-    if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):
+    if is_complete and is_comparable and not _has_stored_hash(spec, file):
         problems.append(ChangedAfterWriting())
     return conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
 
 
-def _has_stored_hash(
-    spec: Mapping[str, object], file_format: str, tensors: Mapping[str, Array]
-) -> bool:
-    """Return True if the sha256 in a spec is that of the tensors, or the format has none."""
-    if "sha256" not in spec and file_format in UNHASHED_FORMATS:
+def _has_stored_hash(spec: Mapping[str, object], file: LoadedFile) -> bool:
+    """Return True if the sha256 in a spec is that of a file's tensors, or its format has none."""
+    if "sha256" not in spec and file.format in UNHASHED_FORMATS:
         return True
-    return spec.get("sha256") == _compute_digest(tensors)
+    return spec.get("sha256") == _compute_digest(file.tensors)
 
 
 def _read_carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
@@ -85,20 +87,6 @@ def _read_scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     return scheme
-
-
-def _find_unexpected_names(
-    tensors: Collection[str], expected: Collection[str], scheme: str, *, is_complete: bool
-) -> list[FileProblem]:
-    """Return a problem for each tensor that the scheme does not have, or that the file lacks."""
-    problems: list[FileProblem] = []
-    for name in tensors:
-        if name not in expected:
-            problems.append(UnexpectedTensor(name, scheme))
-    for name in expected:
-        if is_complete and name not in tensors:
-            problems.append(MissingTensor(name))
-    return problems
 
 
 def _compute_digest(tensors: Mapping[str, Array]) -> str:

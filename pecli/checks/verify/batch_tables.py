@@ -44,13 +44,17 @@ class TokenTables(NamedTuple):
 
 
 def arrange_per_batch(array: Array) -> Array:
-    """Return a table as (batch, L, …), without an axis of one head."""
+    """Return a table as (batch, L, …), without an axis of one head.
+
+    (L, D) becomes (1, L, D). Tables that broadcast over heads, (batch, 1, L, D) or (batch, L, 1, D),
+    become (batch, L, D).
+    """
     if array.ndim < 3:
         return array[None]
     if array.ndim == 4:
-        for axis in (1, 2):
-            if array.shape[axis] == 1:
-                return array.squeeze(axis)
+        for head_axis in (1, 2):
+            if array.shape[head_axis] == 1:
+                return array.squeeze(head_axis)
     return array
 
 

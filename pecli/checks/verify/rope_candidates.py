@@ -19,7 +19,10 @@ from pecli.models.encoding import Encoding
 def find_rope_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield frequencies, and cosines and sines at the positions of the rows, if they are known."""
+    """Yield frequencies, and cosines and sines at the positions of the rows, if they are known.
+
+    A tensor whose name states frequencies is no table of cosines, and the reverse.
+    """
     may_be_frequencies = tensor.role in ("inv_freq", None)
     if may_be_frequencies:
         yield from _find_frequencies(encoding, tensor.wide_dtype, settings)
@@ -32,7 +35,13 @@ def find_rope_candidates(
 def _find_waves(
     encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield cosines and sines, with as many rows as the file has unless the settings state them."""
+    """Yield cosines and sines, with as many rows as the file has unless the settings state them.
+
+    Args:
+        encoding: A rotary encoding of a model.
+        dtype: The dtype of the tables.
+        settings: The positions of rows: consecutive from an offset, stated one by one, or on a grid.
+    """
     layout = settings.layout or _read_doubling(encoding)
     # Several arrangements of the same file ask for the same number of rows.
     make = cache(partial(_make_waves, encoding, dtype, settings))
@@ -67,14 +76,17 @@ def _with_grid_of_array(
 
 
 def _has_rows(encoding: Encoding, settings: TableSettings) -> bool:
-    """Return True if an encoding has a table whose rows are at known positions."""
+    """Return True if an encoding has a table whose rows are at known positions.
+
+    The rows of a vision tower are patches, so that the grid of patches must be stated. Positions
+    (t, h, w) of the text have three axes and are none of the tower's, whose patches have two.
+    """
     is_on_grid = bool(encoding.grid.axes) or encoding.no_table
     if is_on_grid and not settings.stated_rows:
         return False
     axes = len(settings.position_axes)
-    # Positions (t, h, w) of the text are not those of a vision tower's patches.
-    is_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
-    return not is_of_text
+    are_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
+    return not are_of_text
 
 
 def _read_doubling(encoding: Encoding) -> str:
@@ -121,7 +133,15 @@ def _find_frequencies(
 def _find_frequencies_at(
     length: int, length_words: str, encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield the frequencies that an encoding has for prompts of a length."""
+    """Yield the frequencies that an encoding has for prompts of a length.
+
+    Args:
+        length: The length in tokens, on which dynamic scalings depend.
+        length_words: A note on it, such as «at length 8192»; empty if it goes without saying.
+        encoding: A rotary encoding of a model.
+        dtype: The dtype of the frequencies.
+        settings: The recipe and the runtime that compute them.
+    """
     rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
     frequencies = as_dtype(tensors_by_name(rope)["inv_freq"].array(), dtype)
     for order_words, expected in _order_frequencies(encoding, frequencies).items():

@@ -85,7 +85,10 @@ class _FoundPlaces:
 
     @classmethod
     def of(cls, reason: Explanation) -> "_FoundPlaces":
-        """Return the places that a reason names."""
+        """Return the places that a reason names.
+
+        The edits «position_axis is −3» and «layout is interleaved» give the axis −3 and that layout.
+        """
         places = cls()
         for edit in reason.edits:
             match edit:

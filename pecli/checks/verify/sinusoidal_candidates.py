@@ -25,7 +25,7 @@ def find_sinusoidal_candidates(
 def _read_parameters(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> NamedValues:
-    """Return the parameters of a table, except the position of its first row."""
+    """Return the parameters of a model's table in the dtype of a file, except the position of its first row."""
     parameters = dict(encoding.parameters)
     parameters.pop("offset", None)
     parameters["recipe"] = settings.recipe
@@ -81,7 +81,13 @@ def _find_from_offsets(
 def _make_candidate_on_grid(
     parameters: NamedValues, settings: TableSettings, words: str
 ) -> CandidateTable:
-    """Return the table on a grid, whose size and style give its rows, layout and exponents."""
+    """Return the table on a grid, whose size and style give its rows, layout and exponents.
+
+    Args:
+        parameters: The parameters of the model's table, with a grid unless the user states one.
+        settings: The grid or the positions that the user states, which replace the model's.
+        words: A note, such as «as in mae».
+    """
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **settings.stated_rows})

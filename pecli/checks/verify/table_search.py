@@ -29,7 +29,11 @@ def find_tables(tensors: ModelTensors) -> Tables:
 
 
 def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
-    """Return the only tensor of a file, or those whose names state a table, or else values do."""
+    """Return the tables of a file, recognised by their names or by their values, with the reading of each.
+
+    The only tensor of a file is its table. Of several, those count whose names state a table, such
+    as `rope.cos`. If no name does, tensors count whose values are near a table of the model.
+    """
     names = [*tensors.tensors]
     if len(names) == 1:
         return {names[0]: _read_only_table(tensors, names[0])}
@@ -79,6 +83,7 @@ def _must_be_table(tensors: ModelTensors, role: str) -> bool:
 
 
 def _find_by_values(tensors: ModelTensors) -> Tables:
+    """Return the tensors whose values are near a table of the model, whatever their names are."""
     tables: Tables = {}
     for name, array in tensors.tensors.items():
         if not _holds_floats(array):
