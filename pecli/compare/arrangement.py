@@ -271,9 +271,12 @@ def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
 
 
 def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
-    """Yield the shape of a table with more than two axes that was written line by line: (4·6, 6) for (4, 6, 6)."""
+    """Yield the shape of a table with more than two axes that was written line by line.
+
+    A bias (4, 6, 6) is written as 4 · 6 lines of 6 numbers, (24, 6).
+    """
     lengths = unread.candidate.row_lengths
-    if not unread.is_text or len(unread.long_axes) > 2 or len(lengths) < 2:
+    if not unread.is_text or len(lengths) < 2:
         return
     shape = (*filter(None, lengths), *unread.last_axes)
     if math.prod(shape) == math.prod(unread.shape):
@@ -284,14 +287,10 @@ def _transposed_table(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table with a row per frequency and a column per position.
 
     ggml lists the axes of a tensor in reverse, so that its (64, 4096) may be meant as 4096 positions
-    of 64 frequencies. Forms whose columns have several axes, such as pairs (L, D/2, 2), are not read
-    so.
+    of 64 frequencies.
     """
     is_matrix = len(unread.long_axes) == 2
-    has_one_column_axis = len(unread.last_axes) == 1
-    if not unread.candidate.transposable or not is_matrix or not has_one_column_axis:
-        return
-    if unread.long_axes[0] == unread.last_axes[0]:
+    if is_matrix and unread.candidate.transposable:
         yield Folding(unread.long_axes, "transposed", transposed=True)
 
 
@@ -320,18 +319,17 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     frames. If the model states that grid, also with sides exchanged, it is read so. Otherwise 12
     may be the length of a sequence, and the values have to confirm the grid.
     """
+    if len(unread.candidate.row_lengths) != 1:
+        return
     first_column_axis = len(unread.long_axes) - len(unread.last_axes)
     leading = unread.long_axes[:first_column_axis]
-    has_columns = unread.long_axes[first_column_axis:] == unread.last_axes
-    has_one_row_axis = len(unread.candidate.row_lengths) == 1
-    if not has_columns or not has_one_row_axis:
-        return
+    columns = unread.long_axes[first_column_axis:]
     (rows,) = unread.candidate.row_lengths
     for first_side in range(len(leading) - 1):  # A grid has two sides, or more.
         copies = leading[:first_side]
         grid = leading[first_side:]
         if math.prod(grid) == rows:
-            shape = (*copies, rows, *unread.last_axes)
+            shape = (*copies, rows, *columns)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
             is_known = sorted(grid) == sorted(unread.candidate.grid)
             yield Folding(shape, note, is_guess=not is_known)

@@ -201,9 +201,8 @@ class RotatedCheck:
         """
         sequences, rows = values.shape
         shape = [1] * self.tensor.before.ndim
-        shape[self.tensor.axis] = rows
-        if sequences > 1:
-            shape[0] = sequences
+        shape[0] = sequences
+        shape[self.tensor.axis] = rows  # It may be axis 0, if there is one sequence.
         return values.reshape(shape)
 
     def _find_strange_padding(self) -> PaddingNotFinite | None:
