@@ -154,32 +154,35 @@ class _RealTensor:
         if table_shape != first_table.shape:
             return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
         copy_axes = arrangement.copy_axes
+        as_numbers = []
+        for function, negated, view in views:
+            name = candidate.names[function]
+            part = Part(
+                expected=made.tables[name],
+                view=view,
+                negated=negated,
+                masked=candidate.masked,
+                name=name,
+                copy_axes=copy_axes,
+            )
+            as_numbers.append(part)
         for step in _find_steps(self.values, candidate, first_table):
-            parts = []
-            for function, negated, view in views:
-                name = candidate.names[function]
-                part = Part(
-                    expected=made.tables[name],
-                    view=view,
-                    negated=negated,
-                    step=step,
-                    masked=candidate.masked,
-                    name=name,
-                    copy_axes=copy_axes,
-                )
-                parts.append(part)
             yield Reading(
                 array=self.values,
                 candidate=candidate,
                 arrangement=arrangement,
-                parts=tuple(parts),
+                parts=tuple(replace(part, step=step) for part in as_numbers),
                 scheme=made.scheme,
                 is_complex=self.is_complex,
             )
 
 
 def _find_steps(array: AnyArray, candidate: CandidateTable, expected: Expected) -> Sequence[float]:
-    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
+    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first.
+
+    An int8 table of cosines may hold whole numbers, or 127, 128 or 64 may stand for 1.0: the steps
+    are 0, 1/127, 1/128 and 1/64.
+    """
     ones = STEPS.get(dtype_name(array.dtype), ())
     if not candidate.quantised or not is_float_table(expected):
         return (0.0,)
@@ -275,7 +278,13 @@ def _may_be_written_so(reading: Reading) -> bool:
     """Return True if a program may have written the table in this way, although its values are wrong.
 
     Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
-    transpose, or 64 copies of a vector. A report on wrong values needs the likely one.
+    transpose, or 64 copies of a vector. A report on wrong values needs the likely one:
+
+    - a transposed table has all frequencies alike in its first column, at position 0;
+    - a vector (64,) of frequencies or slopes is not repeated: (12, 64) is a table rather than 12 of them;
+    - a vector that is a table has 8 rows or more: 128 numbers are no 2 rows of 64;
+    - any other way is likely if the name states that the tensor is a table of a model. Otherwise one
+      table has to stand there once, or its copies have to be alike.
     """
     if reading.is_learned:
         return True  # There are no expected values that could contradict.
@@ -289,12 +298,16 @@ def _may_be_written_so(reading: Reading) -> bool:
     if is_table_in_vector:
         return table_shape[-2] >= MIN_FLAT_ROWS
     if reading.candidate.origin is not None:
-        return True  # The name of the tensor states that it is this table of a model.
+        return True
     return _is_plain(reading) or reading.is_plausible
 
 
 def _is_plain(reading: Reading) -> bool:
-    """Return True if one table stands in the array once, its columns doubled as the model has them."""
+    """Return True if one table stands in the array once, its columns doubled as the model has them.
+
+    Cosines (64, 128) of 64 frequencies are plain if the model rotates halves, and the columns are
+    c0 … c63 c0 … c63. They are not plain in (2, 64, 128), which may be a batch.
+    """
     has_all_axes = reading.array.ndim >= len(reading.parts[0].expected.shape)
     if reading.holds_both or not has_all_axes:
         return False

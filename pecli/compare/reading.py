@@ -157,8 +157,9 @@ class Reading:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
-        makes the tables. If a file has every frequency twice, one of the two columns may be wrong
-        and the other right. So the search gets both columns, and the scheme in the same layout.
+        makes the tables. A batch of 3 cosines (3, 64, 128) with 64 frequencies in doubled columns
+        gives one table (64, 128), not (64, 64): one of two columns may be wrong and the other right.
+        So the search gets both, and the scheme in the same layout.
         """
         tables = self.take_first_copies()
         scheme = self.scheme

@@ -170,6 +170,13 @@ def solve_positions(
     A rotation by the angle θ takes (1, 0) to (cos θ, sin θ). So tables are explained as queries of
     which all pairs were (1, 0) before the rotation: the search for wrong positions of queries then
     finds those of the tables. None if it finds other reasons, or none.
+
+    Args:
+        tables: Tensors by name, among them `cos` and `sin`, (batch, L, D) each.
+        rows: The positions that the rows should have.
+        model: The model that makes the tables.
+        encoding: Its only rotary encoding in question.
+        tolerance: The errors that pass.
     """
     from pecli.checks.verify.rotated import verify_rotated
 
