@@ -77,7 +77,8 @@ def _is_transposed(array: AnyArray) -> bool:
 def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
     """Yield the readings of a tensor as cosines and sines of any number of frequencies.
 
-    What tells is that cos² + sin² is constant, or that copies are alike.
+    They are recognised by a constant sum cos² + sin², or by copies that are alike. As nothing is
+    known about their values, they are read as tables of zeros; a tensor that is near zero is none.
     """
     for width in sorted(_find_widths(array), reverse=True):
         make = partial(_make_zero_tables, width)
@@ -91,17 +92,19 @@ def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
 
 
 def _find_widths(array: AnyArray) -> set[int]:
-    """Return the numbers of frequencies that the last axes may have: each comes once, twice or four times."""
+    """Return the numbers of frequencies that the last axes may have: each comes once, twice or four times.
+
+    128 columns may be 128 frequencies, 64 as [cos | sin], or 32 as [cos cos | sin sin]. A number that
+    does not divide the columns, such as 2 of 10 columns, is never found in them.
+    """
     widths = set()
-    for size in array.shape[-3:]:
-        for times in (1, 2, 4):
-            if size and size % times == 0:
-                widths.add(size // times)
+    for columns in array.shape[-3:]:
+        widths |= {columns, columns // 2, columns // 4}
     return widths
 
 
 def _make_zero_tables(width: int, rows: int) -> MadeTables:
-    """Make tables of zeros, for readings that do not compare values."""
+    """Return cosines and sines (rows, width) that are all 0, for readings that do not compare values."""
     zeros = np.broadcast_to(np.zeros(()), (rows, width))
     return MadeTables(None, dict.fromkeys(PLURALS, zeros))
 

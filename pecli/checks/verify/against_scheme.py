@@ -200,7 +200,13 @@ class _SchemeCheck:
         )
 
     def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
-        """Return the failure of a tensor that has the shape of none of the tables that it may be."""
+        """Return the failure of a tensor that has the shape of none of the tables that it may be.
+
+        Args:
+            name: The tensor.
+            tables: The names of the tables that it may be; all if it is empty.
+            label: The name of the result; that of the likeliest table if it is empty.
+        """
         array = self.file.tensors[name]
         likeliest = self._find_likely(real_dtype(array), tables)[0]
         expected_shape = bracketed(likeliest.shape)
@@ -212,7 +218,11 @@ class _SchemeCheck:
         )
 
     def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
-        """Return the candidates that a tensor of a dtype may be."""
+        """Return the candidates that a tensor of a dtype may be, those with these names of tables.
+
+        All are returned if no names are given. They are in the dtype of the scheme, unless any
+        dtype is allowed, and this one is a floating one.
+        """
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
         candidates = self._find_candidates(dtype)
@@ -226,7 +236,11 @@ class _SchemeCheck:
         return self._candidates_by_dtype[dtype]
 
     def find_missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
-        """Return a problem for each table that the file lacks, and that does not follow from others."""
+        """Return a problem for each table that the file lacks, and that does not follow from others.
+
+        A rope file with `cos` alone lacks `sin`; `inv_freq` follows from cosines and sines, so that
+        it is never missing.
+        """
         present = set(self.scheme.derived_tensors)
         for tensor in checked:
             present.update(tensor.found)
@@ -250,7 +264,8 @@ def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateT
     """Return the tables of a scheme that a tensor of a dtype may be.
 
     Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
-    cosines. So these are expected in float32, unless the scheme itself is in half precision.
+    cosines. So of a rope scheme and a float16 file, cosines and sines are expected in float16, and
+    `inv_freq` in float32, unless the scheme itself is in float16.
     """
     candidates = find_scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):

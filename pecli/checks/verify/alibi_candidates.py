@@ -44,7 +44,11 @@ def _make_slope_scheme(encoding: Encoding, dtype: str) -> Alibi:
 
 
 def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterator[CandidateTable]:
-    """Yield slopes: of all heads, of the heads of a shard, and rounded as the model rounds them."""
+    """Yield slopes (heads,): of all heads, of the heads of a shard, and rounded as the model rounds them.
+
+    transformers' Falcon computes slopes in bfloat16, so that a float32 file may hold numbers with 8
+    significant bits.
+    """
     scheme = _make_slope_scheme(encoding, tensor.wide_dtype)
     yield candidate_of({"slopes": scheme.single_array()}, scheme)
     yield from find_alibi_parts(scheme, tensor.array)
@@ -57,7 +61,13 @@ def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterat
 def _find_bias_candidates(
     encoding: Encoding, scheme: Alibi, array: AnyArray
 ) -> Iterator[CandidateTable]:
-    """Yield the biases of one form: all of them, a part of them, and as the model computes them."""
+    """Yield the biases of one form: all of them, a part of them, and as the model computes them.
+
+    Args:
+        encoding: The model's encoding.
+        scheme: The scheme of its biases in this form, with as many keys as the array has columns.
+        array: The tensor, which may hold some of the heads or queries only.
+    """
     words = f"in the {scheme.form} form"
     yield candidate_of({"bias": scheme.single_array()}, scheme, words=words, masked=True)
     yield from find_alibi_parts(scheme, array)

@@ -85,7 +85,7 @@ class ModelCheck:
         return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
     def _check_all(self, tables: Tables, tolerance: Tolerance) -> list[CheckedTensor]:
-        """Compare each tensor with the table that it is read as; one that fits no table fails."""
+        """Return a comparison for each tensor, with the table that it is read as; one without a reading fails."""
         checked = []
         for name, reading in tables.items():
             if reading is None:

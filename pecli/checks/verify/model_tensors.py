@@ -161,7 +161,13 @@ class ModelTensors:
         )
 
     def find_reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
-        """Return the way to read a tensor that is nearest to a table of one encoding."""
+        """Return the way to read a tensor that is nearest to a table of one encoding; None if none makes sense.
+
+        Args:
+            name: The tensor.
+            role: What it is supposed to hold, such as «cos»; None if it may be any table.
+            encoding: The encoding, such as that of Gemma 3's full layers.
+        """
         array = np.atleast_1d(self.tensors[name])
         candidates = self._find_candidates(name, array, role, [encoding])
         return find_best_reading(array, candidates, is_text=self.file.has_rows_only)

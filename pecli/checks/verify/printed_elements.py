@@ -167,7 +167,11 @@ def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:
 
 
 def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
-    """Return a result with the indices of the whole tensor, and the elements that were compared."""
+    """Return a result with the indices of the whole tensor, and the number of elements that were compared.
+
+    Of (32, 40, 128), heads and tokens 0, 1, 2 and the last three were printed: the compared arrays
+    are (6, 6, 128), and their index (3, 4, 0) is (29, 38, 0) in the tensor.
+    """
     return replace(
         result,
         shape=part.shape,

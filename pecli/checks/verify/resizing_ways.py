@@ -22,7 +22,11 @@ def find_fitting_ways(resizing: Resizing, coefficient: float = CUBIC) -> tuple[I
 
 
 def find_nearest_way(resizing: Resizing) -> Interpolation:
-    """Return the interpolation whose table has the smallest mean error."""
+    """Return the known interpolation whose table has the smallest mean absolute error.
+
+    It is the default one if no interpolation makes as many rows as the new table has, for example
+    because rows for other tokens are missing.
+    """
     errors = {}
     for way in known_interpolations():
         with suppress(ParameterError):  # A slice cannot grow.
