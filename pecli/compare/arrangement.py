@@ -276,7 +276,7 @@ def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
     A bias (4, 6, 6) is written as 4 · 6 lines of 6 numbers, (24, 6).
     """
     lengths = unread.candidate.row_lengths
-    if not unread.is_text or len(lengths) < 2:
+    if not unread.is_text or len(unread.long_axes) > 2 or len(lengths) < 2:
         return
     shape = (*filter(None, lengths), *unread.last_axes)
     if math.prod(shape) == math.prod(unread.shape):
