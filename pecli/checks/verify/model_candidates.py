@@ -11,24 +11,17 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.verify.alibi_candidates import find_alibi_candidates
-from pecli.checks.verify.candidates import COS_FIRST, has_order
 from pecli.checks.verify.rope_candidates import find_rope_candidates
 from pecli.checks.verify.sinusoidal_candidates import find_sinusoidal_candidates
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.candidate import CandidateTable, EncodingOrigin, candidate_of
-from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.relative import Relative
-from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
 
 def find_model_candidates(
-    encoding: Encoding,
-    array: AnyArray,
-    role: str | None,
-    settings: TableSettings,
-    order: tuple[str, str] | None = None,
+    tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield every table of an encoding that a tensor may hold, the likelier ones first.
 
@@ -36,30 +29,19 @@ def find_model_candidates(
     cosines, sines, or both. Whether it does is decided later, by its values.
 
     Args:
+        tensor: The tensor, and the table that its name states.
         encoding: One of the model's encodings.
-        array: The tensor.
-        role: The table that its name states, such as «cos»; None if it may be any.
         settings: Where the rows of tables are, and how they were computed.
-        order: The order of cosines and sines that its name states; None if they may have either.
     """
-    if not array.size:
+    if not tensor.array.size:
         return
-    if role == "rows" and encoding.is_rotary:
-        role = None  # The name states that it is a table, not of what.
-    if role == "both" and order is None:
-        order = COS_FIRST
+    if tensor.role == "rows" and encoding.is_rotary:
+        tensor = tensor._replace(role=None)  # The name states that it is a table, not of what.
     origin = EncodingOrigin(encoding.scheme, encoding.layer_type)
     find_candidates = _CANDIDATES_BY_SCHEME[encoding.scheme]
-    for candidate in find_candidates(TensorWithRole(array, role), encoding, settings):
-        if _has_role(candidate, role) and has_order(candidate, order):
+    for candidate in find_candidates(tensor, encoding, settings):
+        if tensor.may_hold(candidate):
             yield replace(candidate, origin=origin)
-
-
-def _has_role(candidate: CandidateTable, role: str | None) -> bool:
-    """Return True if a candidate holds what a name states; any candidate does if the name states nothing."""
-    if role is None:
-        return True
-    return role == (role_of(candidate.name) or candidate.name)
 
 
 def _find_relative_candidates(

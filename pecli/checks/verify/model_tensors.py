@@ -6,16 +6,17 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.candidates import stated_name, stated_order
+from pecli.checks.verify.candidates import stated_name
 from pecli.checks.verify.model_candidates import find_model_candidates
 from pecli.checks.verify.table_settings import TableSettings
+from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.reading import Reading
-from pecli.engine.arrays import COMPLEX, Array, dtype_name
+from pecli.engine.arrays import Array
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
-from pecli.files.tensor_roles import ANYTHING, module_of, role_of
+from pecli.files.tensor_roles import module_of, role_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 
@@ -180,18 +181,14 @@ class ModelTensors:
         Args:
             name: The tensor.
             array: Its values, which may be transposed.
-            role: What its name states that it holds; ANYTHING if it states a table, but not which, as
-                `rope.buffer` does; None if it states nothing.
+            role: What its name states that it holds; None if it may be any table.
             encodings: The encodings.
         """
-        stated_role = None if role == ANYTHING else role
-        if dtype_name(array.dtype) in COMPLEX:
-            stated_role = "both"  # Complex numbers are cos + i·sin.
-        order = stated_order(self.stated_name(name), array)
+        tensor = TensorWithRole.of(array, role, self.stated_name(name))
         settings = self.choose_settings(name)
         candidates: list[CandidateTable] = []
         for encoding in encodings:
-            candidates += find_model_candidates(encoding, array, stated_role, settings, order)
+            candidates += find_model_candidates(tensor, encoding, settings)
         return candidates
 
     def find_assignments(self) -> list["ModelTensors"]:

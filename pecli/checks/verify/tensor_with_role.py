@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
-from pecli.checks.verify.candidates import real_dtype
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray
+from pecli.checks.verify.candidates import COS_FIRST, has_order, real_dtype
+from pecli.compare.candidate import CandidateTable
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, dtype_name
+from pecli.files.tensor_roles import ANYTHING, function_order, role_of
 
 
 class TensorWithRole(NamedTuple):
@@ -12,10 +14,37 @@ class TensorWithRole(NamedTuple):
     Attributes:
         array: The tensor.
         role: The table that its name states, such as «cos»; None if it may be any.
+        order: The order of cosines and sines, if it holds both; None if they may have either.
     """
 
     array: AnyArray
     role: str | None
+    order: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, array: AnyArray, role: str | None, name: str) -> "TensorWithRole":
+        """Return a tensor with what its name and its dtype state.
+
+        `freqs_cis` holds both functions in an order that it does not state: cosines first, as in
+        complex numbers cos + i·sin. `rope.buffer` states that it is a table (ANYTHING), but not
+        which one.
+
+        Args:
+            array: The tensor.
+            role: Its role, as `role_of` has it; None if it may be any table.
+            name: The name that may state the order of functions, as `sin_cos` does.
+        """
+        if dtype_name(array.dtype) in COMPLEX:
+            return cls(array, "both", COS_FIRST)
+        order = function_order(name)
+        if role == "both":
+            order = order or COS_FIRST
+        return cls(array, None if role == ANYTHING else role, order)
+
+    def may_hold(self, candidate: CandidateTable) -> bool:
+        """Return True if a table has the role that the name states, and its functions that order."""
+        candidate_role = role_of(candidate.name) or candidate.name
+        return self.role in (None, candidate_role) and has_order(candidate, self.order)
 
     @property
     def table_dtype(self) -> str:
