@@ -1,6 +1,8 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import conclude, examine_pass
@@ -72,26 +74,30 @@ def verify_scheme(
     return examine_pass(answer, checked, tensors, tolerance)
 
 
+@dataclass(eq=False)
 class _SchemeCheck:
     """The tensors of a file compared with the tables of a scheme.
 
     Attributes:
-        table_names: The names of the scheme's tables, in its order.
-        doublings: How the tensors that were checked double their columns.
+        file: The tensors.
+        scheme: The scheme.
+        tolerance: The errors that pass.
+        any_dtype: True if tables are made in the dtype that was found.
+        doublings: How the tensors that were checked so far double their columns.
     """
 
-    def __init__(
-        self, file: LoadedFile, scheme: Scheme, tolerance: Tolerance, any_dtype: bool
-    ) -> None:
-        """Make the tables of the scheme in its own dtype; those of other dtypes when they are needed."""
-        self.file = file
-        self.scheme = scheme
-        self.tolerance = tolerance
-        self.any_dtype = any_dtype
-        self._candidates_by_dtype: dict[str, Sequence[CandidateTable]] = {}
-        candidates = self._find_candidates(scheme.dtype)
-        self.table_names = [*dict.fromkeys(candidate.name for candidate in candidates)]
-        self.doublings: list[Doubling] = []
+    file: LoadedFile
+    scheme: Scheme
+    tolerance: Tolerance
+    any_dtype: bool
+    doublings: list[Doubling] = field(default_factory=list)
+    _candidates_by_dtype: dict[str, Sequence[CandidateTable]] = field(default_factory=dict)
+
+    @cached_property
+    def table_names(self) -> list[str]:
+        """The names of the scheme's tables in its order, each once: cos, sin, cos_sin, inv_freq."""
+        candidates = self._find_candidates(self.scheme.dtype)
+        return [*dict.fromkeys(candidate.name for candidate in candidates)]
 
     def order(self, tensor: str) -> int:
         """Return the place of a tensor: in the order of the scheme, others last."""
@@ -231,6 +237,7 @@ class _SchemeCheck:
         return [candidate for candidate in candidates if candidate.name in tables]
 
     def _find_candidates(self, dtype: str) -> Sequence[CandidateTable]:
+        """Return all candidates in a dtype; they are made once, since all tensors of a file ask for them."""
         if dtype not in self._candidates_by_dtype:
             self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
         return self._candidates_by_dtype[dtype]

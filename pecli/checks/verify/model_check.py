@@ -1,7 +1,7 @@
 """The tables that were found in a file, compared with those of a model's encodings."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,20 +26,19 @@ QUERIES = "if these are queries or keys after the rotation, and not tables, dump
 MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
 
 
+@dataclass(frozen=True)
 class ModelCheck:
-    """The tables that were found in a file, compared with those of the encodings that they belong to."""
+    """The tables that were found in a file, compared with those of the encodings that they belong to.
 
-    def __init__(self, file: str, tensors: ModelTensors, notes: Mapping[str, str]) -> None:
-        """Prepare to compare a file.
+    Attributes:
+        file: The file, as it was given.
+        tensors: Its tensors, and the encodings that they may belong to.
+        notes: Remarks on tensors, by their names.
+    """
 
-        Args:
-            file: The file, as it was given.
-            tensors: Its tensors, and the encodings that they may belong to.
-            notes: Remarks on tensors, by their names.
-        """
-        self.file = file
-        self.tensors = tensors
-        self.notes = notes
+    file: str
+    tensors: ModelTensors
+    notes: Mapping[str, str]
 
     def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
         """Compare all tables of the file.
