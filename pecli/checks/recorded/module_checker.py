@@ -243,7 +243,7 @@ class ModuleChecker:
         row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.is_token is not None:  # Padding may have any row.
+        if tokens.has_padding:  # Padding may have any row.
             rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
         recorded = RecordedRows(
             rows=rows, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance

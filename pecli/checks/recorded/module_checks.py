@@ -4,6 +4,7 @@ A check compares when it is made. Reasons for a failure take long to find, so th
 for only when they are asked for.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,19 @@ class ModuleCheck(ABC):
     def layer(self) -> int | None:
         """The number of the layer that the module is in; None if it is in none."""
         return layer_of(self.module)
+
+    @property
+    def place(self) -> tuple[int, float]:
+        """The order of failures: the number of the call, then that of the layer; modules in no layer are last.
+
+        It is (0, 3) for `model.layers.3` in the first call, and (0, ∞) for `model.rotary_emb`.
+        """
+        return self.call, math.inf if self.layer is None else self.layer
+
+    @property
+    def label(self) -> str:
+        """The module, with its layer type if that is known: `model.rotary_emb (sliding_attention)`."""
+        return f"{self.module} ({self.layer_type})" if self.layer_type else self.module
 
     @property
     def size(self) -> int:
