@@ -10,7 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_as_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import widen_for_printed
-from pecli.checks.tensor_matches import TensorMatch, match_tensors
+from pecli.checks.tensor_matches import ReadMatch, TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -268,7 +268,7 @@ def _find_unmatched(
 
 def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
     for match in matches:
-        if match.reading is not None:
+        if isinstance(match, ReadMatch):
             layers = match.name.rpartition(".")[0]
             doubled = match.reading.form.doubled or match.reading.candidate.layout
             yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
